@@ -1,0 +1,31 @@
+"""python -m model train | evaluate | generate"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from model.commands import evaluate, generate, train
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m model", description="Train a Transformer, measure it, or let it write."
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for command in (train, evaluate, generate):
+        command.add_parser(commands)
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except (ValueError, FloatingPointError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

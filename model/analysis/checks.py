@@ -1,0 +1,112 @@
+"""What a trace can prove about itself: each check computes on the recorded tensors and keeps the largest error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+import torch
+
+from model.attention import MultiHeadAttention
+from model.layers import LayerNorm
+from model.trace import AttentionKind, ordinary
+
+if TYPE_CHECKING:
+    from model.trace import Trace
+
+# The largest error that rounding alone explains, for quantities of size about 1.
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
+
+
+@dataclass(frozen=True)
+class Check:
+    """A statement about a trace, the largest error found, and how much of one rounding would explain.
+
+    name: "rows", "future", "padding", "fused" or "norm". cells: how many numbers were compared.
+    """
+
+    name: str
+    error: float
+    tolerance: float
+    cells: int
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= self.tolerance  # False for NaN
+
+
+@torch.no_grad()
+def checks(trace: Trace) -> list[Check]:
+    """All checks of a trace, in the order in which they are shown."""
+    tolerance = TOLERANCES[trace[trace.norm_paths()[0] + ".output"].dtype]
+    rows, future, padding, fused = _Largest(), _Largest(), _Largest(), _Largest()
+    for kind in get_args(AttentionKind):
+        if not (paths := trace.attention_paths(kind)):
+            continue
+        # All layers of a kind at once: (layer, head, query, key), visible (layer, 1, query, key).
+        weights = trace.attention(kind)
+        visible = torch.stack([trace[f"{path}.visible"] for path in paths])[:, None]
+        causal = torch.tensor([trace.mask(path).causal for path in paths], device=weights.device)
+        later = torch.ones_like(visible).triu(1) & causal[:, None, None, None]
+        rows.add((weights.sum(dim=-1, dtype=torch.float64) - visible.any(dim=-1).double()).abs())
+        future.add(weights[later.expand_as(weights)])
+        padding.add(weights[(~visible & ~later).expand_as(weights)])
+        recorded = torch.stack([trace[f"{path}.heads"] for path in paths])
+        fused.compare(torch.stack([_other_path(trace, path) for path in paths]), recorded)
+    norm = _layer_norm_errors(trace)
+    return [
+        Check("rows", rows.value, tolerance, rows.cells),
+        Check("future", future.value, 0.0, future.cells),
+        Check("padding", padding.value, 0.0, padding.cells),
+        Check("fused", fused.value, tolerance * fused.size, fused.cells),
+        Check("norm", norm.value, tolerance * norm.size, norm.cells),
+    ]
+
+
+class _Largest:
+    """The largest of all numbers added, NaN if one of them is."""
+
+    def __init__(self) -> None:
+        self.value, self.cells, self.size = 0.0, 0, 1.0
+
+    def compare(self, ours: torch.Tensor, theirs: torch.Tensor) -> None:
+        """Add the differences, and note how large the numbers are: rounding grows with them."""
+        self.add((ours - theirs).abs())
+        if theirs.numel():
+            self.size = max(self.size, float(theirs.detach().abs().max()))
+
+    def add(self, numbers: torch.Tensor) -> None:
+        self.cells += numbers.numel()
+        if numbers.numel():
+            largest = float(numbers.detach().max())
+            self.value = largest if largest != largest else max(self.value, largest)
+
+
+def _other_path(trace: Trace, path: str) -> torch.Tensor:
+    """The heads' outputs by the path that the recorded pass did not take: explicit for fused, or the reverse."""
+    attention = trace.model.get_submodule(path)
+    assert isinstance(attention, MultiHeadAttention)
+    if not trace.maps:
+        return trace[f"{path}.weights"] @ trace[f"{path}.value"]
+    query, key, value = (trace[f"{path}.{name}"][None] for name in ("query", "key", "value"))
+    with torch.inference_mode(), ordinary():
+        visible = trace[f"{path}.visible"]
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=visible, scale=attention.scaled.factor
+        )[0]
+
+
+def _layer_norm_errors(trace: Trace) -> _Largest:
+    """Every norm's output against the formula in float64, from the mean and deviation that the views show."""
+    expected, recorded = [], []
+    for path in trace.norm_paths():
+        norm = trace.model.get_submodule(path)
+        assert isinstance(norm, LayerNorm)
+        x = trace[f"{path}.input"].double()
+        scale = (LayerNorm.std(x) ** 2 + norm.eps).rsqrt()[:, None]
+        normal = (x - LayerNorm.mean(x)[:, None]) * scale * norm.weight.double()
+        expected.append(normal if norm.bias is None else normal + norm.bias.double())
+        recorded.append(trace[f"{path}.output"])
+    errors = _Largest()
+    errors.compare(torch.cat(expected), torch.cat(recorded).double())
+    return errors

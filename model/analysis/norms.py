@@ -1,0 +1,30 @@
+"""LayerNorm statistics as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas
+
+from model.layers import LayerNorm
+
+if TYPE_CHECKING:
+    from model.trace import Trace
+
+
+def norm_table(trace: Trace) -> pandas.DataFrame:
+    """A row per LayerNorm and position: mean, population deviation, and Euclidean norms in and out."""
+    rows: list[pandas.DataFrame] = []
+    for path in trace.norm_paths():
+        x, y = trace[f"{path}.input"].float(), trace[f"{path}.output"].float()
+        columns = {
+            "name": path,
+            "position": range(len(x)),
+            "token": trace.tokens_of(path) or [""] * len(x),
+            "mean": LayerNorm.mean(x).tolist(),
+            "std": LayerNorm.std(x).tolist(),
+            "input norm": x.norm(dim=-1).tolist(),
+            "output norm": y.norm(dim=-1).tolist(),
+        }
+        rows.append(pandas.DataFrame(columns))
+    return pandas.concat(rows, ignore_index=True)

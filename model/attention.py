@@ -1,0 +1,125 @@
+"""Multi-head attention (section 3.2), each quantity worth seeing the output of a small module."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from model.cache import FixedCache, GrowingCache, KeysAndValues
+from model.config import TransformerConfig
+from model.dropout import dropout
+from model.masks import Mask
+
+Cache = GrowingCache | FixedCache
+
+# True while a view or an intervention needs scores and weights to be computed inside the forward pass.
+explicit_attention: ContextVar[bool] = ContextVar("explicit_attention", default=False)
+
+
+class HeadProjection(nn.Linear):
+    """x W + b, split into heads: (batch, length, d_model) to (batch, head, length, channel)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config.d_model, config.d_model, bias=config.bias)
+        self.n_heads = config.n_heads
+
+    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch head length channel"]:
+        return super().forward(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
+
+class Scores(nn.Module):
+    """Q Kᵀ: the dot product of every query with every key."""
+
+    def forward(
+        self,
+        query: Float[Tensor, "*batch query channel"],
+        key: Float[Tensor, "*batch key channel"],
+    ) -> Float[Tensor, "*batch query key"]:
+        return query @ key.mT
+
+
+class Scaled(nn.Module):
+    """Scores times 1/√d_k, or times 1 when the scale is off (section 3.2.1)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.factor = config.d_head**-0.5 if config.scale_attention else 1.0
+
+    def forward(self, scores: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query key"]:
+        return scores * self.factor
+
+
+class Masked(nn.Module):
+    """−∞ where a query may not look (section 3.2.3)."""
+
+    def forward(
+        self, scores: Float[Tensor, "*batch query key"], visible: Bool[Tensor, "*mask query key"]
+    ) -> Float[Tensor, "*batch query key"]:
+        return scores.masked_fill(~visible, -torch.inf)
+
+
+class Weights(nn.Module):
+    """Softmax over the keys; a query with nothing to look at gets zeros, never NaN."""
+
+    def forward(
+        self, masked: Float[Tensor, "*batch query key"], visible: Bool[Tensor, "*mask query key"]
+    ) -> Float[Tensor, "*batch query key"]:
+        return masked.softmax(dim=-1).masked_fill(~visible.any(dim=-1, keepdim=True), 0.0)
+
+
+class MultiHeadAttention(nn.Module):
+    """softmax(Q Kᵀ / √d_k) V in every head, then W^O on the heads side by side (section 3.2.2, equation 1).
+
+    Queries come from `x`, keys and values from `memory`: the same tensor in self-attention, the
+    encoder's output in cross-attention, where the two lengths may differ.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.dropout = config.attention_dropout
+        self.query = HeadProjection(config)
+        self.key = HeadProjection(config)
+        self.value = HeadProjection(config)
+        self.scores = Scores()
+        self.scaled = Scaled(config)
+        self.masked = Masked()
+        self.weights = Weights()
+        self.heads = nn.Identity()
+        self.output = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch query d_model"],
+        memory: Float[Tensor, "batch key d_model"],
+        mask: Mask,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "batch query d_model"]:
+        query = self.query(x)
+        key, value = cache(self.project, memory) if cache else self.project(memory)
+        attend = self.explicit if explicit_attention.get() else self.fused
+        heads = self.heads(attend(query, key, value, mask))
+        return self.output(heads.transpose(1, 2).flatten(2))
+
+    def project(self, memory: Tensor) -> KeysAndValues:
+        return self.key(memory), self.value(memory)
+
+    def explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        """Equation 1 step by step; holds (batch, head, query, key) in memory."""
+        visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
+        scaled = self.scaled(self.scores(query, key))
+        weights = self.weights(self.masked(scaled, visible), visible)
+        return dropout(weights, self.dropout, self.training) @ value
+
+    def fused(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        """Equation 1 in one kernel, nothing of size query × key kept."""
+        rate, scale = self.dropout if self.training else 0.0, self.scaled.factor
+        queries, keys = query.shape[-2], key.shape[-2]
+        causal = mask.causal and queries > 1  # a single query is the newest token and sees all
+        if mask.keys is None and (not causal or queries == keys):
+            return F.scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=causal, scale=scale)
+        visible = mask.visible(queries, keys, query.device)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=rate, scale=scale)

@@ -1,0 +1,116 @@
+"""Our checkpoint: a folder of config.json, model.safetensors, tokenizers, training.json and a model card."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from model.config import TransformerConfig
+from model.device import choose_device, choose_dtype
+from model.files import finish_replacing, replace_folder, write_tensors
+from model.inspectable import Inspectable
+from model.text import Tokenizer
+from model.transformer import Transformer
+
+CONFIG, WEIGHTS, TRAINING, CARD = "config.json", "model.safetensors", "training.json", "README.md"
+SOURCE_TOKENIZER, TARGET_TOKENIZER = "source_tokenizer.json", "target_tokenizer.json"
+
+
+def save_checkpoint(
+    folder: Path | str,
+    model: Transformer,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    training: Mapping[str, Any] | None = None,
+    card: str = "",
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write a checkpoint folder, or replace it whole: a kill at any moment leaves the old one or the new one.
+
+    training: what training.json records (data, steps, figures, seed). dtype: the precision on disk.
+    """
+    folder = Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    written = folder.with_name(f".{folder.name}.{os.getpid()}.writing")
+    shutil.rmtree(written, ignore_errors=True)
+    written.mkdir()
+    try:
+        write_tensors(written / WEIGHTS, _stored_weights(model, dtype), {"format": "pt"})
+        texts = {
+            CONFIG: model.config.to_json(),
+            SOURCE_TOKENIZER: tokenizers[0].to_json(),
+            TARGET_TOKENIZER: tokenizers[1].to_json(),
+            TRAINING: json.dumps(training or {}, indent=2, ensure_ascii=False) + "\n",
+            CARD: card,
+        }
+        for name, text in texts.items():
+            (written / name).write_text(text, encoding="utf-8")
+        replace_folder(folder, written)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+
+
+def open_checkpoint(
+    path: Path | str, device: torch.device | None = None, dtype: torch.dtype | None = None
+) -> Inspectable:
+    """The model in a checkpoint folder of ours, ready to be looked into.
+
+    device, dtype: where and in which precision to compute; by default what `model.device` chooses.
+
+    Raises:
+        ValueError: the folder is missing, incomplete or damaged; the message says which file and why.
+    """
+    folder = Path(path)
+    finish_replacing(folder)
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a checkpoint: no folder of that name")
+    config = TransformerConfig.from_json(_read_text(folder / CONFIG))
+    tokenizers = Tokenizer.read(folder / SOURCE_TOKENIZER), Tokenizer.read(folder / TARGET_TOKENIZER)
+    for side, size, tokenizer in (
+        ("source", config.source_vocabulary, tokenizers[0]),
+        ("target", config.target_vocabulary, tokenizers[1]),
+    ):
+        if len(tokenizer) != size:
+            raise ValueError(f"{folder.name}: the {side} tokenizer has {len(tokenizer)} tokens, {CONFIG} says {size}")
+    model = Transformer(config)
+    model.load_weights(_read_weights(folder / WEIGHTS))
+    model.to(device=device or choose_device(), dtype=dtype or choose_dtype()).eval().requires_grad_(False)
+    training = _read_record(folder / TRAINING) if (folder / TRAINING).exists() else {}
+    return Inspectable(folder.resolve().name, model, tokenizers, training)
+
+
+def _stored_weights(model: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Each parameter once, whatever is tied to it."""
+    return {name: tensor.detach().to(dtype) for name, tensor in model.named_parameters()}
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path.name} cannot be read: {error}") from error
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(_read_text(path))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path.name} is not valid JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"{path.name} must hold a JSON object, not {type(record).__name__}")
+    return record
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} cannot be read: {error}") from error

@@ -1,0 +1,181 @@
+"""What a Transformer is: every choice that changes the network's shape or formula."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+Position = Literal["sinusoidal", "learned", "none"]
+NormPlacement = Literal["post", "pre"]
+Activation = Literal["relu", "gelu"]
+TiedEmbeddings = Literal["none", "output", "all"]
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # "Attention Is All You Need", table 3: base and big.
+    "paper-base": {"tied_embeddings": "all"},
+    "paper-big": {
+        "d_model": 1024,
+        "n_heads": 16,
+        "d_ff": 4096,
+        "dropout": 0.3,
+        "tied_embeddings": "all",
+    },
+    "small": {
+        "d_model": 256,
+        "n_encoder_layers": 4,
+        "n_decoder_layers": 4,
+        "d_ff": 1024,
+        "max_length": 128,
+        "norm_placement": "pre",
+        "tied_embeddings": "output",
+    },
+    "tiny": {
+        "d_model": 64,
+        "n_heads": 4,
+        "n_encoder_layers": 2,
+        "n_decoder_layers": 2,
+        "d_ff": 128,
+        "max_length": 64,
+        "norm_placement": "pre",
+        "tied_embeddings": "output",
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """An encoder-decoder Transformer (Vaswani et al., 2017); the defaults are the paper's base size.
+
+    Raises:
+        ValueError: an option is out of its range; the message names the value and the rule.
+    """
+
+    source_vocabulary: int
+    target_vocabulary: int
+    d_model: int = 512
+    n_heads: int = 8
+    n_encoder_layers: int = 6
+    n_decoder_layers: int = 6
+    d_ff: int = 2048
+    dropout: float = 0.1  # after every sublayer and on the embeddings (section 5.4)
+    attention_dropout: float = 0.0  # on the attention weights
+    activation_dropout: float = 0.0  # on the feed-forward units
+    max_length: int = 512
+    position: Position = "sinusoidal"
+    position_base: float = 10000.0
+    norm_placement: NormPlacement = "post"
+    norm_epsilon: float = 1e-5
+    scale_embedding: bool = True  # embeddings times √d_model (section 3.4)
+    scale_attention: bool = True  # scores times 1/√d_k (section 3.2.1)
+    activation: Activation = "relu"
+    tied_embeddings: TiedEmbeddings = "none"
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        for name in SIZES:
+            _require_count(name, getattr(self, name))
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            rate = _require_number(name, getattr(self, name))
+            if not 0 <= rate < 1:
+                raise ValueError(f"{name} ({rate}) must be at least 0 and below 1")
+        for name, options in CHOICES.items():
+            if getattr(self, name) not in options:
+                raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
+        for name in ("scale_embedding", "scale_attention", "bias"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} ({getattr(self, name)!r}) must be true or false")
+        for name in ("position_base", "norm_epsilon"):
+            if _require_number(name, getattr(self, name)) <= 0:
+                raise ValueError(f"{name} ({getattr(self, name)}) must be greater than 0")
+        if self.d_model % 2:
+            raise ValueError(f"d_model ({self.d_model}) must be even: sinusoidal positions pair a sine with a cosine")
+        if self.d_model % self.n_heads:
+            raise ValueError(f"d_model ({self.d_model}) must be divisible by n_heads ({self.n_heads})")
+        if self.tied_embeddings == "all" and self.source_vocabulary != self.target_vocabulary:
+            raise ValueError(
+                f"tied_embeddings 'all' needs one vocabulary: source_vocabulary ({self.source_vocabulary}) "
+                f"must equal target_vocabulary ({self.target_vocabulary})"
+            )
+
+    @property
+    def d_head(self) -> int:
+        """Channels of one head, the paper's d_k = d_v."""
+        return self.d_model // self.n_heads
+
+    @classmethod
+    def preset(cls, name: str, **options: Any) -> TransformerConfig:
+        """A named size with `options` (the vocabulary sizes at least) on top.
+
+        Raises:
+            ValueError: no preset of that name, or an option out of its range.
+        """
+        if name not in PRESETS:
+            raise ValueError(f"preset {name!r} is not known: choose one of {', '.join(PRESETS)}")
+        return cls.from_dict(PRESETS[name] | options)
+
+    @classmethod
+    def from_dict(cls, options: dict[str, Any]) -> TransformerConfig:
+        """The config with these options.
+
+        Raises:
+            ValueError: an unknown or missing option, or one out of its range.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        if unknown := sorted(set(options) - set(fields)):
+            raise ValueError(f"{', '.join(unknown)} is not an option: the options are {', '.join(fields)}")
+        required = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
+        if missing := [name for name in required if name not in options]:
+            raise ValueError(f"{', '.join(missing)} must be given")
+        return cls(**options)
+
+    @classmethod
+    def from_json(cls, text: str) -> TransformerConfig:
+        """The config written by `to_json`.
+
+        Raises:
+            ValueError: the text is not a JSON object of known options within their ranges.
+        """
+        try:
+            options = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"the config is not valid JSON: {error}") from error
+        if not isinstance(options, dict):
+            raise ValueError(f"the config must be a JSON object, not {type(options).__name__}")
+        return cls.from_dict(options)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+
+SIZES = (
+    "source_vocabulary",
+    "target_vocabulary",
+    "d_model",
+    "n_heads",
+    "n_encoder_layers",
+    "n_decoder_layers",
+    "d_ff",
+    "max_length",
+)
+CHOICES: dict[str, tuple[str, ...]] = {
+    "position": get_args(Position),
+    "norm_placement": get_args(NormPlacement),
+    "activation": get_args(Activation),
+    "tied_embeddings": get_args(TiedEmbeddings),
+}
+
+
+def _require_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name} ({value!r}) must be a whole number")
+    if value < 1:
+        raise ValueError(f"{name} ({value}) must be at least 1")
+
+
+def _require_number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} ({value!r}) must be a finite number")
+    return value

@@ -1,0 +1,158 @@
+"""Sentence pairs from files, their split, and batches of similar length."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from model.text import Tokenizer
+
+Split = Literal["train", "validation", "test"]
+
+
+class Pair(NamedTuple):
+    """A sentence and one of its translations."""
+
+    source: str
+    target: str
+
+
+class Example(NamedTuple):
+    """A pair as ids: source … </s>, and <s> target … </s>."""
+
+    source: list[int]
+    target: list[int]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples padded to the longest one.
+
+    source: (batch, source); target: (batch, target), from <s> to </s>.
+    """
+
+    source: Int[Tensor, "batch source"]
+    target: Int[Tensor, "batch target"]
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The first two columns of a tab-separated file: UTF-8, no header, no quoting.
+
+    Raises:
+        ValueError: the file is missing or not UTF-8, or a line has no two columns; the message tells which.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist: give a tab-separated file with --data") from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise ValueError(f"{path} cannot be read as UTF-8 text: {error}") from error
+    pairs = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        columns = line.rstrip("\r").split("\t")
+        if len(columns) < 2 or not columns[0].strip() or not columns[1].strip():
+            raise ValueError(
+                f"line {number} of {path} has no sentence and translation separated by a tab: {line[:60]!r}"
+            )
+        pairs.append(Pair(columns[0], columns[1]))
+    if not pairs:
+        raise ValueError(f"{path} holds no sentence pairs")
+    return pairs
+
+
+def split_of(source: str) -> Split:
+    """Where a source sentence, with all its translations, belongs: test 2 %, validation 1 %, train 97 %."""
+    bucket = int(hashlib.sha1(source.encode()).hexdigest(), 16) % 100
+    if bucket < 2:
+        return "test"
+    return "validation" if bucket == 2 else "train"
+
+
+def in_split(pairs: Sequence[Pair], split: Split) -> list[Pair]:
+    return [pair for pair in pairs if split_of(pair.source) == split]
+
+
+def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, max_length: int) -> list[Example]:
+    """Pairs as ids, each side cut so that it fits `max_length` with its special tokens."""
+    return [
+        Example(
+            [*source.encode(pair.source).ids[: max_length - 1], source.end],
+            [target.start, *target.encode(pair.target).ids[: max_length - 1], target.end],
+        )
+        for pair in pairs
+    ]
+
+
+def batch_order(examples: Sequence[Example], tokens: int, shuffle: random.Random | None) -> list[list[int]]:
+    """Indices of `examples` in batches of similar length with at most `tokens` target or source tokens each.
+
+    A shuffled order differs between generators, is the same for the same one, and visits each example once.
+    """
+
+    def key(index: int) -> tuple[float, float]:
+        jitter = shuffle.random() if shuffle else 0.0
+        return (len(examples[index].target) + 2 * jitter) // 2, len(examples[index].source) + jitter
+
+    order = list(range(len(examples)))
+    if shuffle:
+        shuffle.shuffle(order)
+    order.sort(key=key)
+    batches: list[list[int]] = [[]]
+    longest = 0
+    for index in order:
+        longest = max(longest, len(examples[index].target), len(examples[index].source))
+        if batches[-1] and longest * (len(batches[-1]) + 1) > tokens:
+            batches.append([])
+            longest = max(len(examples[index].target), len(examples[index].source))
+        batches[-1].append(index)
+    if shuffle:
+        shuffle.shuffle(batches)
+    return batches
+
+
+def collate(examples: Sequence[Example], source_padding: int, target_padding: int) -> Batch:
+    """Examples as two padded tensors on the CPU."""
+    return Batch(
+        _pad([example.source for example in examples], source_padding),
+        _pad([example.target for example in examples], target_padding),
+    )
+
+
+def batches(examples: Sequence[Example], tokens: int, source_padding: int, target_padding: int) -> Iterator[Batch]:
+    """Every example once, unshuffled: for validation."""
+    for indices in batch_order(examples, tokens, None):
+        yield collate([examples[index] for index in indices], source_padding, target_padding)
+
+
+def undo_merges(
+    ids: Sequence[int], parents: dict[int, tuple[int, int]], probability: float, generator: random.Random
+) -> list[int]:
+    """`ids` with merges undone at random, so that the model sees each word cut in several ways.
+
+    Subword regularisation as in BPE-dropout (Provilkov et al., 2020), from the merged token downwards.
+    """
+    cut: list[int] = []
+    stack = list(reversed(ids))
+    while stack:
+        token = stack.pop()
+        if token in parents and generator.random() < probability:
+            left, right = parents[token]
+            stack += (right, left)
+        else:
+            cut.append(token)
+    return cut
+
+
+def _pad(rows: Sequence[list[int]], padding: int) -> Int[Tensor, "batch length"]:
+    longest = max(len(row) for row in rows)
+    return torch.tensor([row + [padding] * (longest - len(row)) for row in rows], dtype=torch.long)

@@ -1,0 +1,58 @@
+"""Where and in which precision to compute."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+import torch
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def choose_device() -> torch.device:
+    """CUDA, else MPS, else the CPU; the environment variable VITRINE_DEVICE overrides.
+
+    Raises:
+        ValueError: VITRINE_DEVICE names no device, or one this machine does not have.
+    """
+    wanted = os.environ.get("VITRINE_DEVICE", "").strip()
+    if not wanted:
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"VITRINE_DEVICE ({wanted!r}) cannot be used here: {reason}") from error
+    return device
+
+
+def choose_dtype() -> torch.dtype:
+    """float32, or what the environment variable VITRINE_DTYPE says.
+
+    Raises:
+        ValueError: VITRINE_DTYPE names no supported precision.
+    """
+    wanted = os.environ.get("VITRINE_DTYPE", "float32").strip()
+    if wanted not in DTYPES:
+        raise ValueError(f"VITRINE_DTYPE ({wanted!r}) must be one of {', '.join(DTYPES)}")
+    return DTYPES[wanted]
+
+
+def keep_freed_memory() -> None:
+    """Ask glibc to keep freed memory: each step or trace takes the sizes the last one freed, and new pages cost.
+
+    The process keeps its peak.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        trim_threshold, mmap_threshold, arena_max = -1, -3, -8  # malloc.h
+        libc.mallopt(arena_max, 1)  # one pool, whichever thread computes
+        libc.mallopt(mmap_threshold, 1 << 30)
+        libc.mallopt(trim_threshold, (1 << 31) - 1)

@@ -1,0 +1,91 @@
+"""Writing files so that a kill at any moment leaves the old or the new content, never half of either."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """A safetensors file, replaced in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
+    try:
+        save_file(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+            temporary,
+            metadata,
+        )
+        flush(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A UTF-8 text file, replaced in one step."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        flush(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def replace_folder(folder: Path, written: Path) -> None:
+    """Put the finished folder `written` where `folder` is.
+
+    A folder cannot be replaced in one step, so `written` first takes the name that `finish_replacing`
+    knows: a kill between the renames leaves everything needed to finish.
+    """
+    finish_replacing(folder)
+    new, old = _new(folder), _old(folder)
+    for left in (new, old):
+        if left.exists() and folder.exists():
+            shutil.rmtree(left)
+    for file in written.iterdir():
+        flush(file)
+    os.rename(written, new)
+    if folder.exists():
+        os.rename(folder, old)
+    try:
+        os.rename(new, folder)
+    except FileNotFoundError:
+        if not folder.exists():  # else a reader has just finished it
+            raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def finish_replacing(folder: Path) -> None:
+    """Finish what a kill inside `replace_folder` left half done. Safe while another process replaces it."""
+    for left in (_new(folder), _old(folder)):
+        if folder.exists():
+            return
+        with suppress(OSError):  # there is none, or the other process was faster
+            os.rename(left, folder)
+
+
+def flush(path: Path) -> None:
+    """Make sure that what was written to `path` is on the disk before a rename makes it visible."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _new(folder: Path) -> Path:
+    return _beside(folder, "new")
+
+
+def _old(folder: Path) -> Path:
+    return _beside(folder, "old")
+
+
+def _beside(folder: Path, end: str) -> Path:
+    absolute = Path(os.path.abspath(folder))  # "." has no name
+    return absolute.with_name(f".{absolute.name}.{end}")

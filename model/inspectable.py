@@ -1,0 +1,123 @@
+"""A model with its tokenizers, ready to be looked into, wherever it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.config import TransformerConfig
+from model.decoding import Alternative, Generation, greedy
+from model.text import Tokenizer, Tokens
+from model.trace import Trace, record
+from model.transformer import Transformer
+
+
+class Inspectable:
+    """An encoder-decoder model and its source and target tokenizers. Read-only: sessions share it."""
+
+    def __init__(
+        self,
+        name: str,
+        model: Transformer,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        training: Mapping[str, Any],
+    ) -> None:
+        self.name, self.model, self.training = name, model, training
+        self.source_tokenizer, self.target_tokenizer = tokenizers
+
+    @property
+    def config(self) -> TransformerConfig:
+        return self.model.config
+
+    @property
+    def kind(self) -> str:
+        """ "encoder-decoder", "decoder-only" or "encoder-only"."""
+        return self.model.kind
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.model.parameters()).dtype
+
+    def source_tokens(self, text: str) -> Tokens:
+        """`text` as the encoder gets it, with `</s>`, cut at max_length."""
+        tokenizer = self.source_tokenizer
+        tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
+        return tokens.between(after=tokenizer.tokens([tokenizer.end]))
+
+    def target_tokens(self, text: str) -> Tokens:
+        """`text` as the decoder gets it, after `<s>`, cut at max_length."""
+        tokenizer = self.target_tokenizer
+        tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
+        return tokens.between(before=tokenizer.tokens([tokenizer.start]))
+
+    def generated_tokens(self, source: str, draft: Generation | None = None) -> tuple[Tokens, Generation]:
+        """What the model writes for `source`, as the decoder gets it, after `<s>`.
+
+        draft: what it wrote for a similar source; the less has changed, the faster this is.
+        """
+        tokenizer = self.target_tokenizer
+        generation = self.generate_batch([source], draft.ids if draft else ())[0]
+        written = [token for token in generation.ids if token != tokenizer.end]
+        return tokenizer.tokens([tokenizer.start, *written]), generation
+
+    def trace(self, source: str, target: str | None = None) -> Trace:
+        """One forward pass on a pair, everything kept; without a target, on the one the model generates."""
+        tokens = self.generated_tokens(source)[0] if target is None else self.target_tokens(target)
+        return self.trace_tokens(self.source_tokens(source), tokens)
+
+    def trace_tokens(self, source: Tokens, target: Tokens) -> Trace:
+        """One forward pass on tokens as the two stacks get them, everything kept."""
+        ids = (torch.tensor([tokens.ids], device=self.device) for tokens in (source, target))
+        with torch.inference_mode(), record(self.model) as trace:
+            self.model(*ids)
+        trace.source_tokens, trace.target_tokens = source.labels, target.labels
+        return trace
+
+    def generate(self, text: str) -> Generation:
+        """The target that the model writes for `text`, greedily."""
+        return self.generate_batch([text])[0]
+
+    def generate_batch(self, texts: Sequence[str], draft: Sequence[int] = ()) -> list[Generation]:
+        """The targets for several texts, computed together. draft: a guess at the ids of a single one."""
+        tokenizer = self.target_tokenizer
+        rows = [self.source_tokens(text).ids for text in texts]
+        limits = [2 * len(row) + 16 for row in rows]  # a model that repeats itself ends here
+        ids, values, tokens = greedy(
+            self.model,
+            self._padded(rows),
+            padding=self.source_tokenizer.padding,
+            start=tokenizer.start,
+            end=tokenizer.end,
+            max_length=min(self.config.max_length, max(limits)),
+            draft=draft,
+        )
+        generations = []
+        for index, limit in enumerate(limits):
+            chosen = ids[index][: limit - 1]  # <s> is one of the limit
+            steps = zip(values[: len(chosen), index].tolist(), tokens[: len(chosen), index].tolist(), strict=True)
+            alternatives = [
+                [Alternative(token, tokenizer.label(token), value) for value, token in zip(*step, strict=True)]
+                for step in steps
+            ]
+            generations.append(
+                Generation(
+                    text=tokenizer.decode(chosen),
+                    ids=chosen,
+                    tokens=[tokenizer.label(token) for token in chosen],
+                    log_probability=sum(step[0].log_probability for step in alternatives),
+                    alternatives=alternatives,
+                )
+            )
+        return generations
+
+    def _padded(self, rows: Sequence[list[int]]) -> Tensor:
+        longest = max(len(row) for row in rows)
+        padding = self.source_tokenizer.padding
+        return torch.tensor([row + [padding] * (longest - len(row)) for row in rows], device=self.device)

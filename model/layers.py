@@ -1,0 +1,172 @@
+"""The blocks of a stack: norm, residual, feed-forward, encoder and decoder layer (section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from model.attention import MultiHeadAttention
+from model.cache import LayerCache
+from model.config import TransformerConfig
+from model.dropout import dropout
+from model.masks import Mask
+from model.positional import POSITIONS
+
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
+
+
+class LayerNorm(nn.LayerNorm):
+    """(x − μ) / √(σ² + ε) · γ + β over the features of each position (Ba et al., 2016).
+
+    μ and σ² (the population variance) are what `mean` and `std` give for the norm's input.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config.d_model, eps=config.norm_epsilon, bias=config.bias)
+
+    @staticmethod
+    def mean(x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch"]:
+        return x.mean(dim=-1)
+
+    @staticmethod
+    def std(x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch"]:
+        return x.std(dim=-1, correction=0)
+
+
+class Residual(nn.Module):
+    """x + dropout(y): the residual stream after a block has written to it."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.dropout = config.dropout
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], y: Float[Tensor, "batch length d_model"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        return x + dropout(y, self.dropout, self.training)
+
+
+class PostNorm(nn.Module):
+    """LayerNorm(x + Sublayer(x)), as in the paper (section 3.1)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.residual = Residual(config)
+        self.norm = LayerNorm(config)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return self.norm(self.residual(x, sublayer(x)))
+
+
+class PreNorm(nn.Module):
+    """x + Sublayer(LayerNorm(x)) (Xiong et al., 2020); the stack ends in a norm of its own."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.norm = LayerNorm(config)
+        self.residual = Residual(config)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return self.residual(x, sublayer(self.norm(x)))
+
+
+BLOCKS = {"post": PostNorm, "pre": PreNorm}
+
+
+class FeedForward(nn.Module):
+    """activation(x W₁ + b₁) W₂ + b₂, the same at every position (section 3.3, equation 2)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.dropout = config.activation_dropout
+        self.hidden = nn.Linear(config.d_model, config.d_ff, bias=config.bias)
+        self.activation = ACTIVATIONS[config.activation]()
+        self.output = nn.Linear(config.d_ff, config.d_model, bias=config.bias)
+
+    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
+        units = self.activation(self.hidden(x))
+        return self.output(dropout(units, self.dropout, self.training))
+
+
+class TokenEmbedding(nn.Embedding):
+    """A row per token of the vocabulary, times √d_model unless that is off (section 3.4)."""
+
+    def __init__(self, vocabulary: int, config: TransformerConfig) -> None:
+        super().__init__(vocabulary, config.d_model)
+        self.factor = config.d_model**0.5 if config.scale_embedding else 1.0
+
+    def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+        return super().forward(ids) * self.factor
+
+
+class EmbeddingSum(nn.Module):
+    """dropout(tokens + positions): on "the sums of the embeddings and the positional encodings" (5.4)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.dropout = config.dropout
+
+    def forward(
+        self, tokens: Float[Tensor, "batch length d_model"], positions: Float[Tensor, "1 length d_model"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        return dropout(tokens + positions, self.dropout, self.training)
+
+
+class Embedding(nn.Module):
+    """Tokens plus positions, what enters a stack (sections 3.4 and 3.5)."""
+
+    def __init__(self, vocabulary: int, config: TransformerConfig) -> None:
+        super().__init__()
+        self.tokens = TokenEmbedding(vocabulary, config)
+        self.positions = POSITIONS[config.position](config)
+        self.output = EmbeddingSum(config)
+
+    def forward(self, ids: Int[Tensor, "batch length"], first: int = 0) -> Float[Tensor, "batch length d_model"]:
+        """`first`: the position of the first of these tokens."""
+        tokens = self.tokens(ids)
+        return self.output(tokens, self.positions(tokens, first))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward. With a causal mask it is a decoder-only layer."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        block = BLOCKS[config.norm_placement]
+        self.self_attention = MultiHeadAttention(config)
+        self.self_attention_block = block(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_block = block(config)
+
+    def forward(self, x: Float[Tensor, "batch length d_model"], mask: Mask) -> Tensor:
+        x = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask))
+        return self.feed_forward_block(x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, cross-attention over the encoder's output, then feed-forward."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        block = BLOCKS[config.norm_placement]
+        self.self_attention = MultiHeadAttention(config)
+        self.self_attention_block = block(config)
+        self.cross_attention = MultiHeadAttention(config)
+        self.cross_attention_block = block(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_block = block(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch target d_model"],
+        mask: Mask,
+        memory: Float[Tensor, "batch source d_model"],
+        memory_mask: Mask,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        own, cross = (cache.self_attention, cache.cross_attention) if cache else (None, None)
+        x = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, own))
+        x = self.cross_attention_block(x, lambda y: self.cross_attention(y, memory, memory_mask, cross))
+        return self.feed_forward_block(x, self.feed_forward)

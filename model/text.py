@@ -1,0 +1,143 @@
+"""Text to token ids and back, by the Hugging Face `tokenizers` library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
+PADDING, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
+SPECIAL = [PADDING, UNKNOWN, START, END]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Ids with, for each, the text to show: a leading space as ▁, an unknown character as `<unk>`.
+
+    left_out: how many tokens were cut off at the end.
+    """
+
+    ids: list[int]
+    labels: list[str]
+    left_out: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def cut(self, length: int) -> Tokens:
+        """At most the first `length` tokens."""
+        return Tokens(self.ids[:length], self.labels[:length], max(0, len(self) - length))
+
+    def between(self, before: Tokens | None = None, after: Tokens | None = None) -> Tokens:
+        """These tokens with others around them."""
+        parts = [part for part in (before, self, after) if part is not None]
+        ids = [token for part in parts for token in part.ids]
+        labels = [label for part in parts for label in part.labels]
+        return Tokens(ids, labels, self.left_out)
+
+
+class Tokenizer:
+    """A trained tokenizer. An unknown character becomes `<unk>`, never an exception."""
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        self._inner = inner
+        inner.encode_special_tokens = True  # "</s>" in a sentence is plain text, not the end of it
+        self.padding, self.unknown, self.start, self.end = (self._id(label) for label in SPECIAL)
+
+    def __len__(self) -> int:
+        return self._inner.get_vocab_size()
+
+    def encode(self, text: str) -> Tokens:
+        """The tokens of `text`, without `<s>` and `</s>`. Text that spells a special token is plain text."""
+        encoded = self._inner.encode(clean(text), add_special_tokens=False)
+        return Tokens(list(encoded.ids), list(encoded.tokens))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`; special tokens leave no trace in it."""
+        return self._inner.decode(list(ids), skip_special_tokens=True)
+
+    def label(self, token: int) -> str:
+        """What to show for a token id."""
+        label = self._inner.id_to_token(token)
+        if label is None:
+            raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
+        return label
+
+    def tokens(self, ids: Sequence[int]) -> Tokens:
+        """Ids with their labels."""
+        return Tokens(list(ids), [self.label(token) for token in ids])
+
+    def parents(self) -> dict[int, tuple[int, int]]:
+        """For each merged BPE token the two it was merged from; empty for a character tokenizer."""
+        inner = self._inner.model
+        if not isinstance(inner, models.BPE):
+            return {}
+        found: dict[int, tuple[int, int]] = {}
+        for left, right in json.loads(self._inner.to_str())["model"]["merges"]:
+            found.setdefault(self._id(left + right), (self._id(left), self._id(right)))
+        return found
+
+    def to_json(self) -> str:
+        return self._inner.to_str(pretty=True) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> Tokenizer:
+        """The tokenizer in a `tokenizer.json` file.
+
+        Raises:
+            ValueError: the file is missing or is not a tokenizer.
+        """
+        try:
+            return cls(tokenizers.Tokenizer.from_file(str(path)))
+        except Exception as error:  # the library raises bare Exception
+            raise ValueError(f"{path.name} cannot be read as a tokenizer: {error}") from error
+
+    def _id(self, label: str) -> int:
+        token = self._inner.token_to_id(label)
+        if token is None:
+            raise ValueError(f"the tokenizer has no {label} token: train it with this version of Vitrine")
+        return token
+
+
+def clean(text: str) -> str:
+    """Text without lone surrogates, which no tokenizer accepts and a browser may send."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def train_bpe(texts: Iterable[str], vocabulary: int) -> Tokenizer:
+    """Byte-pair encoding (Sennrich et al., 2016) of words, a leading space shown as ▁."""
+    inner = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
+    inner.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(),
+            pre_tokenizers.Punctuation(),
+            pre_tokenizers.Digits(individual_digits=True),
+        ]
+    )
+    inner.decoder = decoders.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False, min_frequency=2)
+    return _trained(inner, texts, trainer)
+
+
+def train_characters(texts: Iterable[str], vocabulary: int = 1_000_000) -> Tokenizer:
+    """One token per character, as for Chinese."""
+    inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
+    inner.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"."), "isolated")
+    inner.decoder = decoders.Fuse()
+    trainer = trainers.WordLevelTrainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False)
+    return _trained(inner, texts, trainer)
+
+
+def _trained(inner: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers.Trainer) -> Tokenizer:
+    inner.train_from_iterator(texts, trainer)
+    return Tokenizer(inner)

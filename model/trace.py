@@ -1,0 +1,247 @@
+"""record(): look into one forward pass. Trace: what it left behind, every quantity by name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from model.attention import MultiHeadAttention, explicit_attention
+from model.layers import LayerNorm
+from model.masks import Mask
+
+if TYPE_CHECKING:
+    import pandas
+
+    from model.analysis.checks import Check
+
+AttentionKind = Literal["encoder", "decoder", "cross"]
+ATTENTION_PATHS: dict[str, str] = {
+    "encoder": "encoder.layers.{}.self_attention",
+    "decoder": "decoder.layers.{}.self_attention",
+    "cross": "decoder.layers.{}.cross_attention",
+}
+# Modules of these names compute something worth seeing; their path is the quantity's name.
+OBSERVED = frozenset(
+    {"query", "key", "value", "scores", "scaled", "masked", "weights", "heads", "output"}
+    | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
+)
+MAPS = ("scores", "scaled", "masked", "weights")  # of size query × key: computed when a view asks
+KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once a view has asked for it
+
+_recording: ContextVar[tuple[Trace, ...]] = ContextVar("recording", default=())
+_attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
+_attaching = threading.Lock()
+
+
+class Trace:
+    """One forward pass on one example; tensors stay on their device and have no batch dimension.
+
+    A pass over a batch leaves a trace of its first example; `example` gives the others.
+    """
+
+    def __init__(self, model: nn.Module, maps: bool = False) -> None:
+        self.model = model
+        self.maps = maps
+        self.source_tokens: list[str] = []
+        self.target_tokens: list[str] = []
+        self._tensors: dict[str, Tensor] = {}
+        self._norm_inputs: dict[str, Tensor] = {}
+        self._masks: dict[str, Mask] = {}
+        self._maps: dict[str, Tensor] = {}
+        self._example = 0
+
+    def names(self) -> list[str]:
+        """Every captured name, in order of computation; maps are computed when asked for."""
+        names: list[str] = []
+        for name in self._tensors:
+            path, _, quantity = name.rpartition(".")
+            if path in self._masks and quantity == ("scores" if self.maps else "heads"):
+                names += [f"{path}.visible", *(f"{path}.{part}" for part in MAPS if not self.maps)]
+            elif path in self._norm_inputs:
+                names += [f"{path}.input", f"{path}.mean", f"{path}.std"]
+            names.append(name)
+        return names
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names()
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The tensor of this name: (head, query, channel), (head, query, key), (position, d_model) …
+
+        Raises:
+            KeyError: no quantity of that name in this model.
+        """
+        path, _, quantity = name.rpartition(".")
+        if name in self._tensors:
+            return self._one(self._tensors[name])
+        if path in self._masks and quantity in (*MAPS, "visible"):
+            if name in self._maps:
+                return self._maps[name]
+            tensor = self._map(path, quantity)
+            if tensor.numel() <= KEPT_MAP:
+                self._maps[name] = tensor
+            return tensor
+        if path in self._norm_inputs and quantity in ("input", "mean", "std"):
+            x = self._one(self._norm_inputs[path])
+            return x if quantity == "input" else getattr(LayerNorm, quantity)(x)
+        raise KeyError(f"{name!r} is not a quantity of this trace; names() lists them")
+
+    def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
+        """The attention weights of all layers and heads of one kind."""
+        return torch.stack([self[f"{path}.weights"] for path in self.attention_paths(kind)])
+
+    def attention_paths(self, kind: AttentionKind) -> list[str]:
+        """The names of the attentions of one kind, first layer first; empty if the model has none."""
+        pattern = ATTENTION_PATHS[kind]
+        paths = (pattern.format(layer) for layer in range(len(self._masks)))
+        return [path for path in paths if path in self._masks]
+
+    def norm_paths(self) -> list[str]:
+        """The names of the LayerNorms, in order of computation."""
+        return list(self._norm_inputs)
+
+    def tokens_of(self, name: str) -> list[str]:
+        """The tokens at the positions of a quantity: the source's in the encoder, else the target's."""
+        return self.source_tokens if name.startswith("encoder.") else self.target_tokens
+
+    def norms(self) -> pandas.DataFrame:
+        """A row per LayerNorm and position: mean, population deviation, and Euclidean norms in and out."""
+        from model.analysis.norms import norm_table
+
+        return norm_table(self)
+
+    def checks(self) -> list[Check]:
+        """What was verified on these very tensors, each with its largest error."""
+        from model.analysis.checks import checks
+
+        return checks(self)
+
+    def example(self, index: int) -> Trace:
+        """The trace of another example of the same batch; it shares the tensors."""
+        other = Trace(self.model, self.maps)
+        other._tensors, other._norm_inputs, other._masks = self._tensors, self._norm_inputs, self._masks
+        other._example = index
+        return other
+
+    def mask(self, path: str) -> Mask:
+        """The mask of the attention at `path`, for the whole batch."""
+        return self._masks[path]
+
+    def _one(self, tensor: Tensor) -> Tensor:
+        return tensor[self._example if len(tensor) > 1 else 0]
+
+    def _map(self, path: str, quantity: str) -> Tensor:
+        """Scores, scaled, masked or weights from the recorded query and key, by the model's own modules."""
+        attention = self.model.get_submodule(path)
+        assert isinstance(attention, MultiHeadAttention)
+        query, key = self[f"{path}.query"], self[f"{path}.key"]
+        visible = self._one(self._masks[path].visible(query.shape[-2], key.shape[-2], query.device))[0]
+        if quantity == "visible":
+            return visible
+        with torch.inference_mode(), ordinary():
+            scores = attention.scores(query, key)
+            scaled = scores if quantity == "scores" else attention.scaled(scores)
+            if quantity in ("scores", "scaled"):
+                return scaled
+            masked = attention.masked(scaled, visible)
+            return masked if quantity == "masked" else attention.weights(masked, visible)
+
+    def _keep(self, name: str, tensor: Tensor) -> None:
+        if name in self._tensors:
+            raise RuntimeError(f"{name} was computed twice inside one record(): use one record() a forward pass")
+        self._tensors[name] = tensor
+
+    def _require_complete(self) -> None:
+        missing = [name for name in _attached[self.model] if name not in self._tensors]
+        if not self.maps:
+            missing = [name for name in missing if name.rpartition(".")[2] not in MAPS]
+        if missing:
+            raise RuntimeError(
+                f"the forward pass left no {missing[0]} ({len(missing)} such): run the whole model once inside record()"
+            )
+
+
+@contextmanager
+def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
+    """Collect every quantity of the one forward pass of `model` made inside the `with` block.
+
+    maps: take the explicit attention path and keep scores and weights of every head too.
+
+    Raises:
+        RuntimeError: a quantity was computed twice, or not at all.
+    """
+    _attach(model)
+    trace = Trace(model, maps)
+    recording = _recording.set((*_recording.get(), trace))
+    explicit = explicit_attention.set(maps)
+    try:
+        yield trace
+    finally:
+        explicit_attention.reset(explicit)
+        _recording.reset(recording)
+    trace._require_complete()
+
+
+@contextmanager
+def ordinary() -> Iterator[None]:
+    """A block in which nothing is recorded."""
+    recording = _recording.set(())
+    try:
+        yield
+    finally:
+        _recording.reset(recording)
+
+
+def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    for path, module in model.named_modules():
+        if isinstance(module, LayerNorm) or ("." in path and path.rpartition(".")[2] in OBSERVED):
+            yield path, module
+
+
+def _quantity(path: str, module: nn.Module) -> str:
+    return f"{path}.output" if isinstance(module, LayerNorm) else path
+
+
+def _attach(model: nn.Module) -> None:
+    """Put gated hooks on every module worth seeing, once; without a recording they do nothing."""
+    with _attaching:
+        if model in _attached:
+            return
+        names = []
+        for path, module in _observed(model):
+            module.register_forward_hook(_hook(model, path, isinstance(module, LayerNorm)))
+            names.append(_quantity(path, module))
+        for path, module in model.named_modules():
+            if isinstance(module, MultiHeadAttention):
+                module.register_forward_pre_hook(_mask_hook(model, path))
+        _attached[model] = names
+
+
+def _hook(model: nn.Module, path: str, is_norm: bool) -> Any:
+    name = f"{path}.output" if is_norm else path
+
+    def keep(module: nn.Module, inputs: Sequence[Any], output: Tensor) -> None:
+        for trace in _recording.get():
+            if trace.model is model:
+                trace._keep(name, output)
+                if is_norm:
+                    trace._norm_inputs[path] = inputs[0]
+
+    return keep
+
+
+def _mask_hook(model: nn.Module, path: str) -> Any:
+    def keep(module: nn.Module, inputs: Sequence[Any]) -> None:
+        for trace in _recording.get():
+            if trace.model is model:
+                trace._masks[path] = inputs[2]
+
+    return keep

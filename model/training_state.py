@@ -1,0 +1,98 @@
+"""The state of a training run as one file, for an exact resume."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from model.files import write_tensors
+from model.training_settings import Progress
+
+if TYPE_CHECKING:
+    from model.training import Trainer
+
+
+def save(trainer: Trainer, path: Path) -> None:
+    """Write all that an exact resume needs to one file, atomically."""
+    tensors: dict[str, Tensor] = {f"model.{name}": tensor for name, tensor in trainer.model.named_parameters()}
+    tensors |= {f"average.{name}": tensor for name, tensor in trainer.average.items()}
+    for index, moments in trainer.optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
+    tensors["random.cpu"] = torch.get_rng_state()
+    if trainer.device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(trainer.device)
+    metadata = {
+        "settings": json.dumps(asdict(trainer.settings)),
+        "config": trainer.model.config.to_json(),
+        "progress": json.dumps(asdict(trainer.progress)),
+    }
+    write_tensors(path, tensors, metadata)
+
+
+def load(trainer: Trainer, path: Path) -> None:
+    """Go on exactly where `save` was called.
+
+    Raises:
+        ValueError: the file cannot be read, or belongs to another model or other settings.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} cannot be read as a training state: {error}") from error
+    if not {"settings", "progress"} <= set(metadata):
+        raise ValueError(f"{path} is not a training state: it lacks settings or progress")
+    _require_same_settings(trainer, path, metadata)
+    _require_same_size(trainer, path, tensors)
+    _restore(trainer, tensors)
+    progress = json.loads(metadata["progress"])
+    progress["validations"] = [(step, loss) for step, loss in progress["validations"]]
+    trainer.progress = Progress(**progress)
+
+
+def _require_same_settings(trainer: Trainer, path: Path, metadata: dict[str, str]) -> None:
+    saved, now = json.loads(metadata["settings"]), asdict(trainer.settings)
+    if "config" in metadata:
+        saved, now = saved | json.loads(metadata["config"]), now | asdict(trainer.model.config)
+    changed = [
+        f"{name} was {saved.get(name)}, is {now[name]}"
+        for name in now
+        if saved.get(name) != now[name] and name != "epochs"  # more epochs: a longer run
+    ]
+    if changed:
+        raise ValueError(
+            f"{path} was written with other settings ({'; '.join(changed)}): "
+            "use the same ones to resume, or delete the file to start afresh"
+        )
+
+
+def _require_same_size(trainer: Trainer, path: Path, tensors: dict[str, Tensor]) -> None:
+    now = {f"model.{name}": parameter.shape for name, parameter in trainer.model.named_parameters()}
+    saved = {name: tensor.shape for name, tensor in tensors.items() if name.startswith("model.")}
+    if now != saved:
+        different = sorted(name for name in {*now, *saved} if now.get(name) != saved.get(name))
+        raise ValueError(f"{path} belongs to a model of another size: {', '.join(different[:3])} differ")
+
+
+def _restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in trainer.model.named_parameters():
+            parameter.copy_(tensors[f"model.{name}"])
+            trainer.average[name].copy_(tensors[f"average.{name}"])
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, index, moment = name.split(".")
+            state.setdefault(int(index), {})[moment] = tensor
+    groups = trainer.optimizer.state_dict()["param_groups"]
+    trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
+    torch.set_rng_state(tensors["random.cpu"])
+    if "random.cuda" in tensors and trainer.device.type == "cuda":
+        torch.cuda.set_rng_state(tensors["random.cuda"], trainer.device)

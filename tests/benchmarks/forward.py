@@ -1,0 +1,275 @@
+"""The forward pass with everything recorded beside the bare one: time and peak memory, ours and others'.
+
+    python -m tests.benchmarks.forward [--lengths 16,128,512,1024] [--runs 30] [--write]
+
+Ours are encoder-decoders with half the layers in each stack and as many source as target tokens, so every layer works
+on n tokens, as in a decoder-only model of as many layers in all; cross-attention comes on top (a sixth more products).
+GPT-2 in Hugging Face transformers and in TransformerLens has the same widths, layers in all and vocabulary. All have
+random weights and erf-GELU, so every bare forward has the same kind of arithmetic.
+
+Time: bare and recorded take turns in one process; the ratio is the median of the ratios of the rounds. The bare model
+is a second one on the same weights, without hooks; what was recorded is freed inside the time measured.
+Memory: how far the resident set rises in a forward, each in a process of its own; recorded minus bare is "extra".
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import importlib.util
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from model.config import TransformerConfig
+from model.device import keep_freed_memory
+from model.trace import record
+from model.transformer import Transformer
+from tests.benchmarks import results
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+LENGTHS = (16, 128, 512, 1024)
+SECONDS = 1.0  # a cell takes at least this long: short forwards get more rounds than asked for
+MB = 1_000_000
+MOST_EXTRA = 900  # MB at 1,024 tokens
+
+
+@dataclass(frozen=True)
+class Size:
+    name: str
+    d_model: int
+    n_heads: int
+    layers: int  # in all
+    d_ff: int
+    vocabulary: int
+
+
+SIZES = (Size("tiny", 128, 4, 8, 512, 1000), Size("small", 768, 12, 12, 3072, 8000))
+
+Forward = Callable[[Tensor], object]  # gives back whatever it recorded, which keeps it alive
+
+
+def vitrine(size: Size) -> dict[str, Forward]:
+    config = TransformerConfig(
+        source_vocabulary=size.vocabulary,
+        target_vocabulary=size.vocabulary,
+        d_model=size.d_model,
+        n_heads=size.n_heads,
+        n_encoder_layers=size.layers // 2,
+        n_decoder_layers=size.layers // 2,
+        d_ff=size.d_ff,
+        max_length=max(LENGTHS),
+        norm_placement="pre",
+        activation="gelu",
+        tied_embeddings="output",
+    )
+    bare, model = Transformer(config).eval(), Transformer(config).eval()
+    model.load_state_dict(bare.state_dict(), assign=True)
+
+    def recorded(ids: Tensor, maps: bool = False) -> object:
+        with record(model, maps=maps) as trace:
+            return model(ids, ids), trace
+
+    return {
+        "bare": lambda ids: bare(ids, ids),
+        "recorded": recorded,
+        "all maps": lambda ids: recorded(ids, maps=True),
+    }
+
+
+def gpt2(size: Size, attention: str) -> PreTrainedModel:
+    """GPT-2 of this size with random weights; nothing is downloaded."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=size.vocabulary,
+        n_positions=max(LENGTHS),
+        n_embd=size.d_model,
+        n_head=size.n_heads,
+        n_layer=size.layers,
+        n_inner=size.d_ff,
+        activation_function="gelu",
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return GPT2LMHeadModel._from_config(config, attn_implementation=attention).eval()
+
+
+def hugging_face(size: Size) -> dict[str, Forward]:
+    bare, eager = gpt2(size, "sdpa"), gpt2(size, "eager")
+    eager.load_state_dict(bare.state_dict(), assign=True)
+
+    def recorded(ids: Tensor) -> object:
+        outputs = eager(ids, use_cache=False, output_attentions=True, output_hidden_states=True)
+        assert len(outputs.attentions) == size.layers
+        return outputs
+
+    return {"bare": lambda ids: bare(ids, use_cache=False), "recorded": recorded}
+
+
+def transformer_lens(size: Size) -> dict[str, Forward]:
+    """TransformerLens 4 around the same GPT-2; its bare forward is eager too."""
+    from transformer_lens.model_bridge.sources import build_bridge_from_module
+
+    model = gpt2(size, "eager")
+    bridge = build_bridge_from_module(model, "GPT2LMHeadModel", hf_config=model.config)
+    return {"bare": bridge, "recorded": bridge.run_with_cache}
+
+
+SUBJECTS: dict[str, Callable[[Size], dict[str, Forward]]] = {
+    "Vitrine": vitrine,
+    "Hugging Face": hugging_face,
+    "TransformerLens": transformer_lens,
+}
+NEEDS = {"Hugging Face": "transformers", "TransformerLens": "transformer_lens"}
+
+
+def tokens(size: Size, length: int) -> Tensor:
+    return torch.arange(length)[None] % size.vocabulary
+
+
+@torch.inference_mode()
+def times(forwards: dict[str, Forward], ids: Tensor, runs: int) -> dict[str, list[float]]:
+    """Seconds of each forward in every round; the order turns round each time, so that none always follows another."""
+    seconds: dict[str, list[float]] = {name: [] for name in forwards}
+    order = list(forwards)
+    for name in order:
+        forwards[name](ids)
+    began = time.perf_counter()
+    while len(seconds["bare"]) < runs or time.perf_counter() - began < SECONDS:
+        for name in order:
+            start = time.perf_counter()
+            forwards[name](ids)
+            seconds[name].append(time.perf_counter() - start)
+        order.reverse()
+    return seconds
+
+
+def ratio(seconds: dict[str, list[float]], name: str) -> float:
+    """How many times the bare forward it takes."""
+    return statistics.median(a / b for a, b in zip(seconds[name], seconds["bare"], strict=True))
+
+
+def peaks(subject: str, size: Size, length: int, names: list[str]) -> dict[str, float]:
+    """MB by which each forward, holding what it recorded, raises the memory of a fresh process."""
+    spawn = multiprocessing.get_context("spawn")
+    found = {}
+    for name in names:
+        with ProcessPoolExecutor(1, mp_context=spawn) as process:
+            found[name] = process.submit(peak, subject, size, length, name).result()
+    return found
+
+
+@torch.inference_mode()
+def peak(subject: str, size: Size, length: int, name: str) -> float:
+    forward = SUBJECTS[subject](size)[name]
+    forward(tokens(size, min(LENGTHS)))  # what is made once: threads, kernels, hooks
+    gc.collect()
+    forget_peak()
+    before = highest_resident()
+    held = forward(tokens(size, length))
+    after = highest_resident()
+    del held
+    return (after - before) / MB
+
+
+def forget_peak() -> None:
+    """Give freed memory back and let the high-water mark start from what is in use, where the system can."""
+    clear = Path("/proc/self/clear_refs")
+    if clear.exists():
+        ctypes.CDLL(None).malloc_trim(0)
+        clear.write_text("5", encoding="ascii")
+
+
+def highest_resident() -> int:
+    """Bytes: the high-water mark of the resident set."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text(encoding="utf-8").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    import resource  # not on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def most(length: int) -> float:
+    """The ratio we allow ourselves."""
+    return 1.05 if length >= 128 else 1.3
+
+
+COLUMNS = "model, tokens, bare, recorded, all maps, target, bare memory, extra, extra with maps, target".split(", ")
+
+
+def rows(lengths: list[int], runs: int) -> Iterator[list[str]]:
+    """The table, a row for each model and length, as they are measured."""
+    yield COLUMNS
+    yield ["---"] * 2 + ["---:"] * (len(COLUMNS) - 2)
+    for size in SIZES:
+        for subject, build in SUBJECTS.items():
+            label = f"{subject}, {size.name}"
+            if subject in NEEDS and importlib.util.find_spec(NEEDS[subject]) is None:
+                yield [label, "skipped: not installed", *[""] * (len(COLUMNS) - 2)]
+                continue
+            forwards = build(size)
+            for length in lengths:
+                seconds = times(forwards, tokens(size, length), runs)
+                memory = peaks(subject, size, length, list(forwards))
+                ours, maps = subject == "Vitrine", "all maps" in forwards
+                yield [
+                    label,
+                    f"{length:,}",
+                    f"{statistics.median(seconds['bare']) * 1000:.2f} ms",
+                    f"{ratio(seconds, 'recorded'):.2f}",
+                    f"{ratio(seconds, 'all maps'):.2f}" if maps else "",
+                    f"≤ {most(length)}" if ours else "",
+                    f"{memory['bare']:.0f} MB",
+                    f"{memory['recorded'] - memory['bare']:.0f} MB",
+                    f"{memory['all maps'] - memory['bare']:.0f} MB" if maps else "",
+                    f"≤ {MOST_EXTRA} MB" if ours and length == 1024 else "",
+                ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The forward pass with everything recorded beside the bare one.")
+    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="tokens, separated by commas")
+    parser.add_argument("--runs", type=int, default=30, help="rounds at least, of each length")
+    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
+    options = parser.parse_args()
+    lengths = [int(length) for length in options.lengths.split(",")]
+    if not all(1 <= length <= max(LENGTHS) for length in lengths) or options.runs < 1:
+        parser.error(f"lengths are 1 to {max(LENGTHS)}, runs at least 1")
+
+    keep_freed_memory()  # as the application does
+    print(results.machine(), flush=True)
+    table = []
+    for row in rows(lengths, options.runs):
+        table.append("| " + " | ".join(row) + " |")
+        print(table[-1], flush=True)
+    if options.write:
+        sizes = "; ".join(
+            f"{size.name}: d {size.d_model}, {size.n_heads} heads, d_ff {size.d_ff}, {size.layers} layers in all, "
+            f"vocabulary {size.vocabulary:,}"
+            for size in SIZES
+        )
+        method = (
+            f"{sizes}. Recorded: ours with `record()`, maps on demand; Hugging Face eager with attentions and hidden "
+            f"states against its bare SDPA; TransformerLens `run_with_cache`. Times are ratios to the model's own bare "
+            f"forward, medians of {options.runs} rounds or more."
+        )
+        results.write("Forward with everything recorded", f"{method}\n\n" + "\n".join(table))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""From a keystroke to the painted change, in a real browser: the application beside a page that only echoes.
+
+    python -m tests.benchmarks.keystroke [keystrokes] [--write]
+
+Both servers run at once; keystrokes go to one and the other in turn. Prints medians in milliseconds: the echo,
+every head's thumbnail painted, and the whole page painted (tokens, stages and the large Plotly figure too);
+`--write` puts them into RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.benchmarks import results
+from tests.browser.server import CHROMIUM_OPTIONS, serve
+
+ROOT = Path(__file__).parent.parent.parent
+SENTENCE = "I was reading a book in the old house when she came to"  # 15 words, a full stop and </s>: 16 tokens or so
+
+# Marks, for each part of the page, the frame after its last change. Observers cost nothing while nothing changes;
+# a loop over animation frames would have the browser paint all the time, and doubles the figures.
+WATCH = """
+() => {
+  const input = document.querySelector('input[aria-label="Source"]');
+  // Components live in shadow roots, which stay while their content is drawn again.
+  const shadows = [...document.querySelectorAll('*')].map((host) => host.shadowRoot).filter((root) => root);
+  const inside = (selector) => shadows.find((root) => root.querySelector(selector));
+  const parts = {
+    echo: document.querySelector('[data-testid="stText"]')?.parentElement,
+    heads: inside('.vitrine.heads'),
+    tokens: inside('.vitrine.bar'),
+    stages: inside('.vitrine.stages'),
+    figure: document.querySelector('[data-testid="stPlotlyChart"]')?.closest('[data-testid="stColumn"]'),
+  };
+  let start = 0;
+  input.addEventListener('input', () => {
+    start = performance.now();
+    window.marks = {};
+  }, true);
+  const changes = { childList: true, subtree: true, attributes: true, characterData: true };
+  for (const [name, node] of Object.entries(parts)) {
+    if (!node) continue;
+    new MutationObserver(() => {
+      const marks = window.marks;
+      requestAnimationFrame(() => setTimeout(() => (marks[name] = performance.now() - start), 0));
+    }).observe(node, changes);
+  }
+}
+"""
+
+
+def open_page(browser: Browser, url: str, ready: str) -> Page:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(url)
+    page.wait_for_selector(ready, timeout=60_000)
+    page.wait_for_timeout(2000)
+    page.evaluate(WATCH)
+    return page
+
+
+def strike(page: Page, key: str, wanted: set[str]) -> dict[str, float]:
+    """Press a key, wait, and see when each part changed last."""
+    page.locator('input[aria-label="Source"]').press(key)
+    page.wait_for_timeout(1500)
+    marks: dict[str, float] = page.evaluate("window.marks")
+    assert wanted <= marks.keys(), f"no change of {wanted - marks.keys()}"
+    return marks
+
+
+def main(keystrokes: int, write: bool) -> None:
+    parts = {"heads", "tokens", "stages", "figure"}
+    with (
+        serve("tests/benchmarks/echo_page.py") as echo_url,
+        serve("app.py") as app_url,
+        sync_playwright() as play,
+    ):
+        # A browser each: a page in the background is throttled.
+        browsers = [play.chromium.launch(**CHROMIUM_OPTIONS) for _ in range(2)]  # type: ignore[arg-type]
+        echo = open_page(browsers[0], echo_url, '[data-testid="stText"]')
+        app = open_page(browsers[1], app_url, ".js-plotly-plot .xaxislayer-above")
+        for page in (echo, app):
+            page.locator('input[aria-label="Source"]').fill(SENTENCE)
+            page.wait_for_timeout(3000)
+        times: dict[str, list[float]] = {"echo": [], **{part: [] for part in parts}, "all": []}
+        for turn in range(keystrokes):
+            key = "." if turn % 2 == 0 else "Backspace"
+            times["echo"].append(strike(echo, key, {"echo"})["echo"])
+            marks = strike(app, key, parts)
+            for part in parts:
+                times[part].append(marks[part])
+            times["all"].append(max(marks[part] for part in parts))
+        tokens = app.locator(".vitrine .tokens.source .chip").count()
+        for browser in browsers:
+            browser.close()
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    lines = [f"{keystrokes} keystrokes each, {tokens} source tokens"]
+    for name, value in medians.items():
+        lines.append(f"{name:8} {value:7.0f} ms   {value / medians['echo']:.2f} times the echo")
+    text = "\n".join(lines)
+    print(text)
+    if write:
+        results.write("From a keystroke to the painted change", f"```text\n{text}\n```")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="From a keystroke to the painted change, in a real browser.")
+    parser.add_argument("keystrokes", type=int, nargs="?", default=40)
+    parser.add_argument("--write", action="store_true", help="put the medians into RESULTS.md")
+    options = parser.parse_args()
+    main(options.keystrokes, options.write)

@@ -1,0 +1,143 @@
+"""Themes, languages, sizes: what is written can be read."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.looking import expect_painted, thumbnails
+from viz.workbench import FIRST_SOURCE
+
+pytestmark = pytest.mark.browser
+
+# Every visible text with the contrast of its colour, through all opacities, to what is painted behind it.
+CONTRASTS = """
+() => {
+  const parse = (text) => {
+    const srgb = text.match(/^color\\(srgb ([^)]*)\\)/);
+    const numbers = (srgb ? srgb[1] : text).match(/[\\d.]+/g)?.map(Number) ?? [0, 0, 0, 0];
+    const [r, g, b, a = 1] = srgb ? [...numbers.slice(0, 3).map((v) => v * 255), numbers[3] ?? 1] : numbers;
+    return [r, g, b, a];
+  };
+  const over = ([r, g, b, a], below) => [r, g, b].map((value, index) => value * a + below[index] * (1 - a));
+  const light = (colour) => colour.map((value) => {
+    const share = value / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  }).reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
+  const parent = (node) => node.assignedSlot ?? node.parentElement ?? node.getRootNode().host ?? null;
+  const page = parse(getComputedStyle(document.querySelector('.stApp')).backgroundColor).slice(0, 3);
+  const found = [];
+  const look = (root) => {
+    for (const node of root.querySelectorAll('*')) {
+      if (node.shadowRoot) look(node.shadowRoot);
+      const words = [...node.childNodes].filter((child) => child.nodeType === 3).map((child) => child.data);
+      const own = words.join('').trim();
+      const text = own || (node.tagName === 'INPUT' ? node.value || node.placeholder : '');
+      const box = node.getBoundingClientRect();
+      if (!text || box.width < 2 || box.height < 2 || node.closest('style, script, .katex')) continue;
+      const chain = [];
+      for (let each = node; each; each = parent(each)) chain.push(each);
+      const styles = chain.map((each) => getComputedStyle(each));
+      if (styles.some((style) => style.visibility === 'hidden' || style.opacity === '0')) continue;
+      let behind = page;
+      for (const style of [...styles].reverse()) behind = over(parse(style.backgroundColor), behind);
+      const opacity = styles.reduce((product, style) => product * Number(style.opacity), 1);
+      const svg = node.closest('svg') && node.tagName === 'text';
+      const own_style = node.placeholder && !node.value ? getComputedStyle(node, '::placeholder') : styles[0];
+      const [r, g, b, a] = parse(svg ? own_style.fill : own_style.color);
+      const colour = over([r, g, b, a * opacity * (svg ? Number(own_style.fillOpacity) : 1)], behind);
+      const [dark, bright] = [light(colour), light(behind)].sort((x, y) => x - y);
+      found.push({ text: text.slice(0, 40), tag: node.tagName, of: String(node.className.baseVal ?? node.className),
+        contrast: (bright + 0.05) / (dark + 0.05) });
+    }
+  };
+  look(document);
+  return found;
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["cross", "decoder"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_has_a_contrast_of_4_5(visit, lens, scheme, kind):
+    page = visit(color_scheme=scheme).open(attention=kind, target="我" * 200, layer="0", head="0")
+    expect_painted(page, lens, FIRST_SOURCE)
+    page.wait_for_timeout(500)
+    found = page.evaluate(CONTRASTS)
+    texts = {each["text"] for each in found}
+    shown = {"Vitrine", "Source", "Attention", "<s>", "weight", "1.1", "Layer 1, head 1", FIRST_SOURCE, "query (from)"}
+    assert shown <= texts
+    background = page.locator(".stApp").evaluate("(app) => getComputedStyle(app).backgroundColor")
+    brightness = sum(int(value) for value in re.findall(r"\d+", background)[:3]) / 3
+    assert brightness > 230 if scheme == "light" else brightness < 40
+    faint = {(each["of"], each["text"], round(each["contrast"], 2)) for each in found if each["contrast"] < 4.5}
+    assert not faint, "\n".join(map(str, sorted(faint)))
+
+
+def test_the_browsers_language_is_the_first_one(visit, lens):
+    page = visit(locale="zh-CN").open(layer="0", head="0")
+    expect(page.locator('input[aria-label="源文"]')).to_have_value(FIRST_SOURCE)
+    expect(page.get_by_text("第 1 层，第 1 头")).to_be_visible()
+    expect(page.locator(".badge").first).to_contain_text("每行之和为 1")
+    expect(page.locator(".vitrine.stages th").nth(1)).to_contain_text("分数")
+    expect(page.locator(".js-plotly-plot .ytitle")).to_have_text("查询（从）")
+    for word in ("Source", "Target", "Attention", "Translate", "Encoder", "query", "entropy", "rows sum"):
+        assert page.get_by_text(word, exact=True).count() == 0, word
+
+
+def test_the_language_can_be_switched_and_is_kept(visit, lens):
+    page = visit().open()
+    page.get_by_text("中文", exact=True).click()
+    expect(page.locator('input[aria-label="源文"]')).to_have_value(FIRST_SOURCE)
+    expect(page.get_by_text("一个查询，逐步计算")).to_be_visible()
+    page.wait_for_url("**language=zh*")
+    page.locator('input[aria-label="源文"]').fill("I am a teacher.")
+    expect_painted(page, lens, "I am a teacher.")
+    expect(page.get_by_text("一个查询，逐步计算")).to_be_visible()
+    page.reload()
+    expect(page.locator('input[aria-label="源文"]')).to_have_value("I am a teacher.")
+
+
+def test_a_phone_scrolls_down_but_not_sideways(visit, lens):
+    page = visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True).open()
+    expect_painted(page, lens, FIRST_SOURCE)
+    page.wait_for_timeout(500)
+    wide = page.evaluate(
+        """() => [document.scrollingElement, ...document.querySelectorAll('[data-testid="stMain"], .block-container')]
+          .map((node) => node.scrollWidth - node.clientWidth)"""
+    )
+    assert max(wide) <= 0
+    assert page.evaluate("document.scrollingElement.clientWidth") == 390
+    boxes = thumbnails(page).evaluate_all("(all) => all.map((canvas) => canvas.getBoundingClientRect().toJSON())")
+    assert len(boxes) == 24
+    assert all(box["width"] >= 28 and box["left"] >= 0 and box["right"] <= 390 for box in boxes)
+    page.locator('input[aria-label="Source"]').fill("I am a teacher.")
+    expect_painted(page, lens, "I am a teacher.")
+    page.locator(".vitrine.heads .head").nth(10).tap()
+    expect(page.get_by_text("Layer 2, head 3")).to_be_visible()
+
+
+def test_the_page_can_be_read_out_and_used_from_the_keyboard(visit):
+    page = visit().open(source="I am a teacher.", target="我是老师。")
+    heads = page.locator(".vitrine.heads .head")
+    assert "layer 1, head 1, entropy" in (heads.first.get_attribute("aria-label") or "")
+    heads.nth(5).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Layer 1, head 6")).to_be_visible()
+    alternative = page.locator('[aria-label^="Layer 1, head 6, target looks at source. 6 queries"]')
+    expect(alternative).to_have_count(1)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_input_bar_stays_on_top_and_hides_what_scrolls_under_it(visit, scheme):
+    page = visit(color_scheme=scheme, viewport={"width": 1440, "height": 600}).open()
+    page.mouse.move(700, 450)
+    page.mouse.wheel(0, 400)
+    bar = page.locator(".st-key-input_bar")
+    page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 100")
+    box = bar.bounding_box()
+    assert box is not None
+    assert 30 < box["y"] < 60
+    colour = "(node) => getComputedStyle(node).backgroundColor"
+    assert bar.evaluate(colour) == page.locator(".stApp").evaluate(colour)
+    assert not bar.evaluate(colour).startswith("rgba")  # opaque

@@ -1,0 +1,138 @@
+"""Clicks: a head, a query, a kind of attention. What is chosen is in the address and comes back."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.looking import chips, expect_painted, figure, pixels, thumbnail
+from viz.workbench import FIRST_SOURCE
+
+pytestmark = pytest.mark.browser
+
+STAGES = ".vitrine.stages"
+
+
+def address(page: Page) -> dict[str, str]:
+    return {name: values[-1] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def column(page: Page, index: int) -> list[float]:
+    """A column of the stages table as numbers, full precision, from the cells' titles."""
+    cells = page.locator(f"{STAGES} tbody tr td:nth-child({index + 1})")
+    return [float(title) for title in cells.evaluate_all("(cells) => cells.map((cell) => cell.title)")]
+
+
+def chosen_query(page: Page, label: str):
+    return expect(page.locator(f"{STAGES} .picker .chip.chosen")).to_have_text(label)
+
+
+def test_a_click_on_a_thumbnail_opens_that_head_and_reload_restores_it(visit, lens):
+    page = visit().open()
+    trace = lens.trace(FIRST_SOURCE)
+    for _ in range(2):  # as clicked, and as restored
+        if "layer" not in address(page):
+            thumbnail(page, 2, 3).click()
+        expect(page.get_by_text("Layer 2, head 3")).to_be_visible()
+        expect(page.locator('.vitrine.heads .head[aria-pressed="true"]')).to_have_count(1)
+        expect(page.locator('.vitrine.heads .head[aria-pressed="true"]')).to_contain_text("2.3")
+        assert (address(page)["layer"], address(page)["head"]) == ("1", "2")
+        query = trace.target_tokens.index(page.locator(f"{STAGES} .picker .chip.chosen").inner_text())
+        weights = trace["decoder.layers.1.cross_attention.weights"][2, query]
+        assert np.allclose(column(page, 4), weights, atol=1e-5)
+        drawn = page.locator(".js-plotly-plot").evaluate("(plot) => Array.from(plot.data[0].z[1] ?? [])")
+        if drawn:  # plotly may hold its cells as one typed array instead
+            assert np.allclose(drawn, trace["decoder.layers.1.cross_attention.weights"][2, 1], atol=1e-5)
+        page.reload()
+        expect_painted(page, lens, FIRST_SOURCE)
+
+
+def test_a_click_on_a_query_changes_the_stages_and_stays_while_typing(visit, lens):
+    page = visit().open(source="I am a teacher.", target="我是老师。", layer="0", head="4", query="1")
+    chosen_query(page, "我")
+    trace = lens.trace("I am a teacher.", "我是老师。")
+    before = column(page, 1)
+    page.locator(f"{STAGES} .picker .chip").nth(4).click()
+    chosen_query(page, "师")
+    after = column(page, 1)
+    assert not np.allclose(before, after)
+    path = "decoder.layers.0.cross_attention"
+    for index, name in enumerate(("scores", "scaled", "masked", "weights"), start=1):
+        assert np.allclose(column(page, index), trace[f"{path}.{name}"][4, 4], atol=1e-4), name
+    page.wait_for_url("**query=4*")
+    page.locator('input[aria-label="Source"]').press("End")
+    page.keyboard.type(" Yes")
+    expect_painted(page, lens, "I am a teacher. Yes")
+    chosen_query(page, "师")
+    assert address(page)["query"] == "4"
+
+
+def test_a_click_on_a_token_of_the_bar_chooses_the_query(visit):
+    page = visit().open(source="I am a teacher.", target="我是老师。")
+    chips(page, "target").nth(3).click()
+    chosen_query(page, "老")
+
+
+def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
+    page = visit().open(source="I am a teacher.", target="我是老师。", query="2")
+    hatched = "(canvases) => canvases.map((canvas) => canvas.style.backgroundImage.slice(0, 14))"
+    canvases = page.locator(".vitrine.heads canvas")
+    assert set(canvases.evaluate_all(hatched)) == {"none"}
+    assert [part["type"] for part in figure(page)] == ["heatmap"]
+    page.get_by_role("button", name="Decoder").or_(page.get_by_role("radio", name="Decoder")).first.click()
+    page.wait_for_url("**attention=decoder*")
+    expect(page.locator(f"{STAGES} td.masked.weight")).to_have_count(3)  # six tokens; the third sees three
+    assert set(canvases.evaluate_all(hatched)) == {'url("data:imag'}
+    expect(page.locator(f"{STAGES} td.masked").first).to_have_css(
+        "background-image", re.compile("repeating-linear-gradient")
+    )
+    expect(page.get_by_text("target looks at earlier target")).to_be_visible()
+    expect(page.locator(".js-plotly-plot .scatterlayer .js-fill")).to_have_count(1)
+    heatmap, mask = figure(page)
+    assert (heatmap["type"], mask["name"], mask["fillpattern"]["shape"]) == ("heatmap", "masked", "/")
+    transparent = canvases.first.evaluate("(c) => c.getContext('2d').getImageData(c.width - 1, 0, 1, 1).data[3]")
+    assert transparent == 0  # the hatch shows through
+    page.reload()
+    expect(page.locator(f"{STAGES} td.masked.weight")).to_have_count(3)
+
+
+def test_the_scale_changes_the_thumbnails_and_the_colour_bar(visit, lens):
+    page = visit().open(source="I am a teacher.", target="我是老师。", layer="0", head="0")
+    before = pixels(page)
+    assert figure(page)[0]["zmax"] == 1
+    page.get_by_text("scale 0 to largest").click()
+    page.wait_for_url("**scale=largest*")
+    largest = float(lens.trace("I am a teacher.", "我是老师。").attention("cross")[0, 0].max())
+    page.wait_for_function(
+        "(top) => Math.abs(document.querySelector('.js-plotly-plot')?.data?.[0].zmax - top) < 1e-4", arg=largest
+    )
+    after = pixels(page)
+    tops = lens.trace("I am a teacher.", "我是老师。").attention("cross").amax(dim=(2, 3)).flatten().tolist()
+    assert min(tops) < 0.9
+    assert [each["darkest"] for each in before] == pytest.approx([255 * top for top in tops], abs=2)
+    assert all(each["darkest"] >= 254 for each in after)
+
+
+def test_hovering_a_token_lights_it_up_wherever_it_is(visit):
+    page = visit().open(source="I am a teacher.", target="我是老师。")
+    chips(page, "target").nth(2).hover()
+    expect(page.locator(".chip.lit")).to_have_text(["是", "是"])  # in the bar and among the queries
+    canvas = page.locator(".vitrine.heads canvas").nth(9)
+    canvas.hover()
+    expect(page.locator(".vitrine.heads .tip")).to_contain_text("layer 2, head 2:")
+    expect(page.locator(".vitrine.heads .tip")).to_contain_text("→")
+
+
+def test_the_explanation_shows_the_code_and_the_data_a_table(visit):
+    page = visit().open(layer="0", head="0")
+    page.get_by_text("What am I looking at?").click()
+    expect(page.get_by_text("class MultiHeadAttention")).to_be_visible()
+    expect(page.locator(".katex").first).to_be_visible()
+    page.get_by_text("Data", exact=True).click()
+    expect(page.locator('[data-testid="stDataFrame"]')).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    assert download.value.suggested_filename == "attention-cross-layer1-head1.csv"
+    assert len(download.value.path().read_text("utf-8-sig").splitlines()) > 50

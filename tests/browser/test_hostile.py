@@ -1,0 +1,133 @@
+"""Texts that want to be code stay text; the page never asks another machine for anything."""
+
+import pytest
+from playwright.sync_api import expect
+
+from model.text import clean
+from tests.browser.looking import chips, expect_painted, expect_tokens, pixels, source, target
+from viz.workbench import FIRST_SOURCE
+
+pytestmark = pytest.mark.browser
+
+SCRIPT = "</script><script>window.__hacked=1;alert(1)</script>"
+TEXTS = {
+    "script": SCRIPT,
+    "image": '<img src=x onerror="window.__hacked=1;alert(1)">',
+    "vector": "<svg onload=window.__hacked=1><a xlink:href='javascript:alert(1)'>",
+    "markdown": "![a](https://example.com/a.png) [b](javascript:alert(1)) $x$ :red[d]",
+    "right to left": "مرحبا بالعالم שלום ab",
+    "emoji": "🙂👩🏽‍🚀🇨🇳 ok",
+    "null": "a\u202eb\u2028c",
+}
+# Whether any document or shadow root holds an element that only a text could have brought.
+INTRUDERS = """
+() => {
+  const roots = [document];
+  for (const root of roots) {
+    roots.push(...[...root.querySelectorAll('*')].map((node) => node.shadowRoot).filter((shadow) => shadow));
+  }
+  const wanted = 'img[src="x"], [onerror], [onload], [href^="javascript"], img[src*="example.com"]';
+  const found = roots.flatMap((root) => [...root.querySelectorAll(wanted)]);
+  const scripts = [...document.scripts].filter((script) => script.textContent.includes('__hacked'));
+  return found.length + scripts.length + (window.__hacked === undefined ? 0 : 1000);
+}
+"""
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_is_shown_literally_and_never_runs(visit, lens, name):
+    text = TEXTS[name]
+    page = visit().open()
+    source(page).fill(text)
+    expect_painted(page, lens, text)
+    target(page).fill(text)
+    expect_tokens(page, "target", lens.target_tokens(text).labels)
+    labels = lens.source_tokens(text).labels
+    assert chips(page, "source").evaluate_all("(all) => all.map((chip) => chip.title)") == labels
+    page.locator(".vitrine.heads canvas").first.hover()
+    page.locator(".js-plotly-plot .nsewdrag").first.hover()
+    page.wait_for_timeout(500)
+    assert page.evaluate(INTRUDERS) == 0
+    page.reload()  # and from the address
+    expect_painted(page, lens, text)
+    expect(source(page)).to_have_value(text)
+    assert page.evaluate(INTRUDERS) == 0
+
+
+def test_the_axes_of_the_large_figure_show_tokens_literally(visit, lens):
+    page = visit().open(source="<b>a</b> &amp; <br>", target="<b>我", attention="cross")
+    expect_painted(page, lens, "<b>a</b> &amp; <br>")
+    across = page.locator(".js-plotly-plot .xaxislayer-above text")
+    expect(across).to_have_text([label[:16] for label in lens.source_tokens("<b>a</b> &amp; <br>").labels])
+    expect(page.locator(".js-plotly-plot .yaxislayer-above text")).to_have_text(lens.target_tokens("<b>我").labels)
+
+
+@pytest.mark.parametrize("parameter", ["model", "attention", "scale", "language", "layer", "head", "query"])
+def test_a_hostile_address_shows_the_page(visit, lens, parameter):
+    page = visit().open(**{parameter: SCRIPT})
+    expect_painted(page, lens, FIRST_SOURCE)
+    assert page.evaluate(INTRUDERS) == 0
+
+
+def test_ten_thousand_characters_are_cut_with_a_note(visit, lens):
+    text = ("The old house " * 1000)[:10_000]
+    page = visit().open()
+    source(page).fill(text)
+    left_out = lens.source_tokens(text).left_out
+    note = f"{left_out} tokens left out: this model reads {lens.config.max_length}"
+    expect(page.locator(".vitrine .note")).to_have_text(note)
+    expect(chips(page, "source")).to_have_count(lens.config.max_length)
+    assert pixels(page)[0]["width"] == lens.config.max_length
+    expect(source(page)).to_have_value(text)
+
+
+@pytest.mark.parametrize("text", ["", "   "])
+def test_an_empty_text_is_a_sentence_too(visit, lens, text):
+    page = visit().open()
+    source(page).fill(text)
+    expect_painted(page, lens, text)
+    expect_tokens(page, "target", lens.trace(text).target_tokens)
+    expect(page.locator(".badge.passed").first).to_be_visible()
+    expect(page.locator(".badge.failed")).to_have_count(0)
+
+
+def test_a_lone_surrogate_does_not_end_the_session(visit, lens):
+    page = visit().open()
+    source(page).evaluate(
+        """(input) => {
+          Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(input, 'a\\ud800b');
+          input.dispatchEvent(new InputEvent('input', { bubbles: true }));
+        }"""
+    )
+    page.wait_for_timeout(1500)
+    source(page).fill("I am a teacher.")
+    expect_painted(page, lens, clean("I am a teacher."))
+
+
+def test_everything_works_without_a_network(visit, lens):
+    """`visit` refuses and counts every request to another machine; here all that loads late is opened too."""
+    visited = visit()
+    page = visited.open()
+    source(page).fill("I am a teacher.")
+    expect_painted(page, lens, "I am a teacher.")
+    page.get_by_text("What am I looking at?").click()
+    expect(page.locator(".katex").first).to_be_visible()
+    expect(page.get_by_text("class MultiHeadAttention")).to_be_visible()
+    page.get_by_text("Data", exact=True).click()
+    expect(page.locator('[data-testid="stDataFrame"] canvas').first).to_be_visible()
+    page.wait_for_timeout(2000)
+    assert visited.foreign == []
+    assert visited.local > 20  # the counter sees requests
+    fonts = page.evaluate("() => [...document.fonts].filter((font) => font.status === 'error').length")
+    assert fonts == 0
+
+
+def test_a_request_to_another_machine_would_be_seen_and_refused(visit):
+    visited = visit()
+    page = visited.open()
+    refused = page.evaluate("() => fetch('https://example.com/').then(() => false, () => true)")
+    assert refused is True
+    assert visited.foreign == ["https://example.com/"]
+    assert visited.errors
+    visited.foreign.clear()
+    visited.errors.clear()

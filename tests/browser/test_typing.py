@@ -1,0 +1,119 @@
+"""Everything moves while the user types, and nothing the user types is lost."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.looking import chips, expect_painted, expect_tokens, pixels, source, target, thumbnails
+from viz.workbench import FIRST_SOURCE
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_first_paint_shows_every_head_of_the_bundled_model(visit, lens):
+    page = visit().open()
+    expect(thumbnails(page)).to_have_count(lens.config.n_decoder_layers * lens.config.n_heads)
+    expect_painted(page, lens, FIRST_SOURCE)
+    trace = lens.trace(FIRST_SOURCE)
+    expect_tokens(page, "target", trace.target_tokens)
+    seen = pixels(page)
+    assert all(each["drawn"] > 0 for each in seen)
+    assert len({each["print"] for each in seen}) == len(seen)  # no two heads look alike
+    assert {(each["width"], each["height"]) for each in seen} == {(len(trace.source_tokens), len(trace.target_tokens))}
+    assert page.locator(".vitrine.heads").evaluate("(node) => node.getRootNode() instanceof ShadowRoot")
+    expect(page.locator(".badge.passed")).to_have_count(4)
+    expect(page.locator(".badge.failed")).to_have_count(0)
+    expect(page).to_have_title("Vitrine")
+
+
+def test_typing_without_enter_redraws_chips_and_thumbnails(visit, lens):
+    page = visit().open()
+    expect_painted(page, lens, FIRST_SOURCE)
+    before = pixels(page)
+    source(page).press("End")
+    page.keyboard.type(" She left")
+    expect_painted(page, lens, FIRST_SOURCE + " She left")
+    after = pixels(page)
+    assert all(old["print"] != new["print"] for old, new in zip(before, after, strict=True))
+    assert after[0]["width"] > before[0]["width"]
+    expect_tokens(page, "target", lens.trace(FIRST_SOURCE + " She left").target_tokens)
+    expect(target(page)).to_have_attribute("placeholder", lens.generate(FIRST_SOURCE + " She left").text)
+    expect(source(page)).to_be_focused()
+
+
+def test_the_caret_stays_where_it_is(visit, lens):
+    page = visit().open(source="I am a teacher.")
+    field = source(page)
+    field.evaluate("(input) => { input.focus(); input.setSelectionRange(6, 6); }")
+    page.keyboard.type(" not")
+    expect_painted(page, lens, "I am a not teacher.")
+    assert field.evaluate("(input) => [input.selectionStart, input.selectionEnd]") == [10, 10]
+    page.keyboard.press("Backspace")
+    expect_painted(page, lens, "I am a no teacher.")
+    assert field.evaluate("(input) => input.selectionStart") == 9
+    expect(field).to_be_focused()
+
+
+@pytest.mark.parametrize("delay", [0, 15, 60])
+def test_fast_typing_loses_no_character(visit, lens, delay):
+    page = visit().open(source="")
+    text = "The quick brown fox jumps over the lazy dog while 42 birds sing."
+    source(page).focus()
+    page.keyboard.type(text, delay=delay)
+    expect(source(page)).to_have_value(text)
+    expect_painted(page, lens, text)
+    page.wait_for_timeout(500)
+    expect(source(page)).to_have_value(text)
+    expect_painted(page, lens, text)
+
+
+def test_a_typed_target_is_used_and_translate_gives_it_back_to_the_model(visit, lens):
+    page = visit().open(source="I am a teacher.")
+    target(page).focus()
+    page.keyboard.type("我是")
+    expect_tokens(page, "target", ["<s>", "我", "是"])
+    page.get_by_role("button", name="Translate").click()
+    expect_tokens(page, "target", lens.trace("I am a teacher.").target_tokens)
+    expect(target(page)).to_have_value("")
+
+
+def test_the_texts_are_in_the_address_and_come_back(visit, lens):
+    page = visit().open()
+    source(page).fill("I am a teacher.")
+    target(page).fill("我是老师。")
+    expect_tokens(page, "target", ["<s>", *"我是老师。"])
+    page.wait_for_url("**source=I*target=*")
+    page.reload()
+    expect_painted(page, lens, "I am a teacher.")
+    expect_tokens(page, "target", ["<s>", *"我是老师。"])
+    expect(source(page)).to_have_value("I am a teacher.")
+
+
+def test_an_input_method_is_not_disturbed(visit, lens):
+    page = visit().open(target="我", source="I am a teacher.")
+    target(page).focus()
+    page.keyboard.press("End")
+    ime = page.context.new_cdp_session(page)
+    ime.send("Input.imeSetComposition", {"text": "shi", "selectionStart": 3, "selectionEnd": 3})
+    page.wait_for_timeout(1000)
+    expect(target(page)).to_have_value("我shi")
+    expect_tokens(page, "target", ["<s>", "我"])  # letters being composed are not a text yet
+    ime.send("Input.insertText", {"text": "是"})
+    expect(target(page)).to_have_value("我是")
+    expect_tokens(page, "target", ["<s>", "我", "是"])
+
+
+def test_tabs_do_not_mix(visit, lens):
+    first, second = visit().open(), visit().open()
+    texts = {first: "I am a", second: "The dogs are"}
+    for page, text in texts.items():
+        source(page).fill(text)
+    for word in (" teacher", " and", " friends", "."):
+        for page in texts:
+            texts[page] += word
+            source(page).press("End")
+            page.keyboard.type(word)
+    for page, text in texts.items():
+        expect_painted(page, lens, text)
+        expect_tokens(page, "target", lens.trace(text).target_tokens)
+        expect(source(page)).to_have_value(text)
+    assert chips(first, "source").all_inner_texts() != chips(second, "source").all_inner_texts()

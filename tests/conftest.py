@@ -1,0 +1,34 @@
+"""Every test runs with shapes checked, one torch thread, a fixed seed, on the CPU and without a network."""
+
+from __future__ import annotations
+
+import os
+import random
+
+# Before torch and transformers are imported: they read these once.
+os.environ.setdefault("VITRINE_DEVICE", "cpu")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import hypothesis
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+
+# Before `model` and `viz.figures` are imported, so before any test module is.
+jaxtyping.install_import_hook(["model", "viz.figures"], "beartype.beartype")
+
+torch.set_num_threads(1)
+
+# Examples are the same in every run, and no test fails for being slow.
+hypothesis.settings.register_profile("vitrine", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("vitrine")
+
+
+@pytest.fixture(autouse=True)
+def same_seed() -> None:
+    """The same random numbers in a test, whatever ran before it."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)

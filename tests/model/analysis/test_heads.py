@@ -1,0 +1,64 @@
+"""Entropy of attention against the formula, number by number."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.analysis.heads import entropy
+from model.trace import record
+from tests.model.examples import network
+
+
+def by_hand(rows: list[list[float]]) -> float:
+    """Mean over the rows with any weight of −Σ w ln w."""
+    filled = [row for row in rows if sum(row) > 0]
+    each = [-math.fsum(w * math.log(w) for w in row if w > 0) for row in filled]
+    return math.fsum(each) / len(each) if each else 0.0
+
+
+@given(
+    st.lists(
+        st.lists(st.floats(0.01, 1.0) | st.just(0.0), min_size=4, max_size=4),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_it_is_the_mean_of_the_rows_entropies(rows):
+    shares = [[w / (sum(row) or 1.0) for w in row] for row in rows]
+    assert float(entropy(torch.tensor(shares))) == pytest.approx(by_hand(shares), abs=1e-6)
+
+
+def test_one_key_is_0_and_n_equal_keys_are_the_logarithm_of_n():
+    assert float(entropy(torch.eye(6))) == 0
+    for n in (1, 2, 7, 1000):
+        assert float(entropy(torch.full((3, n), 1 / n, dtype=torch.float64))) == pytest.approx(math.log(n))
+
+
+def test_empty_rows_do_not_count():
+    uniform, empty = [0.25] * 4, [0.0] * 4
+    assert float(entropy(torch.tensor([empty, uniform, empty]))) == pytest.approx(math.log(4))
+    assert float(entropy(torch.tensor([empty, empty]))) == 0
+
+
+def test_each_layer_and_head_has_its_own():
+    weights = torch.rand(3, 2, 5, 4).softmax(dim=-1)
+    found = entropy(weights)
+    assert found.shape == (3, 2)
+    for layer in range(3):
+        for head in range(2):
+            assert float(found[layer, head]) == pytest.approx(by_hand(weights[layer, head].tolist()), abs=1e-6)
+
+
+def test_on_the_maps_of_a_trace_it_lies_between_0_and_its_largest():
+    with torch.inference_mode(), record(network()) as trace:
+        network_input = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])
+        trace.model(*network_input)
+    cross = entropy(trace.attention("cross"))
+    assert cross.shape == (2, 2)
+    assert bool(((cross > 0) & (cross < math.log(5))).all())
+    decoder = trace.attention("decoder")
+    assert decoder[:, :, 0, 0].tolist() == [[1, 1], [1, 1]]  # the first token sees itself alone
+    assert bool((entropy(decoder) < (math.log(2) + math.log(3)) / 3).all())

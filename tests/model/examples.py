@@ -1,0 +1,80 @@
+"""Small models, texts and settings that many tests use."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.config import TransformerConfig
+from model.data import Example, Pair, encode_pairs
+from model.text import Tokenizer, train_bpe, train_characters
+from model.training import Trainer, TrainingSettings
+from model.transformer import Transformer
+
+NOUNS = "teacher doctor student cat dog bird river mountain letter window garden train".split()
+VERBS = "sees likes follows finds paints forgets hears watches".split()
+TINY = "--preset tiny --d-model 16 --n-heads 2 --d-ff 24 --n-encoder-layers 1 --n-decoder-layers 1".split()
+SMALL = {
+    "d_model": 16,
+    "n_heads": 2,
+    "n_encoder_layers": 2,
+    "n_decoder_layers": 2,
+    "d_ff": 24,
+    "max_length": 32,
+}
+
+
+def config(**options: Any) -> TransformerConfig:
+    """A config of a few thousand weights that does not drop out."""
+    sizes = {"source_vocabulary": 11, "target_vocabulary": 13, "dropout": 0.0}
+    return TransformerConfig(**(sizes | SMALL | options))
+
+
+def network(seed: int = 0, **options: Any) -> Transformer:
+    """A network in evaluation mode, every weight random, biases and norms too: none can hide an error."""
+    torch.manual_seed(seed)
+    model = Transformer(config(**options)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model
+
+
+def sentences(count: int, seed: int = 0) -> list[Pair]:
+    """Distinct sentences, each with a "translation" that can be learned: its words as Chinese characters."""
+    generator = random.Random(seed)
+    characters = {word: chr(0x4E00 + 7 * index) for index, word in enumerate(NOUNS + VERBS)}
+    found: dict[str, str] = {}
+    while len(found) < count:
+        words = [generator.choice(NOUNS), generator.choice(VERBS), generator.choice(NOUNS)]
+        words += [generator.choice(NOUNS)] * generator.randrange(2)
+        found.setdefault(f"The {' '.join(words)}.", "".join(characters[word] for word in words) + "。")
+    return [Pair(source, target) for source, target in found.items()]
+
+
+def write_pairs(path: Path, pairs: list[Pair]) -> Path:
+    """A file as `python -m model train` takes it, with an attribution behind each pair."""
+    path.write_text("".join(f"{pair.source}\t{pair.target}\tby us\n" for pair in pairs), encoding="utf-8")
+    return path
+
+
+def tokenizers(pairs: list[Pair]) -> tuple[Tokenizer, Tokenizer]:
+    return train_bpe([pair.source for pair in pairs], 90), train_characters([pair.target for pair in pairs])
+
+
+def trainer(
+    pairs: list[Pair],
+    validation: list[Pair],
+    network_options: dict[str, Any],
+    **settings: Any,
+) -> Trainer:
+    """A trainer of a new small model on these pairs; the same arguments give the same one."""
+    both = tokenizers(pairs)
+    torch.manual_seed(7)
+    sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
+    model = Transformer(config(**(sizes | network_options)))
+    examples: list[list[Example]] = [encode_pairs(part, *both, model.config.max_length) for part in (pairs, validation)]
+    return Trainer(model, both, *examples, TrainingSettings(**settings))

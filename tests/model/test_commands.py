@@ -1,0 +1,97 @@
+"""python -m model: generate, evaluate, and errors in one sentence. Training is in test_stopping.py."""
+
+from pathlib import Path
+
+import pytest
+from sacrebleu import corpus_bleu, corpus_chrf
+
+from model.__main__ import main
+from model.checkpoints import open_checkpoint, save_checkpoint
+from model.commands.evaluate import measure
+from model.data import Pair
+from model.decoding import Generation
+from model.inspectable import Inspectable
+from tests.model.examples import TINY, network, sentences, tokenizers, write_pairs
+
+PAIRS = sentences(400)
+
+
+def checkpoint(folder: Path) -> Path:
+    both = tokenizers(PAIRS)
+    sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
+    save_checkpoint(folder, network(**sizes), both)
+    return folder
+
+
+def test_generate_prints_a_line_for_each_text(tmp_path, capsys):
+    texts = [PAIRS[0].source, "😀 ??", ""]
+    assert main(["generate", str(checkpoint(tmp_path / "c")), *texts]) == 0
+    lens = open_checkpoint(tmp_path / "c")
+    assert capsys.readouterr().out.split("\n") == [*(made.text for made in lens.generate_batch(texts)), ""]
+
+
+def test_evaluate_prints_the_figures(tmp_path, capsys):
+    data = write_pairs(tmp_path / "pairs.tsv", PAIRS)
+    assert main(["evaluate", str(checkpoint(tmp_path / "c")), "--data", str(data), "--show", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("\t" in line for line in lines) == 2
+    names = [line.partition(":")[0] for line in lines if "\t" not in line]
+    assert {"sentences", "BLEU", "chrF", "BLEU signature"} <= set(names)
+
+
+def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path):
+    class Fixed(Inspectable):
+        """Translates from a table."""
+
+        def generate_batch(self, texts):
+            return [Generation(table[text], [], [], 0.0, []) for text in texts]
+
+    table = {"a": "我是一个老师。", "bb": "他在看书。", "ccc": "今天天气不好。"}
+    pairs = [
+        Pair("a", "我是老师。"),
+        Pair("a", "我是一个老师。"),
+        Pair("bb", "他正在看一本书。"),
+        Pair("ccc", "天气好。"),
+    ]
+    lens = open_checkpoint(checkpoint(tmp_path / "c"))
+    fixed = Fixed("fixed", lens.model, (lens.source_tokenizer, lens.target_tokenizer), {})
+    figures, outputs = measure(fixed, pairs)
+    references = [["我是老师。", "他正在看一本书。", "天气好。"], ["我是一个老师。", None, None]]
+    expected = corpus_bleu(list(table.values()), references, tokenize="zh").score
+    assert 0 < expected < 100
+    assert figures["BLEU"] == pytest.approx(expected)
+    assert figures["chrF"] == pytest.approx(corpus_chrf(list(table.values()), references).score)
+    assert (figures["sentences"], outputs) == (3, table)
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        (None, [], "error: {data} does not exist"),
+        ("one\tеден\ntwo\n", [], "error: line 2 of {data} has no sentence and translation"),
+        ("Sentence 42.\tb\n", [], "error: there is nothing to train on: the training split is empty"),
+        ("a\tb\n", ["--d-model", "15"], "error: d_model (15) must be even"),
+        ("a\tb\n", ["--epochs", "0"], "error: epochs (0) must be between 1 and inf"),
+        ("a\tb\n", ["--dropout", "1"], "error: dropout (1.0) must be at least 0 and below 1"),
+        ("a\tb\n", ["--preset", "paper-base"], "error: tied_embeddings 'all' needs one vocabulary"),
+        (
+            "a\tb\n",
+            ["--out", "{data}"],
+            "error: {data} exists and is not a checkpoint: give --out a new folder",
+        ),
+        ("a\tb\n", ["--out", "{folder}"], "error: {folder} exists and is not a checkpoint"),
+    ],
+)
+def test_training_errors_are_one_sentence(content, arguments, message, tmp_path, capsys):
+    places = {"data": tmp_path / "data" / "pairs.tsv", "folder": tmp_path / "data"}
+    places["folder"].mkdir()
+    if content is not None:
+        places["data"].write_text(content, encoding="utf-8")
+    arguments = [argument.format(**places) for argument in arguments]
+    out = tmp_path / "out"
+    assert main(["train", "--data", str(places["data"]), "--out", str(out), *TINY, *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(message.format(**places))
+    assert errors.count("\n") == 1
+    assert not out.exists()
+    assert content is None or places["data"].read_text(encoding="utf-8") == content

@@ -1,0 +1,148 @@
+"""TransformerConfig: what it refuses, what it keeps."""
+
+import dataclasses
+import json
+import math
+import re
+
+import jaxtyping
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.config import CHOICES, PRESETS, TransformerConfig
+
+VOCABULARIES = {"source_vocabulary": 100, "target_vocabulary": 100}
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Without the test run's type checks, which would refuse a wrong type before our own error does."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"d_model": 7, "n_heads": 1}, "d_model (7) must be even"),
+        ({"d_model": 64, "n_heads": 5}, "d_model (64) must be divisible by n_heads (5)"),
+        ({"position_base": 0.0}, "position_base (0.0) must be greater than 0"),
+        ({"position_base": -2.5}, "position_base (-2.5) must be greater than 0"),
+        ({"norm_epsilon": 0.0}, "norm_epsilon (0.0) must be greater than 0"),
+        ({"max_length": 0}, "max_length (0) must be at least 1"),
+        ({"source_vocabulary": 0}, "source_vocabulary (0) must be at least 1"),
+        ({"target_vocabulary": -1}, "target_vocabulary (-1) must be at least 1"),
+        ({"n_heads": 0}, "n_heads (0) must be at least 1"),
+        ({"n_encoder_layers": 0}, "n_encoder_layers (0) must be at least 1"),
+        ({"n_decoder_layers": 0}, "n_decoder_layers (0) must be at least 1"),
+        ({"d_ff": 0}, "d_ff (0) must be at least 1"),
+        ({"d_model": 64.0}, "d_model (64.0) must be a whole number"),
+        ({"d_model": "64"}, "d_model ('64') must be a whole number"),
+        ({"n_heads": True}, "n_heads (True) must be a whole number"),
+        ({"d_ff": None}, "d_ff (None) must be a whole number"),
+        ({"dropout": 1.0}, "dropout (1.0) must be at least 0 and below 1"),
+        ({"dropout": -0.1}, "dropout (-0.1) must be at least 0 and below 1"),
+        ({"attention_dropout": 1.5}, "attention_dropout (1.5) must be at least 0 and below 1"),
+        ({"activation_dropout": "0.1"}, "activation_dropout ('0.1') must be a finite number"),
+        ({"dropout": math.nan}, "dropout (nan) must be a finite number"),
+        ({"position_base": math.nan}, "position_base (nan) must be a finite number"),
+        ({"position_base": math.inf}, "position_base (inf) must be a finite number"),
+        ({"norm_epsilon": True}, "norm_epsilon (True) must be a finite number"),
+        ({"position": "rotary"}, "position ('rotary') must be one of sinusoidal, learned, none"),
+        ({"norm_placement": "both"}, "norm_placement ('both') must be one of post, pre"),
+        ({"activation": "swish"}, "activation ('swish') must be one of relu, gelu"),
+        ({"tied_embeddings": "yes"}, "tied_embeddings ('yes') must be one of none, output, all"),
+        ({"bias": 1}, "bias (1) must be true or false"),
+        ({"scale_embedding": "no"}, "scale_embedding ('no') must be true or false"),
+        ({"scale_attention": None}, "scale_attention (None) must be true or false"),
+        ({"width": 3}, "width is not an option"),
+        (
+            {"tied_embeddings": "all", "target_vocabulary": 99},
+            "source_vocabulary (100) must equal target_vocabulary (99)",
+        ),
+    ],
+)
+def test_an_error_names_the_value_and_the_rule(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        TransformerConfig.from_dict(VOCABULARIES | options)
+
+
+def test_the_vocabulary_sizes_must_be_given():
+    with pytest.raises(ValueError, match="target_vocabulary must be given"):
+        TransformerConfig.from_dict({"source_vocabulary": 10})
+
+
+def test_it_is_frozen_and_keyword_only():
+    config = TransformerConfig(**VOCABULARIES)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.d_model = 64
+    with pytest.raises(TypeError):
+        TransformerConfig(100, 100)
+
+
+@st.composite
+def configs(draw):
+    count, rate = st.integers(1, 10_000), st.floats(0, 0.999)
+    heads = draw(st.integers(1, 16))
+    tied = draw(st.sampled_from(CHOICES["tied_embeddings"]))
+    source = draw(count)
+    return TransformerConfig(
+        source_vocabulary=source,
+        target_vocabulary=source if tied == "all" else draw(count),
+        d_model=2 * heads * draw(st.integers(1, 64)),
+        n_heads=heads,
+        **{name: draw(count) for name in ("n_encoder_layers", "n_decoder_layers", "d_ff", "max_length")},
+        **{name: draw(rate) for name in ("dropout", "attention_dropout", "activation_dropout")},
+        **{name: draw(st.sampled_from(CHOICES[name])) for name in CHOICES if name != "tied_embeddings"},
+        tied_embeddings=tied,
+        position_base=draw(st.floats(1e-3, 1e9)),
+        norm_epsilon=draw(st.floats(1e-12, 1e-2)),
+        **{name: draw(st.booleans()) for name in ("scale_embedding", "scale_attention", "bias")},
+    )
+
+
+@given(configs())
+def test_json_brings_back_the_same_config(config):
+    text = config.to_json()
+    assert TransformerConfig.from_json(text) == config
+    assert json.loads(text) == dataclasses.asdict(config)
+    assert config.d_head * config.n_heads == config.d_model
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "must be a JSON object, not list"),
+        ('{"source_vocabulary": 10, "target_vocabulary": 10, "dropout": NaN}', "dropout (nan)"),
+        ('{"source_vocabulary": 10, "target_vocabulary": 10, "layers": 2}', "layers is not an option"),
+    ],
+)
+def test_json_that_is_no_config_is_refused(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        TransformerConfig.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "d_model", "n_heads", "d_ff", "dropout"),
+    [("paper-base", 512, 8, 2048, 0.1), ("paper-big", 1024, 16, 4096, 0.3)],
+)
+def test_presets_are_those_of_table_3(name, d_model, n_heads, d_ff, dropout):
+    config = TransformerConfig.preset(name, **VOCABULARIES)
+    assert (config.n_encoder_layers, config.n_decoder_layers) == (6, 6)
+    assert (config.d_model, config.n_heads, config.d_ff, config.dropout) == (d_model, n_heads, d_ff, dropout)
+    assert config.d_head == 64
+    assert (config.norm_placement, config.activation, config.position) == ("post", "relu", "sinusoidal")
+    assert config.position_base == 10_000
+    assert config.scale_embedding
+    assert config.scale_attention
+    assert config.tied_embeddings == "all"  # section 3.4: one matrix for both embeddings and the output
+    assert config.attention_dropout == config.activation_dropout == 0
+
+
+def test_every_preset_takes_options_on_top():
+    for name in PRESETS:
+        assert TransformerConfig.preset(name, **VOCABULARIES, d_ff=96).d_ff == 96
+    with pytest.raises(ValueError, match="preset 'huge' is not known: choose one of paper-base"):
+        TransformerConfig.preset("huge", **VOCABULARIES)

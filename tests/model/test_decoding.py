@@ -1,0 +1,124 @@
+"""Greedy decoding against a loop that writes one sentence at a time."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from model.decoding import greedy
+from tests.model.examples import network
+
+PADDING, START, END = 0, 1, 2
+SOURCES = [[5, 6, 7, 3], [4], [9, 9, 3, 8, 10, 4, 5], [10, 3]]
+
+
+def padded(rows: list[list[int]], extra: int = 0) -> torch.Tensor:
+    longest = max(map(len, rows)) + extra
+    return torch.tensor([row + [PADDING] * (longest - len(row)) for row in rows])
+
+
+def naive(model, source: list[int], max_length: int) -> tuple[list[int], list[list[float]]]:
+    """The whole network again for each token: its ids, and log-probabilities of the whole vocabulary."""
+    ids, steps = [START], []
+    while len(ids) < max_length:
+        logits = model(torch.tensor([source]), torch.tensor([ids]))[0, -1].tolist()
+        total = math.log(math.fsum(map(math.exp, logits)))
+        steps.append([logit - total for logit in logits])
+        ids.append(max(range(len(logits)), key=logits.__getitem__))
+        if ids[-1] == END:
+            break
+    return ids[1:], steps
+
+
+def run(model, rows, extra=0, **options):
+    options = {"padding": PADDING, "start": START, "end": END, "max_length": 12} | options
+    return greedy(model, padded(rows, extra), **options)
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_batch_writes_what_the_naive_loop_writes(seed, placement):
+    model = network(seed, norm_placement=placement)
+    with torch.no_grad():
+        model.output.logits.weight[END] *= 1.5  # so that some sentences end
+        ids, values, tokens = run(model, SOURCES)
+        for index, source in enumerate(SOURCES):
+            expected, steps = naive(model, source, 12)
+            assert ids[index] == expected
+            for place, probabilities in enumerate(steps):
+                best = sorted(range(len(probabilities)), key=lambda t: -probabilities[t])[:5]
+                assert tokens[place, index].tolist() == best
+                assert values[place, index].tolist() == pytest.approx([probabilities[t] for t in best], abs=1e-5)
+
+
+def test_the_test_above_sees_sentences_that_end_and_ones_that_do_not():
+    ends, cuts = 0, 0
+    for seed in range(8):
+        model = network(seed)
+        with torch.no_grad():
+            model.output.logits.weight[END] *= 1.5
+        for ids in run(model, SOURCES)[0]:
+            ends += ids[-1] == END
+            cuts += ids[-1] != END
+            assert END not in ids[:-1]
+            assert len(ids) == 11 or ids[-1] == END
+    assert ends > 3
+    assert cuts > 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_company_and_padding_change_nothing(seed):
+    model = network(seed)
+    together = run(model, SOURCES, extra=4)[0]
+    assert together == [run(model, [source])[0][0] for source in SOURCES]
+
+
+@pytest.mark.parametrize(("max_length", "count"), [(1, 0), (2, 1), (6, 5)])
+def test_it_stops_at_the_longest_length(max_length, count):
+    ids, values, tokens = run(network(), SOURCES, max_length=max_length, end=99)  # no token of this network
+    assert values.shape == tokens.shape == (count, len(SOURCES), 5)
+    assert [len(row) for row in ids] == [count] * len(SOURCES)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_draft_changes_nothing_but_the_work(seed, monkeypatch):
+    model, passes = network(seed), []
+    decode_next = model.decode_next
+    monkeypatch.setattr(model, "decode_next", lambda *rest: passes.append(rest[0].shape[1]) or decode_next(*rest))
+    (written,), values, tokens = run(model, SOURCES[:1])
+    assert passes == [1] * len(written)
+    wrong = [(token + 1) % 13 for token in written]
+    for length in range(len(written) + 1):
+        for draft in (written[:length], written[:length] + wrong[length:], wrong[:length], written + [END, 5] * 9):
+            passes.clear()
+            (again,), new_values, new_tokens = run(model, SOURCES[:1], draft=draft)
+            assert again == written
+            assert torch.equal(new_tokens[: len(written)], tokens)
+            assert_close(new_values[: len(written)], values)
+            agree = [guess == token for guess, token in zip(draft, written, strict=False)]
+            right = len(list(itertools.takewhile(bool, agree)))
+            assert len(passes) == max(1, len(written) - right)
+
+
+def test_a_draft_is_for_a_single_source():
+    assert run(network(), SOURCES, draft=[3, 4, 5])[0] == run(network(), SOURCES)[0]
+
+
+def test_a_small_vocabulary_gives_fewer_alternatives():
+    ids, values, tokens = run(network(target_vocabulary=3), SOURCES, keep=5)
+    assert values.shape[2] == tokens.shape[2] == 3
+    assert values.exp().sum(dim=-1).flatten().tolist() == pytest.approx([1.0] * values[..., 0].numel(), abs=1e-5)
+    assert len(ids) == len(SOURCES)
+
+
+def test_the_loop_ends_when_every_sentence_has():
+    model = network(norm_placement="pre")
+    with torch.no_grad():
+        model.decoder.norm.weight.zero_()
+        model.decoder.norm.bias.copy_(model.output.logits.weight[END])
+        model.output.logits.weight[END] *= 10  # every step says </s>
+    ids, values, _ = run(model, SOURCES)
+    assert ids == [[END]] * len(SOURCES)
+    assert len(values) == 1

@@ -1,0 +1,109 @@
+"""Blocks of a stack against torch's and against their formulas."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from model.layers import Embedding, FeedForward, LayerNorm, PostNorm, PreNorm, Residual, TokenEmbedding
+from model.positional import sinusoidal
+from tests.model.examples import config
+
+
+def randomised(module: nn.Module) -> nn.Module:
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_()
+    return module.eval()
+
+
+def expected_sum(embedding: Embedding, ids: torch.Tensor) -> torch.Tensor:
+    return embedding.tokens.weight[ids] * 4 + sinusoidal(ids.shape[1], 16).float()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("epsilon", [1e-5, 0.3])
+def test_layer_norm_is_torchs(bias, epsilon):
+    norm = randomised(LayerNorm(config(bias=bias, norm_epsilon=epsilon)))
+    x = torch.randn(3, 4, 16) * 3 + 1
+    assert_close(norm(x), F.layer_norm(x, (16,), norm.weight, norm.bias, epsilon))
+    assert (norm.bias is not None) == bias
+
+
+def test_layer_norm_is_the_formula():
+    norm = randomised(LayerNorm(config(norm_epsilon=0.01)).double())
+    x = torch.randn(16, dtype=torch.float64) * 5 - 2
+    mean = math.fsum(x.tolist()) / 16
+    variance = math.fsum((value - mean) ** 2 for value in x.tolist()) / 16  # of the population
+    expected = [
+        (value - mean) / math.sqrt(variance + 0.01) * gain + shift
+        for value, gain, shift in zip(x.tolist(), norm.weight.tolist(), norm.bias.tolist(), strict=True)
+    ]
+    assert_close(norm(x), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
+    assert float(norm.mean(x)) == pytest.approx(mean, abs=1e-12)
+    assert float(norm.std(x)) == pytest.approx(math.sqrt(variance), abs=1e-12)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_feed_forward_is_equation_2(activation, bias):
+    layer = randomised(FeedForward(config(activation=activation, bias=bias)).double())
+    x = torch.randn(2, 3, 16, dtype=torch.float64)
+    hidden = torch.einsum("blm,fm->blf", x, layer.hidden.weight)
+    hidden = hidden + layer.hidden.bias if bias else hidden
+    gate = hidden > 0 if activation == "relu" else (1 + torch.erf(hidden / math.sqrt(2))) / 2
+    expected = torch.einsum("blf,mf->blm", hidden * gate, layer.output.weight)
+    expected = expected + layer.output.bias if bias else expected
+    assert_close(layer(x), expected, rtol=0, atol=1e-10)
+
+
+def test_post_norm_normalises_the_sum_and_pre_norm_the_input():
+    x = torch.randn(2, 3, 16)
+    post, pre = randomised(PostNorm(config())), randomised(PreNorm(config()))
+    assert_close(post(x, torch.sin), F.layer_norm(x + x.sin(), (16,), post.norm.weight, post.norm.bias))
+    normalised = F.layer_norm(x, (16,), pre.norm.weight, pre.norm.bias)
+    assert_close(pre(x, torch.sin), x + normalised.sin())
+
+
+def test_the_residual_drops_what_is_added_and_never_the_stream():
+    residual = Residual(config(dropout=0.5)).train()
+    x, y = torch.full((50, 4, 16), 100.0), torch.ones(50, 4, 16)
+    written = residual(x, y) - x
+    assert set(written.unique().tolist()) == {0.0, 2.0}
+    assert_close(residual.eval()(x, y), x + y)
+
+
+def test_activation_dropout_falls_on_the_units_while_training():
+    layer = FeedForward(config(activation_dropout=0.5))
+    x = torch.randn(2, 3, 16)
+    assert not torch.equal(layer(x), layer(x))
+    layer.eval()
+    assert torch.equal(layer(x), layer(x))
+
+
+@pytest.mark.parametrize(("scale_embedding", "factor"), [(True, 4.0), (False, 1.0)])
+def test_token_embeddings_are_rows_times_the_root_of_d_model(scale_embedding, factor):
+    embedding = TokenEmbedding(11, config(scale_embedding=scale_embedding))
+    ids = torch.tensor([[3, 3, 10], [0, 1, 2]])
+    for row, expected in zip(embedding(ids).flatten(0, 1), ids.flatten().tolist(), strict=True):
+        assert_close(row, embedding.weight[expected] * factor)
+
+
+def test_the_embedding_is_tokens_plus_positions():
+    embedding = Embedding(11, config(dropout=0.5)).eval()
+    ids = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
+    assert_close(embedding(ids), expected_sum(embedding, ids))
+
+
+def test_dropout_falls_on_the_sum_of_tokens_and_positions_of_each_sentence():
+    """Section 5.4: "to the sums of the embeddings and the positional encodings"."""
+    embedding = Embedding(11, config(dropout=0.5)).train()
+    ids = torch.randint(11, (2, 30))
+    dropped = embedding(ids)
+    kept = dropped != 0
+    assert 0.4 < float(kept.float().mean()) < 0.6
+    assert_close(dropped[kept], 2 * expected_sum(embedding, ids)[kept])
+    assert not torch.equal(kept[0], kept[1])

@@ -1,0 +1,55 @@
+"""Masks against the rule read cell by cell."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.masks import Mask, causal, real_tokens
+
+CPU = torch.device("cpu")
+
+
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_causal_lets_no_query_see_a_later_key(queries, keys):
+    """The last query stands where the last key does."""
+    visible = causal(queries, keys)
+    assert visible.shape == (queries, keys)
+    for query in range(queries):
+        for key in range(keys):
+            assert bool(visible[query, key]) == (keys - key >= queries - query)
+
+
+@given(st.data())
+def test_visible_is_both_rules_together(data):
+    batch, queries, keys = (data.draw(st.integers(1, 5)) for _ in range(3))
+    is_causal = data.draw(st.booleans())
+    row = st.lists(st.booleans(), min_size=keys, max_size=keys)
+    real = data.draw(st.lists(row, min_size=batch, max_size=batch))
+    visible = Mask(keys=torch.tensor(real), causal=is_causal).visible(queries, keys, CPU)
+    assert visible.shape == (batch, 1, queries, keys)
+    for example in range(batch):
+        for query in range(queries):
+            for key in range(keys):
+                expected = real[example][key] and (keys - key >= queries - query or not is_causal)
+                assert bool(visible[example, 0, query, key]) == expected
+
+
+def test_without_padding_one_rule_serves_the_batch():
+    visible = Mask().visible(2, 3, CPU)
+    assert visible.shape == (1, 1, 2, 3)
+    assert visible.all()
+    assert Mask(causal=True).visible(3, 3, CPU)[0, 0].tolist() == [
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+    ]
+
+
+def test_real_tokens_are_those_that_are_not_padding():
+    ids = torch.tensor([[5, 6, 0], [7, 0, 0]])
+    assert real_tokens(ids, 0).tolist() == [[True, True, False], [True, False, False]]
+
+
+def test_no_padding_is_none():
+    assert real_tokens(torch.tensor([[5, 6]]), 0) is None
+    assert real_tokens(torch.tensor([[5, 6]]), 6).tolist() == [[True, False]]

@@ -1,0 +1,146 @@
+"""A run that was stopped and goes on must not differ from one that never stopped."""
+
+import json
+import math
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from model.training import Trainer
+from tests.model.examples import sentences, trainer
+
+PAIRS = sentences(60)
+NETWORK = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1, "tied_embeddings": "output"}
+SETTINGS = {"epochs": 3, "batch_tokens": 80, "warmup": 4, "rate": 5e-3, "undo_merges": 0.2, "average": 0.9}
+
+
+def make(network=None, **settings) -> Trainer:
+    return trainer(PAIRS[10:], PAIRS[:10], NETWORK | (network or {}), **(SETTINGS | settings))
+
+
+def reported(given: Trainer, count=None) -> list[tuple]:
+    """Everything of the reports but the seconds."""
+    return [(r.step, r.epoch, r.loss, r.rate, r.gradient_norm, r.tokens, r.validation) for r in given.steps(count)]
+
+
+def assert_same(one: Trainer, other: Trainer) -> None:
+    assert one.progress == other.progress
+    for name, parameter in one.model.named_parameters():
+        assert torch.equal(parameter, dict(other.model.named_parameters())[name]), name
+        assert torch.equal(one.average[name], other.average[name]), name
+
+
+def assert_optimizers_are_the_same(one: Trainer, other: Trainer) -> None:
+    first, second = one.optimizer.state_dict()["state"], other.optimizer.state_dict()["state"]
+    assert first.keys() == second.keys()
+    for index, moments in first.items():
+        assert moments.keys() == second[index].keys()
+        assert all(torch.equal(moment, second[index][name]) for name, moment in moments.items())
+
+
+@pytest.mark.parametrize("position", ["before", "at", "after"])
+def test_a_resumed_run_is_the_uninterrupted_one(position, tmp_path):
+    """Twelve steps with the stop in an epoch, at its end, and just behind it."""
+    whole = make()
+    epoch = whole.epoch_ends[0]
+    assert 5 < epoch < 11  # so that twelve steps cross it
+    stop = {"before": 5, "at": epoch, "after": epoch + 1}[position]
+    expected = reported(whole, 12)
+    begun = make()
+    reports = reported(begun, stop)
+    begun.save_state(tmp_path / "run.resume")
+    del begun
+    torch.manual_seed(99)  # another process has another state
+    torch.rand(7)
+    resumed = make()
+    resumed.load_state(tmp_path / "run.resume")
+    assert resumed.progress.step == stop
+    reports += reported(resumed, 12 - stop)
+    assert reports == expected
+    assert_same(resumed, whole)
+    assert_optimizers_are_the_same(resumed, whole)
+
+
+def test_saving_changes_nothing(tmp_path):
+    plain = make()
+    list(plain.steps(6))
+    saving = make()
+    for _ in saving.steps(6):
+        saving.save_state(tmp_path / "run.resume")
+    assert_same(plain, saving)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.resume"]
+
+
+def test_a_state_of_the_first_moment_can_be_resumed(tmp_path):
+    begun = make()
+    begun.save_state(tmp_path / "run.resume")
+    resumed = make()
+    resumed.load_state(tmp_path / "run.resume")
+    assert resumed.progress.best_validation == math.inf
+    assert reported(resumed, 3) == reported(make(), 3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rate": 1e-3}, {"seed": 2}, {"batch_tokens": 81}, {"label_smoothing": 0.0}, {"undo_merges": 0.0}],
+)
+def test_other_settings_are_refused(change, tmp_path):
+    make().save_state(tmp_path / "run.resume")
+    (name, value), other = next(iter(change.items())), make(**change)
+    before = {key: tensor.clone() for key, tensor in other.model.state_dict().items()}
+    old = (SETTINGS | {"seed": 1, "label_smoothing": 0.1})[name]
+    with pytest.raises(ValueError, match=rf"other settings \({name} was {old}, is {value}\): use the same"):
+        other.load_state(tmp_path / "run.resume")
+    assert all(torch.equal(tensor, before[key]) for key, tensor in other.model.state_dict().items())
+
+
+@pytest.mark.parametrize("change", [{"dropout": 0.3}, {"activation": "gelu"}, {"n_heads": 4}, {"d_ff": 8}])
+def test_another_network_is_refused(change, tmp_path):
+    make().save_state(tmp_path / "run.resume")
+    with pytest.raises(ValueError, match=rf"other settings \({next(iter(change))} was "):
+        make(change).load_state(tmp_path / "run.resume")
+
+
+@pytest.mark.parametrize("change", [{"d_ff": 8}, {"n_decoder_layers": 1}, {"n_encoder_layers": 3}])
+def test_another_size_is_refused_though_the_state_has_no_config(change, tmp_path):
+    path = tmp_path / "run.resume"
+    begun = make()
+    list(begun.steps(1))
+    begun.save_state(path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    assert json.loads(metadata.pop("config"))["d_ff"] == 24
+    save_file(load_file(path), path, metadata)
+    make().load_state(path)
+    with pytest.raises(ValueError, match="belongs to a model of another size"):
+        make(change).load_state(path)
+
+
+def test_more_epochs_make_a_longer_run(tmp_path):
+    begun = make()
+    list(begun.steps())
+    begun.save_state(tmp_path / "run.resume")
+    longer = make(epochs=4)
+    longer.load_state(tmp_path / "run.resume")
+    assert [report.epoch for report in longer.steps()] == [3] * (longer.epoch_ends[3] - longer.epoch_ends[2])
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, 0.5, -1])
+def test_a_damaged_state_is_refused(keep, tmp_path):
+    path = tmp_path / "run.resume"
+    make().save_state(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * keep) if isinstance(keep, float) else keep])
+    with pytest.raises(ValueError, match=r"run\.resume cannot be read as a training state"):
+        make().load_state(path)
+
+
+def test_a_file_of_other_tensors_is_no_state(tmp_path):
+    path = tmp_path / "run.resume"
+    save_file({"weight": torch.zeros(2)}, path)
+    with pytest.raises(ValueError, match="is not a training state"):
+        make().load_state(path)
+    with pytest.raises(ValueError, match=r"missing\.resume cannot be read as a training state"):
+        make().load_state(tmp_path / "missing.resume")

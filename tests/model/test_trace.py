@@ -1,0 +1,206 @@
+"""What a trace holds: every quantity by its name, equal to an independent computation.
+
+What it must not hold is in test_trace_isolation.py.
+"""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from model.trace import MAPS, Trace, record
+from tests.model.examples import network
+
+SOURCE = torch.tensor([[5, 6, 7, 3, 3, 9, 1, 2, 10]])  # no length equals a width of the network
+TARGET = torch.tensor([[1, 4, 12, 4, 8, 6, 7]])
+PARTS = "query key value visible scores scaled masked weights heads output".split()
+STATISTICS = "input mean std output".split()
+KINDS = ["encoder", "decoder", "cross"]
+TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-12}
+
+
+def traced(model, *ids, maps=False) -> Trace:
+    with torch.inference_mode(), record(model, maps=maps) as trace:
+        model(*(ids or (SOURCE, TARGET)))
+    return trace
+
+
+def sublayer(path: str, kind: str, placement: str) -> list[str]:
+    """The names of one sublayer with its norm and residual, in order of computation."""
+    parts = PARTS if kind.endswith("attention") else ["hidden", "activation", "output"]
+    own = [f"{path}.{kind}.{part}" for part in parts]
+    norm = [f"{path}.{kind}_block.norm.{part}" for part in STATISTICS]
+    residual = [f"{path}.{kind}_block.residual"]
+    return own + residual + norm if placement == "post" else norm + own + residual
+
+
+def expected_names(placement: str) -> list[str]:
+    """Every name that a two-layer encoder-decoder leaves, written out from the paper's figure 1."""
+    kinds = {
+        "encoder": ["self_attention", "feed_forward"],
+        "decoder": ["self_attention", "cross_attention", "feed_forward"],
+    }
+    names = []
+    for stack, sublayers in kinds.items():
+        names += [f"{stack}.embedding.{part}" for part in ("tokens", "positions", "output")]
+        for layer in range(2):
+            for kind in sublayers:
+                names += sublayer(f"{stack}.layers.{layer}", kind, placement)
+        names += [f"{stack}.norm.{part}" for part in STATISTICS] if placement == "pre" else []
+    return [*names, "output.logits"]
+
+
+@pytest.mark.parametrize("maps", [False, True])
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_names_are_complete_and_in_order_of_computation(placement, maps):
+    trace = traced(network(norm_placement=placement), maps=maps)
+    assert trace.names() == expected_names(placement)
+    assert all(name in trace for name in trace.names())
+    assert "encoder.layers.0.cross_attention.query" not in trace
+
+
+@pytest.mark.parametrize("options", [{"position": "learned"}, {"position": "none"}, {"bias": False}])
+def test_options_keep_the_names(options):
+    assert traced(network(**options)).names() == expected_names("post")
+
+
+def test_shapes():
+    trace, (n, m) = traced(network()), (9, 7)
+    lengths = {"encoder.layers.1.self_attention": (n, n), "decoder.layers.0.self_attention": (m, m)}
+    for path, (queries, keys) in {**lengths, "decoder.layers.1.cross_attention": (m, n)}.items():
+        assert trace[f"{path}.query"].shape == trace[f"{path}.heads"].shape == (2, queries, 8)
+        assert trace[f"{path}.key"].shape == trace[f"{path}.value"].shape == (2, keys, 8)
+        assert trace[f"{path}.visible"].shape == (queries, keys)
+        assert {trace[f"{path}.{part}"].shape for part in MAPS} == {(2, queries, keys)}
+        assert trace[f"{path}.output"].shape == (queries, 16)
+    assert trace["encoder.layers.0.feed_forward.hidden"].shape == (n, 24)
+    assert trace["encoder.embedding.positions"].shape == (n, 16)
+    norm = "decoder.layers.1.feed_forward_block.norm"
+    assert trace[f"{norm}.mean"].shape == trace[f"{norm}.std"].shape == (m,)
+    assert trace[f"{norm}.input"].shape == trace[f"{norm}.output"].shape == (m, 16)
+    assert trace["output.logits"].shape == (m, 13)
+    assert [tuple(trace.attention(kind).shape) for kind in KINDS] == [(2, 2, n, n), (2, 2, m, m), (2, 2, m, n)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_maps_on_demand_are_those_of_the_explicit_path(placement, dtype):
+    model = network(norm_placement=placement).to(dtype)
+    demanded, recorded = traced(model), traced(model, maps=True)
+    names = recorded.names()
+    assert sum(name.endswith(MAPS) for name in names) == 6 * len(MAPS)
+    for name in names:
+        assert_close(demanded[name], recorded[name], rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+    for kind in KINDS:
+        assert_close(demanded.attention(kind), recorded.attention(kind), rtol=0, atol=TOLERANCES[dtype])
+
+
+def test_without_maps_nothing_of_the_size_of_a_map_is_kept():
+    squares = {(9, 9), (7, 7), (7, 9)}
+    source_real = torch.tensor([[True] * 8 + [False]])
+    trace, full = traced(network(), SOURCE, TARGET, source_real), traced(network(), maps=True)
+    assert squares.isdisjoint(tuple(tensor.shape[-2:]) for tensor in trace._tensors.values())
+    assert squares <= {tuple(tensor.shape[-2:]) for tensor in full._tensors.values()}
+    assert not trace._maps
+    masks = [mask.keys for mask in trace._masks.values() if mask.keys is not None]
+    assert {tuple(keys.shape) for keys in masks} == {(1, 9)}
+
+
+def test_a_map_is_kept_once_asked_for_unless_it_is_large(monkeypatch):
+    name = "decoder.layers.0.cross_attention.weights"
+    trace = traced(network())
+    assert trace[name] is trace[name]
+    monkeypatch.setattr("model.trace.KEPT_MAP", 2 * 7 * 9 - 1)
+    trace = traced(network())
+    assert trace[name] is not trace[name]
+    assert_close(trace[name], trace[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("encoder", "encoder.layers.{}.self_attention"),
+        ("decoder", "decoder.layers.{}.self_attention"),
+        ("cross", "decoder.layers.{}.cross_attention"),
+    ],
+)
+def test_weights_are_the_softmax_of_scaled_products(kind, path):
+    model = network().double().requires_grad_(False)
+    trace = traced(model)
+    for layer in range(2):
+        here = path.format(layer)
+        query, key, value = (trace[f"{here}.{part}"] for part in ("query", "key", "value"))
+        scores = torch.einsum("hqc,hkc->hqk", query, key)
+        assert_close(trace[f"{here}.scores"], scores)
+        assert_close(trace[f"{here}.scaled"], scores / math.sqrt(8))
+        queries, keys = torch.arange(scores.shape[1])[:, None], torch.arange(scores.shape[2])[None]
+        visible = queries >= keys if kind == "decoder" else torch.ones_like(queries >= keys)
+        assert torch.equal(trace[f"{here}.visible"], visible)
+        masked = torch.where(visible, scores / math.sqrt(8), torch.tensor(-math.inf, dtype=torch.float64))
+        assert torch.equal(trace[f"{here}.masked"].isneginf(), masked.isneginf())
+        weights = F.softmax(masked, dim=-1)
+        assert_close(trace[f"{here}.weights"], weights, rtol=0, atol=1e-12)
+        assert_close(trace.attention(kind)[layer], weights, rtol=0, atol=1e-12)
+        assert_close(trace[f"{here}.heads"], weights @ value, rtol=0, atol=1e-12)
+        linear = model.get_submodule(here).output
+        side_by_side = torch.cat(list(trace[f"{here}.heads"]), dim=-1)
+        assert_close(trace[f"{here}.output"], F.linear(side_by_side, linear.weight, linear.bias))
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_norms_residuals_and_units_follow_from_one_another(placement):
+    model = network(norm_placement=placement).double().requires_grad_(False)
+    trace = traced(model)
+    assert len(trace.norm_paths()) == (10 if placement == "post" else 12)
+    for path in trace.norm_paths():
+        norm, x = model.get_submodule(path), trace[f"{path}.input"]
+        assert_close(trace[f"{path}.output"], F.layer_norm(x, (16,), norm.weight, norm.bias, norm.eps))
+        assert_close(trace[f"{path}.mean"], x.sum(dim=-1) / 16)
+        assert_close(trace[f"{path}.std"], x.var(dim=-1, unbiased=False).sqrt())
+    path = "decoder.layers.1"
+    before = trace["decoder.layers.1.cross_attention_block." + ("norm.output" if placement == "post" else "residual")]
+    written = trace[f"{path}.feed_forward.output"]
+    assert_close(trace[f"{path}.feed_forward_block.residual"], before + written, rtol=0, atol=0)
+    hidden = trace[f"{path}.feed_forward.hidden"]
+    assert_close(trace[f"{path}.feed_forward.activation"], hidden.clamp(min=0), rtol=0, atol=0)
+    assert hidden.min() < 0
+    tokens, positions = trace["decoder.embedding.tokens"], trace["decoder.embedding.positions"]
+    assert_close(tokens, model.decoder.embedding.tokens.weight[TARGET[0]] * 4)
+    assert_close(trace["decoder.embedding.output"], tokens + positions, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("maps", [False, True])
+def test_logits_are_those_of_an_ordinary_forward(maps):
+    model = network()
+    plain = model(SOURCE, TARGET)[0]
+    assert_close(traced(model, maps=maps)["output.logits"], plain, rtol=0, atol=1e-5 if maps else 0)
+    assert_close(model(SOURCE, TARGET)[0], plain, rtol=0, atol=0)
+
+
+def test_an_unknown_name_is_a_key_error_that_says_where_to_look():
+    trace = traced(network())
+    for name in ("weights", "", "encoder.layers.9.self_attention.weights", "encoder.norm.mean", "output.logits.mean"):
+        with pytest.raises(KeyError, match=r"is not a quantity of this trace; names\(\) lists them"):
+            trace[name]
+        assert name not in trace
+
+
+def test_norms_is_a_row_per_norm_and_position():
+    model = network().double()
+    trace = traced(model)
+    trace.source_tokens, trace.target_tokens = list("abcdefghi"), list("1234567")
+    table = trace.norms()
+    assert table.columns.tolist() == ["name", "position", "token", "mean", "std", "input norm", "output norm"]
+    assert len(table) == 4 * 9 + 6 * 7
+    assert table["name"].drop_duplicates().tolist() == trace.norm_paths()
+    row = table[(table["name"] == "decoder.layers.0.cross_attention_block.norm") & (table["position"] == 4)].iloc[0]
+    x, y = (trace[f"decoder.layers.0.cross_attention_block.norm.{part}"][4].tolist() for part in ("input", "output"))
+    mean = math.fsum(x) / 16
+    assert row["token"] == "5"
+    assert row["mean"] == pytest.approx(mean, abs=1e-6)
+    assert row["std"] == pytest.approx(math.sqrt(math.fsum((v - mean) ** 2 for v in x) / 16), rel=1e-5)
+    assert row["input norm"] == pytest.approx(math.hypot(*x), rel=1e-5)
+    assert row["output norm"] == pytest.approx(math.hypot(*y), rel=1e-5)
+    assert table["token"].tolist()[:9] == list("abcdefghi")

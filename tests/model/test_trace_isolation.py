@@ -1,0 +1,161 @@
+"""What a trace must not hold: other passes, other models, other threads, other examples of a batch."""
+
+import threading
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from model.trace import Trace, record
+from tests.model.examples import network
+
+INPUTS = [
+    (torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])),
+    (torch.tensor([[9, 3, 3]]), torch.tensor([[1, 11, 2, 8, 5, 7]])),
+]
+PASSES = 1000
+
+
+def traced(model, *ids) -> Trace:
+    with torch.inference_mode(), record(model) as trace:
+        model(*ids)
+    return trace
+
+
+def assert_same(trace: Trace, reference: Trace, names=None) -> None:
+    assert trace.names() == reference.names()
+    for name in names or trace.names():
+        assert torch.equal(trace[name], reference[name]), name
+
+
+def run_inside(model, *steps) -> None:
+    with record(model):
+        for step in steps:
+            step()
+
+
+def test_no_forward_is_an_error():
+    with pytest.raises(RuntimeError, match=r"left no encoder\.embedding\.tokens \(\d+ such\): run the whole model"):
+        run_inside(network())
+
+
+def test_half_a_forward_is_an_error():
+    model = network()
+    with pytest.raises(RuntimeError, match=r"left no decoder\.embedding\.tokens"):
+        run_inside(model, lambda: model.encode(INPUTS[0][0]))
+
+
+def test_two_forwards_are_an_error_and_the_next_recording_is_whole():
+    model = network()
+    with pytest.raises(RuntimeError, match=r"encoder\.embedding\.tokens was computed twice inside one record\(\)"):
+        run_inside(model, *[lambda: model(*INPUTS[0])] * 2)
+    assert_same(traced(model, *INPUTS[1]), traced(network(), *INPUTS[1]))
+
+
+def test_an_exception_in_the_block_is_not_masked():
+    model = network()
+    with pytest.raises(ZeroDivisionError):
+        run_inside(model, lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run_inside(model, lambda: model(*INPUTS[0]), lambda: 1 / 0)
+    assert_same(traced(model, *INPUTS[0]), traced(network(), *INPUTS[0]))
+
+
+def test_an_ordinary_forward_leaves_a_trace_as_it_was():
+    model = network()
+    trace, reference = traced(model, *INPUTS[0]), traced(network(), *INPUTS[0])
+    for ids in INPUTS:
+        model(*ids)
+    assert_same(trace, reference)
+
+
+def test_hooks_are_attached_once():
+    model = network()
+    counts = []
+    for _ in range(3):
+        traced(model, *INPUTS[0])
+        counts.append(sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()))
+    assert counts[0] > 0
+    assert counts == [counts[0]] * 3
+
+
+def test_nested_recordings_of_two_models_keep_apart():
+    first, second = network(1), network(2, norm_placement="pre")
+    with torch.inference_mode(), record(first) as outer:
+        with record(second) as inner:
+            second(*INPUTS[1])
+        first(*INPUTS[0])
+    assert_same(outer, traced(network(1), *INPUTS[0]))
+    assert_same(inner, traced(network(2, norm_placement="pre"), *INPUTS[1]))
+
+
+def test_maps_of_a_first_trace_may_be_asked_for_while_a_second_is_recorded():
+    model = network()
+    first = traced(model, *INPUTS[0])
+    with torch.inference_mode(), record(model) as second:
+        weights = first.attention("cross")
+        model(*INPUTS[1])
+    assert_same(second, traced(network(), *INPUTS[1]))
+    assert_close(weights, traced(network(), *INPUTS[0]).attention("cross"), rtol=0, atol=0)
+
+
+def test_maps_hold_for_their_own_block_only():
+    model = network()
+    with torch.inference_mode(), record(model, maps=True) as full:
+        model(*INPUTS[0])
+    assert "encoder.layers.0.self_attention.weights" in full._tensors
+    assert "encoder.layers.0.self_attention.weights" not in traced(model, *INPUTS[0])._tensors
+
+
+@pytest.mark.parametrize("maps", [False, True])
+def test_each_example_of_a_padded_batch_is_its_own_trace(maps):
+    model = network().double()
+    sources = [[5, 6, 7, 3, 9], [9, 3, 3], [4, 1, 1, 2]]
+    targets = [[1, 4, 12], [1, 11, 2, 8, 5, 7], [1, 3]]
+    padded = [[ids + [0] * (max(map(len, rows)) - len(ids)) for ids in rows] for rows in (sources, targets)]
+    source, target = (torch.tensor(rows) for rows in padded)
+    with torch.inference_mode(), record(model, maps=maps) as batch:
+        model(source, target, source != 0, target != 0)
+    for index, (own_source, own_target) in enumerate(zip(sources, targets, strict=True)):
+        trace, alone = batch.example(index), traced(model, torch.tensor([own_source]), torch.tensor([own_target]))
+        n, m = len(own_source), len(own_target)
+        for path, rows, columns in (
+            ("encoder.layers.1.self_attention", n, n),
+            ("decoder.layers.1.self_attention", m, m),
+            ("decoder.layers.1.cross_attention", m, n),
+        ):
+            weights = trace[f"{path}.weights"]
+            assert_close(weights[:, :rows, :columns], alone[f"{path}.weights"], rtol=0, atol=1e-12)
+            assert not weights[:, :, columns:].any()
+            assert not trace[f"{path}.visible"][:, columns:].any()
+        assert_close(trace["output.logits"][:m], alone["output.logits"], rtol=0, atol=1e-12)
+        assert_close(trace["encoder.embedding.positions"][:n], alone["encoder.embedding.positions"])
+    assert_close(batch["output.logits"], batch.example(0)["output.logits"], rtol=0, atol=0)
+    with pytest.raises(IndexError):
+        batch.example(3)["output.logits"]
+
+
+def test_threads_that_share_a_model_get_their_own_tensors():
+    model = network(n_encoder_layers=1, n_decoder_layers=1)
+    references = [traced(network(n_encoder_layers=1, n_decoder_layers=1), *ids) for ids in INPUTS]
+    kept = list(references[0]._tensors)
+    weights = [name for name in references[0].names() if name.endswith(".weights")]
+    together, done, failures = threading.Barrier(2), [0, 0], []
+
+    def look(index: int) -> None:
+        try:
+            together.wait()  # both attach the hooks
+            for turn in range(PASSES):
+                trace = traced(model, *INPUTS[index])
+                assert_same(trace, references[index], kept + weights if turn % 10 == 0 else kept)
+                done[index] += 1
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=look, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+    assert done == [PASSES, PASSES]

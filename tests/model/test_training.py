@@ -1,0 +1,182 @@
+"""The trainer: loss, optimizer, average, validation. Settings and resuming have files of their own."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from model.data import collate
+from model.training import StepReport, Trainer, TrainingSettings, learning_rate, token_loss
+from tests.model.examples import network, sentences, tokenizers, trainer
+
+PAIRS = sentences(60)
+
+
+def make(**options) -> Trainer:
+    chosen = {"epochs": 4, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "undo_merges": 0.0} | options
+    return trainer(PAIRS[10:], PAIRS[:10], {}, **chosen)
+
+
+def test_nothing_to_train_on_is_refused():
+    with pytest.raises(ValueError, match="the training split is empty"):
+        Trainer(network(), tokenizers(PAIRS), [], [], TrainingSettings())
+
+
+def naive_losses(model, examples, smoothing: float) -> list[float]:
+    """For each target token (1 − ε) of its −log p, ε of the vocabulary's mean −log p; nothing is padded."""
+    losses = []
+    for source, target in examples:
+        logits = model(torch.tensor([source]), torch.tensor([target[:-1]]))[0].double()
+        for row, token in zip(logits, target[1:], strict=True):
+            total = math.log(math.fsum(math.exp(value) for value in row.tolist()))
+            surprise = [total - value for value in row.tolist()]
+            losses.append((1 - smoothing) * surprise[token] + smoothing * math.fsum(surprise) / len(surprise))
+    return losses
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_smoothed_cross_entropy_over_real_tokens(smoothing):
+    given = make()
+    examples = [*given.train[:6], *given.train[-6:]]
+    assert len({len(example.target) for example in examples}) > 1
+    assert len({len(example.source) for example in examples}) > 1
+    given.model.eval()
+    loss = token_loss(given.model, collate(examples, *given.padding), given.padding, smoothing)
+    losses = naive_losses(given.model, examples, smoothing)
+    assert loss.item() == pytest.approx(math.fsum(losses) / len(losses), abs=1e-5)
+
+
+def test_validation_is_nats_per_token_of_the_averaged_weights():
+    given = make(batch_tokens=12)  # several batches, of different numbers of tokens
+    list(given.steps(4))
+    trained = given.model.output.logits.weight.detach().clone()
+    validation = given.validate()
+    assert torch.equal(given.model.output.logits.weight, trained)
+    with given.averaged_weights():
+        assert not torch.equal(given.model.output.logits.weight, trained)
+        losses = naive_losses(given.model, given.validation, 0.0)
+    assert validation == pytest.approx(math.fsum(losses) / len(losses), abs=1e-5)
+
+
+def test_training_learns():
+    reports = list(make(epochs=20).steps())
+    losses = [report.loss for report in reports]
+    assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
+    validations = [report.validation for report in reports if report.validation is not None]
+    assert len(validations) == 20
+    assert min(validations) < 0.75 * validations[0]
+
+
+def test_a_report_says_what_the_step_did():
+    given = make(epochs=2)
+    weight = given.model.output.logits.weight
+    reports: list[StepReport] = []
+    for report in given.steps():
+        assert given.progress.step == report.step
+        assert weight.grad.norm() <= report.gradient_norm + 1e-6 or report.gradient_norm > 1.0
+        reports.append(report)
+    total = given.total_steps
+    assert [report.step for report in reports] == list(range(1, total + 1))
+    ends = [report.step for report in reports if report.validation is not None]
+    assert ends == given.epoch_ends
+    assert [report.epoch for report in reports] == [0] * ends[0] + [1] * (ends[1] - ends[0])
+    assert [r.rate for r in reports] == [learning_rate(r.step, total, given.settings) for r in reports]
+    assert given.progress.validations == [(r.step, r.validation) for r in reports if r.validation is not None]
+    best = min(given.progress.validations, key=lambda entry: entry[1])
+    assert (given.progress.best_step, given.progress.best_validation) == best
+    assert list(given.steps()) == []
+
+
+def test_each_epoch_trains_on_every_example_once(monkeypatch):
+    given = make(epochs=2)
+    seen = []
+    batch_of = given._batch
+    monkeypatch.setattr(given, "_batch", lambda indices, step: seen.append(indices) or batch_of(indices, step))
+    list(given.steps())
+    first, second = seen[: given.epoch_ends[0]], seen[given.epoch_ends[0] :]
+    for epoch in (first, second):
+        assert sorted(itertools.chain.from_iterable(epoch)) == list(range(len(given.train)))
+    assert first != second
+
+
+def test_the_step_is_adamw_with_clipping_by_hand():
+    given = make(clip=0.05, weight_decay=0.1, average=0.9)
+    names = list(given.average)
+    weights = {name: p.detach().double().clone() for name, p in given.model.named_parameters()}
+    average = {name: weights[name].clone() for name in names}
+    first, second = ({name: torch.zeros_like(weights[name]) for name in names} for _ in range(2))
+    for report in given.steps(4):
+        gradients = {name: p.grad.double() for name, p in given.model.named_parameters()}  # already clipped
+        norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients.values()))
+        assert norm == pytest.approx(min(0.05, report.gradient_norm), rel=1e-3)
+        decay = min(0.9, report.step / (report.step + 9))
+        for name in names:
+            first[name] = 0.9 * first[name] + 0.1 * gradients[name]
+            second[name] = 0.98 * second[name] + 0.02 * gradients[name].square()
+            mean = first[name] / (1 - 0.9**report.step)
+            deviation = (second[name] / (1 - 0.98**report.step)).sqrt()
+            weights[name] *= 1 - report.rate * 0.1
+            weights[name] -= report.rate * mean / (deviation + 1e-9)
+            average[name] = decay * average[name] + (1 - decay) * weights[name]
+    for name, parameter in given.model.named_parameters():
+        assert_close(parameter.detach().double(), weights[name], rtol=0, atol=2e-5)
+        assert_close(given.average[name].double(), average[name], rtol=0, atol=2e-5)
+
+
+def test_averaged_weights_leave_the_model_as_it_was():
+    """In training mode too: a model left in evaluation mode would train on without dropout."""
+    given = make()
+    list(given.steps(2))
+    before = {name: value.clone() for name, value in given.model.state_dict().items()}
+    for training in (True, False):
+        given.model.train(training)
+        with given.averaged_weights() as model:
+            assert not model.training
+            for name, parameter in model.named_parameters():
+                assert torch.equal(parameter, given.average[name])
+        assert given.model.training == training
+        assert all(torch.equal(value, before[name]) for name, value in given.model.state_dict().items())
+
+
+def test_averaging_between_steps_changes_no_loss():
+    """What the command does when it saves a checkpoint."""
+
+    def losses(looks: bool) -> list[float]:
+        given = trainer(PAIRS[10:], [], {"dropout": 0.3}, epochs=1, batch_tokens=100)
+        found = []
+        for report in given.steps():
+            found.append(report.loss)
+            if looks:
+                with given.averaged_weights():
+                    pass
+        return found
+
+    assert losses(looks=False) == losses(looks=True)
+
+
+def test_a_loss_that_is_not_finite_leaves_the_weights():
+    given = make()
+    list(given.steps(3))
+    with torch.no_grad():
+        given.model.output.logits.weight[0, 0] = math.inf
+    before = {name: value.clone() for name, value in given.model.state_dict().items()}
+    average = {name: value.clone() for name, value in given.average.items()}
+    with pytest.raises(FloatingPointError, match="step 4: loss nan, gradient norm nan; lower the rate"):
+        next(given.steps())
+    assert given.progress.step == 3
+    assert all(torch.equal(value, before[name]) for name, value in given.model.state_dict().items())
+    assert all(torch.equal(value, average[name]) for name, value in given.average.items())
+
+
+def test_undone_merges_never_outgrow_learned_positions():
+    """Sources already as long as the positions reach, each merge undone."""
+    options = {"position": "learned", "max_length": 6}
+    given = trainer(PAIRS, [], options, epochs=1, batch_tokens=100, undo_merges=1.0)
+    assert any(len(example.source) == 6 for example in given.train)
+    end = given.train[0].source[-1]
+    batch = given._batch(list(range(10)), 1)
+    assert batch.source.shape[1] == 6
+    assert all([token for token in row if token != given.padding[0]][-1] == end for row in batch.source.tolist())
+    assert len(list(given.steps())) == given.total_steps

@@ -1,0 +1,154 @@
+"""The network against torch's with copied weights, and what a Transformer must and must not see."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.testing import assert_close
+
+from model.masks import Mask
+from model.positional import sinusoidal
+from model.transformer import Transformer
+from tests.model.examples import config, network
+from tests.model.torch_reference import Reference, matched
+
+PLACEMENTS = ["post", "pre"]
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_it_is_torchs_transformer(placement, activation):
+    ours = network(norm_placement=placement, activation=activation, n_decoder_layers=3).double()
+    for stack in (ours.encoder, ours.decoder):  # the table was rounded to float32
+        stack.embedding.positions.table = sinusoidal(32, 16)
+    theirs = Reference(ours)
+    pairs = matched(ours, theirs)
+    assert sum(other.numel() for _, other in pairs) == ours.parameter_count()
+    assert len(pairs) == len(list(theirs.parameters()))
+    with torch.no_grad():
+        for parts, other in pairs:
+            other.copy_(torch.cat(parts))
+    source, target = torch.randint(11, (3, 7)), torch.randint(13, (3, 5))
+    source_real, target_real = torch.ones(3, 7, dtype=torch.bool), torch.ones(3, 5, dtype=torch.bool)
+    source_real[1, 4:], target_real[2, 3:] = False, False
+    result = ours(source, target, source_real, target_real)
+    expected = theirs(source, target, source_real, target_real)
+    assert_close(result, expected, rtol=0, atol=1e-10)
+    slope = torch.randn_like(result)
+    result.backward(slope)
+    expected.backward(slope)
+    for parts, other in pairs:
+        assert_close(torch.cat([part.grad for part in parts]), other.grad, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_no_position_sees_the_future(placement, monkeypatch):
+    model = network(norm_placement=placement)
+    source, target = torch.randint(11, (2, 6)), torch.randint(13, (2, 8))
+    changed = target.clone()
+    changed[:, 5] = (changed[:, 5] + 1) % 13
+    before, after = model(source, target), model(source, changed)
+    assert_close(after[:, :5], before[:, :5], rtol=0, atol=1e-6)
+    assert (after[:, 5:] - before[:, 5:]).abs().amax(dim=-1).min() > 1e-3
+    monkeypatch.setattr("model.transformer.Mask", lambda keys=None, causal=False: Mask(keys=keys))
+    leak = (model(source, changed) - model(source, target))[:, :5]
+    assert leak.abs().amax(dim=-1).min() > 1e-4  # without the mask the same change shows everywhere
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 5), st.integers(0, 5), st.integers(0, 2**32 - 1))
+def test_padding_changes_nothing(source_length, target_length, source_padding, target_padding, seed):
+    model = network(seed=1)
+    torch.manual_seed(seed)
+    source, target = torch.randint(1, 11, (1, source_length)), torch.randint(1, 13, (1, target_length))
+    padded_source = nn.functional.pad(source, (0, source_padding))
+    padded_target = nn.functional.pad(target, (0, target_padding))
+    padded = model(padded_source, padded_target, padded_source != 0, padded_target != 0)
+    assert_close(padded[:, :target_length], model(source, target), rtol=0, atol=1e-5)
+
+
+def test_without_its_mask_padding_is_seen():
+    model, target = network(), torch.randint(1, 13, (1, 4))
+    source = torch.randint(1, 11, (1, 4))
+    padded = model(nn.functional.pad(source, (0, 3)), target)
+    assert (padded - model(source, target)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(("position", "blind"), [("none", True), ("sinusoidal", False), ("learned", False)])
+def test_only_without_positions_is_the_encoder_blind_to_order(position, blind):
+    model = network(position=position).double()
+    source = torch.tensor([[1, 2, 3, 4, 5, 6]])
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    difference = (model.encode(source[:, order]) - model.encode(source)[:, order]).abs().max()
+    assert difference < 1e-12 if blind else difference > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_runs_and_an_empty_sentence_is_no_nan(dtype):
+    model = network().to(dtype)
+    source, target = torch.randint(11, (2, 4)), torch.randint(13, (2, 3))
+    real = torch.tensor([[True] * 4, [False] * 4])
+    logits = model(source, target, real, None)
+    assert logits.dtype == dtype
+    assert logits.isfinite().all()
+
+
+@pytest.mark.parametrize(("tied", "matrices"), [("none", 3), ("output", 2), ("all", 1)])
+def test_tied_embeddings_share_storage_and_count_once(tied, matrices):
+    model = Transformer(config(source_vocabulary=13, tied_embeddings=tied))
+    weights = [stack.embedding.tokens.weight for stack in (model.encoder, model.decoder)]
+    weights.append(model.output.logits.weight)
+    assert len({weight.data_ptr() for weight in weights}) == matrices
+    attention, feed_forward, norm = 4 * (16 * 16 + 16), 2 * 16 * 24 + 24 + 16, 2 * 16
+    encoder, decoder = (
+        2 * (attention + feed_forward + 2 * norm),
+        2 * (2 * attention + feed_forward + 3 * norm),
+    )
+    assert model.parameter_count() == encoder + decoder + matrices * 13 * 16
+    with torch.no_grad():
+        weights[2].zero_()
+    assert bool((weights[1] == 0).all()) == (tied != "none")
+    assert bool((weights[0] == 0).all()) == (tied == "all")
+
+
+def test_embeddings_enter_with_variance_one_and_weights_are_xaviers():
+    model = Transformer(config(source_vocabulary=4000, d_model=64))
+    embedded = model.encoder.embedding.tokens(torch.arange(4000)[None])
+    assert float(embedded.detach().std()) == pytest.approx(1, abs=0.02)
+    hidden = model.encoder.layers[0].feed_forward.hidden
+    assert float(hidden.weight.detach().std()) == pytest.approx(math.sqrt(2 / (64 + 24)), rel=0.1)
+    assert hidden.bias.abs().max() == 0
+    without_bias = Transformer(config(bias=False))
+    assert not [name for name, _ in without_bias.named_parameters() if name.endswith("bias")]
+
+
+@pytest.mark.parametrize("name", ["decoder.embedding.tokens.weight", "output.logits.weight"])
+def test_load_weights_takes_a_tied_matrix_under_either_name(name):
+    saved, model = network(seed=1, tied_embeddings="output"), network(seed=2, tied_embeddings="output")
+    weights = {key: value for key, value in saved.state_dict().items() if "logits" not in key}
+    weights[name] = weights.pop("decoder.embedding.tokens.weight")
+    model.load_weights(weights)
+    source, target = torch.randint(11, (2, 4)), torch.randint(13, (2, 3))
+    assert torch.equal(model(source, target), saved(source, target))
+    assert model.output.logits.weight is model.decoder.embedding.tokens.weight
+
+
+def test_load_weights_says_what_does_not_fit():
+    model, whole = network(), dict(network(seed=2).state_dict())
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    name = "encoder.layers.1.self_attention.query.weight"
+    lacking = {key: value for key, value in whole.items() if key != name}
+    for weights, message in [
+        (lacking, f"the weights lack {name}"),
+        (
+            whole | {name: torch.zeros(16, 15)},
+            rf"{name} has shape \(16, 15\), the config asks for \(16, 16\)",
+        ),
+        (whole | {"encoder.cell": torch.zeros(1)}, r"the weights hold encoder.cell \(1 such\)"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.load_weights(weights)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())

@@ -1,0 +1,195 @@
+"""The application without a browser: what it draws, and that no input breaks it. What the browser paints: browser/."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import viz.workbench
+from model.checkpoints import open_checkpoint
+from tests.app_reading import component, labels, opened
+from tests.viz.small import LENGTH, write_small
+from viz.workbench import FIRST_SOURCE
+
+SCRIPT, IMAGE, MARKDOWN = "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "**b** $x$ `c` :red[d]"
+SPACES, EMOJI, RIGHT_TO_LEFT, CHINESE = "   ", "🙂👩🏽‍🚀🇨🇳", "مرحبا بالعالم שלום", "我是老师。"
+TEXTS = ["", SPACES, EMOJI, RIGHT_TO_LEFT, CHINESE, SCRIPT, IMAGE, MARKDOWN, "a\x00b\u202e", "</s><pad>"]
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """The only checkpoint is a small one with random weights."""
+    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    return open_checkpoint(write_small(tmp_path / "small"))
+
+
+def assert_sound(app: AppTest, lens) -> None:
+    """Nothing failed, and the thumbnails are the model's own numbers for the tokens shown."""
+    assert not app.exception
+    assert not app.error
+    source, target = labels(app, "source"), labels(app, "target")
+    header, (weights, visible) = component(app, "head_grid")
+    assert header["labels"] == {"rows": target, "columns": source}
+    layers, heads = lens.config.n_decoder_layers, lens.config.n_heads
+    assert weights.shape == (layers, heads, len(target), len(source))
+    assert visible.shape == (len(target), len(source))
+    assert np.abs(weights.sum(axis=-1) / 65535 - 1).max() < 1e-3
+    assert all(badge["passed"] for badge in component(app, "token_bar")["badges"])
+
+
+def test_the_first_run_shows_the_bundled_models_heads():
+    app, lens = opened(), open_checkpoint(viz.workbench.CHECKPOINTS / "eng-cmn")
+    assert_sound(app, lens)
+    trace = lens.trace(FIRST_SOURCE)
+    assert labels(app, "source") == trace.source_tokens
+    assert labels(app, "target") == trace.target_tokens
+    _, (weights, _) = component(app, "head_grid")
+    expected = trace.attention("cross").numpy()
+    assert np.abs(weights / 65535 - expected).max() < 1e-4
+    assert len(component(app, "token_bar")["badges"]) >= 4
+    assert len(app.get("plotly_chart")) == 1
+    assert app.text_input(key="target").placeholder == lens.generate(FIRST_SOURCE).text
+
+
+def test_typing_changes_what_the_thumbnails_are_sent(small):
+    app = opened(source="The cat sees.")
+    _, (before, _) = component(app, "head_grid")
+    app.text_input(key="source").set_value("The cat hears the dog.").run()
+    assert_sound(app, small)
+    header, (after, _) = component(app, "head_grid")
+    assert after.shape != before.shape
+    assert header["labels"]["columns"] == small.source_tokens("The cat hears the dog.").labels
+    assert np.abs(after / 65535 - small.trace("The cat hears the dog.").attention("cross").numpy()).max() < 1e-4
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_any_text_is_shown_as_it_is(small, side, text):
+    app = opened()
+    app.text_input(key=side).set_value(text).run()
+    assert_sound(app, small)
+    if side == "source" or text:
+        expected = small.source_tokens(text) if side == "source" else small.target_tokens(text)
+        assert labels(app, side) == expected.labels
+    app = opened(**{side: text})
+    assert_sound(app, small)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_text_that_is_too_long_is_cut_with_a_note(small, side):
+    text = ("The cat sees 我 " * 1000)[:10_000]
+    app = opened()
+    app.text_input(key=side).set_value(text).run()
+    assert_sound(app, small)
+    tokenizer = small.source_tokenizer if side == "source" else small.target_tokenizer
+    left_out = len(tokenizer.encode(text)) - (LENGTH - 1)
+    notes = component(app, "token_bar")["notes"]
+    assert notes[side] == f"{left_out} tokens left out: this model reads {LENGTH}"
+    assert notes["target" if side == "source" else "source"] == ""
+    assert len(labels(app, side)) == LENGTH
+
+
+def test_a_typed_target_is_used_and_a_cleared_one_is_generated_again(small):
+    app = opened(source="The cat sees.")
+    written = labels(app, "target")
+    assert written == small.trace("The cat sees.").target_tokens
+    label = small.target_tokenizer.label(7)
+    app.text_input(key="target").set_value(label * 3).run()
+    assert labels(app, "target") == ["<s>", *label * 3]
+    assert_sound(app, small)
+    app.text_input(key="target").set_value("").run()
+    assert labels(app, "target") == written
+    app.text_input(key="target").set_value(label).run()
+    assert labels(app, "target") == ["<s>", label]
+    app.button[0].click().run()
+    assert labels(app, "target") == written
+    assert app.text_input(key="target").value == ""
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_each_kind_of_attention_is_shown_with_its_mask(small, kind):
+    app = opened(attention=kind, source="The cat sees.")
+    trace = small.trace("The cat sees.")
+    header, (weights, visible) = component(app, "head_grid")
+    assert np.abs(weights / 65535 - trace.attention(kind).numpy()).max() < 1e-4
+    rows, columns = weights.shape[2:]
+    assert np.array_equal(visible, np.tril(np.ones((rows, columns))) if kind == "decoder" else np.ones((rows, columns)))
+    sides = {"source": trace.source_tokens, "target": trace.target_tokens}
+    assert header["labels"] == {place: sides[side] for place, side in header["sides"].items()}
+
+
+def test_the_stages_are_those_of_the_chosen_head_and_query(small):
+    app = opened(attention="decoder", layer="1", head="1", query="2", source="The cat sees.")
+    trace = small.trace("The cat sees.")
+    header, arrays = component(app, "stages")
+    assert header["chosen"] == 2
+    path = "decoder.layers.1.self_attention"
+    for name, array in zip(("scores", "scaled", "masked", "weights"), arrays, strict=False):
+        assert np.allclose(array, trace[f"{path}.{name}"][1, 2], atol=1e-6)
+    assert np.allclose(arrays[5], trace[f"{path}.heads"][1, 2], atol=1e-6)
+    assert np.allclose(arrays[4].sum(axis=0), arrays[5], atol=1e-6)
+    assert any("Layer 2, head 2" in markdown.value for markdown in app.markdown)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        {"model": "no such model"},
+        {"model": "../small"},
+        {"attention": IMAGE, "scale": "[]", "language": "xx"},
+        {"layer": "99999", "head": "-1", "query": "1e9"},
+    ],
+)
+def test_a_hostile_address_breaks_nothing(small, address):
+    app = opened(**address)
+    assert_sound(app, small)
+
+
+def test_an_unknown_model_in_the_address_is_told(small):
+    (warning,) = opened(model="no such model").warning
+    assert "small" in warning.value
+    assert not opened(model="small").warning
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", "{"),
+        ("config.json", '{"d_model": 7}'),
+        ("model.safetensors", "no weights"),
+        ("source_tokenizer.json", "{}"),
+        ("target_tokenizer.json", None),
+        ("training.json", "{"),
+    ],
+)
+def test_a_damaged_checkpoint_is_a_sentence(small, tmp_path, name, content):
+    write_small(tmp_path / "whole", seed=1)
+    file = tmp_path / "small" / name
+    file.unlink() if content is None else file.write_text(content)
+    app = opened()
+    assert not app.exception
+    (error,) = app.error
+    assert len(error.value) > 20
+    assert "Traceback" not in error.value
+    app.selectbox(key="model").set_value("whole").run()
+    assert not app.error
+    assert_sound(app, open_checkpoint(tmp_path / "whole"))
+
+
+def test_no_checkpoint_at_all_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    app = opened()
+    assert not app.exception
+    assert app.error
+
+
+def test_another_model_is_looked_into_when_chosen(small, tmp_path):
+    write_small(tmp_path / "wide", seed=3, n_heads=4, n_decoder_layers=1)
+    app = opened(source="The cat sees.")
+    assert_sound(app, small)
+    app.selectbox(key="model").set_value("wide").run()
+    wide = open_checkpoint(tmp_path / "wide")
+    assert_sound(app, wide)
+    assert labels(app, "target") == wide.trace("The cat sees.").target_tokens
+    assert any("2+1" in caption.value and "4" in caption.value for caption in app.caption)

@@ -1,0 +1,62 @@
+"""The page in Chinese: no English sentence is left but names and code."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import viz.workbench
+from tests.app_reading import component, opened
+from tests.viz.small import write_small
+
+
+@pytest.fixture(autouse=True)
+def small(tmp_path, monkeypatch):
+    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    write_small(tmp_path / "small")
+
+
+def written(app: AppTest) -> list[str]:
+    """Every text that the page shows or reads out, but for the tokens, texts and figures of the model."""
+    found = [element.value for kind in (app.markdown, app.caption, app.warning, app.error) for element in kind]
+    for element in [*app.text_input, *app.selectbox, *app.button, *app.button_group, *app.expander]:
+        proto = element.proto
+        found += [proto.label, getattr(proto, "help", "")]
+        found += [option.content for option in getattr(proto, "options", []) if hasattr(option, "content")]
+    found += [link.proto.label for link in app.get("page_link")]
+    figure = json.loads(app.get("plotly_chart")[0].proto.spec)
+    found += [figure["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")]
+    found += [trace.get("name", trace.get("hovertemplate")) for trace in figure["data"]]
+    bar, (grid, _), (stages, _) = (component(app, name) for name in ("token_bar", "head_grid", "stages"))
+    found += [badge[part] for badge in bar["badges"] for part in ("text", "title")]
+    found += [*bar["words"].values(), *bar["notes"].values()]
+    found += [value for name, value in grid["words"].items() if name != "stamp"]
+    found += [word for word in stages["words"].values() if isinstance(word, str)]
+    found += [column["name"] for column in stages["words"]["columns"]]
+    return [text for text in found if text]
+
+
+def test_in_chinese_no_english_sentence_is_left():
+    english, chinese = opened(), opened(language="zh", source="The cat " * 60)
+    assert not chinese.exception
+    texts = written(chinese)
+    assert len(texts) > 40
+    assert not {"The", "rows", "query", "scale", "Attention", "Target"} & set(" ".join(texts).split())
+    sentence = re.compile(r"[A-Za-z]{2,}[ -][A-Za-z]{2,}")
+    assert [text for text in written(english) if sentence.search(text)]
+    assert not [text for text in texts if sentence.search(text)]
+    same = {text for text in texts if text in written(english)}
+    assert same <= {"### Vitrine", "Language", "EN", "中文"}, same
+
+
+def test_the_language_may_be_switched_and_switched_back():
+    app = opened()
+    before = written(app)
+    app.segmented_control(key="language").set_value("zh").run()
+    assert not app.exception
+    assert any("注意力" in text for text in written(app))
+    app.segmented_control(key="language").set_value("en").run()
+    assert written(app) == before

@@ -1,0 +1,29 @@
+"""A small checkpoint with random weights, for what must not depend on the bundled one."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from model.checkpoints import open_checkpoint, save_checkpoint
+from model.inspectable import Inspectable
+from tests.model.examples import network, sentences, tokenizers
+
+LENGTH = 32
+
+
+@cache
+def parts():
+    return tokenizers(sentences(50))
+
+
+def write_small(folder: Path, seed: int = 0, **options) -> Path:
+    """Two layers and two heads in each stack; reads 32 tokens."""
+    sizes = {"source_vocabulary": len(parts()[0]), "target_vocabulary": len(parts()[1])}
+    shape = {"norm_placement": "pre", "max_length": LENGTH}
+    save_checkpoint(folder, network(seed, **(sizes | shape | options)), parts())
+    return folder
+
+
+def small_lens(folder: Path, seed: int = 0) -> Inspectable:
+    return open_checkpoint(write_small(folder, seed))

@@ -1,0 +1,133 @@
+"""Two languages, both complete: every text that is looked up is translated, and nothing else is."""
+
+from __future__ import annotations
+
+import ast
+import io
+import string
+from pathlib import Path
+
+import pytest
+from babel.messages.mofile import read_mo, write_mo
+from babel.messages.pofile import read_po
+
+import model.transformer
+from viz import i18n
+from viz.i18n import _, preferred, use
+
+ROOT = Path(__file__).resolve().parents[2]
+CATALOGUES = i18n.LOCALE / "zh" / "LC_MESSAGES"
+# What `_()` is given that is not a literal, and every value it can have.
+DYNAMIC = {"lens.kind": {thing.kind for thing in vars(model.transformer).values() if hasattr(thing, "kind")}}
+
+
+@pytest.fixture(autouse=True)
+def english_again():
+    yield
+    use("en")
+
+
+def lookups() -> list[tuple[str, ast.expr]]:
+    """Where a text is looked up, and the expression that is."""
+    found = []
+    for file in [ROOT / "app.py", *sorted((ROOT / "viz").rglob("*.py"))]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_", "i18n._"):
+                (argument,) = node.args
+                found.append((f"{file.relative_to(ROOT)}:{node.lineno}", argument))
+    return found
+
+
+def texts() -> set[str]:
+    """Every text that is looked up, where it is a literal or one of a known set."""
+    found = set()
+    for place, argument in lookups():
+        if isinstance(argument, ast.Constant):
+            assert isinstance(argument.value, str), place
+            found.add(argument.value)
+        else:
+            assert ast.unparse(argument) in DYNAMIC, f"{place}: {ast.unparse(argument)} cannot be found in a catalogue"
+            found |= DYNAMIC[ast.unparse(argument)]
+    return found
+
+
+def catalogue():
+    return read_po(io.BytesIO((CATALOGUES / "vitrine.po").read_bytes()), locale="zh")
+
+
+def translations() -> dict[str, str]:
+    return {message.id: message.string for message in catalogue() if message.id}
+
+
+def placeholders(text: str) -> list[tuple[str, str]]:
+    return sorted((name, form or "") for _before, name, form, _how in string.Formatter().parse(text) if name)
+
+
+def test_the_search_finds_texts_in_the_frame_and_on_pages():
+    found = texts()
+    assert len(found) > 40
+    assert {"Translate", "One query, step by step", "rows sum to 1", "encoder-decoder"} <= found
+    assert set(DYNAMIC) <= {ast.unparse(argument) for _place, argument in lookups()}
+
+
+def test_every_text_is_translated():
+    known = translations()
+    assert not sorted(texts() - known.keys())
+    assert not [text for text, translated in known.items() if not translated.strip()]
+
+
+def test_no_translation_is_stale_or_fuzzy():
+    assert not sorted(translations().keys() - texts())
+    assert not [message.id for message in catalogue() if message.id and message.fuzzy]
+    assert not catalogue().obsolete
+
+
+def test_placeholders_are_the_same_in_both_languages():
+    compared = 0
+    for text, translated in translations().items():
+        assert placeholders(translated) == placeholders(text), text
+        compared += bool(placeholders(text))
+    assert compared >= 4
+
+
+def test_translations_are_chinese():
+    for text, translated in translations().items():
+        assert any("一" <= character <= "鿿" for character in translated), text
+
+
+def test_the_compiled_catalogue_is_the_written_one():
+    compiled = io.BytesIO()
+    write_mo(compiled, catalogue())
+    compiled.seek(0)
+    with (CATALOGUES / "vitrine.mo").open("rb") as file:
+        stored = {message.id: message.string for message in read_mo(file)}
+    expected = {message.id: message.string for message in read_mo(compiled)}
+    for text in (stored.keys() | expected.keys()) - {""}:
+        assert stored.get(text) == expected.get(text), f"{text}: pybabel compile -d viz/locale -D vitrine -l zh"
+    assert len(stored) > 40
+
+
+def test_lookups_speak_the_language_in_use():
+    assert _("Translate") == "Translate"
+    use("zh")
+    assert i18n.language() == "zh"
+    assert _("Translate") == translations()["Translate"] != "Translate"
+    assert _("in no catalogue") == "in no catalogue"
+    use("en")
+    assert _("Translate") == "Translate"
+
+
+@pytest.mark.parametrize("unknown", ["", "fr", "zh-CN", "../zh", "<script>"])
+def test_an_unknown_language_is_english(unknown):
+    use("zh")
+    use(unknown)
+    assert i18n.language() == "en"
+    assert _("Translate") == "Translate"
+
+
+@pytest.mark.parametrize(
+    ("locale", "language"),
+    [("zh-CN", "zh"), ("zh", "zh"), ("ZH-tw", "zh"), ("en-US", "en"), ("de", "en"), ("", "en"), (None, "en")],
+)
+def test_the_browser_chooses_the_first_language(locale, language):
+    assert preferred(locale) == language

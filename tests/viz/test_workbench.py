@@ -1,0 +1,147 @@
+"""The state of a session: what is traced, what is selected, what the address bar may say."""
+
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import viz.workbench
+from tests.viz.small import small_lens, write_small
+from viz.workbench import Key, Parameter, Selection, Workbench, attention_kinds, checkpoint_names, open_model
+
+
+@pytest.fixture
+def address(monkeypatch):
+    """The address bar and session state, without a server."""
+    fake = SimpleNamespace(query_params={}, session_state={})
+    monkeypatch.setattr(viz.workbench, "st", fake)
+    return fake
+
+
+def test_look_traces_once_per_change(tmp_path):
+    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    first = bench.look(lens, "The cat sees.", "")
+    assert bench.look(lens, "The cat sees.", "") is first is bench.trace
+    second = bench.look(lens, "The cat hears.", "")
+    assert second is not first
+    assert second.source_tokens == lens.source_tokens("The cat hears.").labels
+    other = small_lens(tmp_path / "other", seed=1)
+    third = bench.look(other, "The cat hears.", "")
+    assert third is not second
+    assert bench.lens is other
+
+
+def test_an_empty_target_is_the_models_and_a_typed_one_the_users(tmp_path):
+    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    bench.look(lens, "The cat sees.", "")
+    written = lens.generate("The cat sees.")
+    assert bench.generation.text == written.text
+    tokenizer = lens.target_tokenizer
+    assert bench.target.ids == [tokenizer.start, *(token for token in written.ids if token != tokenizer.end)]
+    character = next(label for label in tokenizer.tokens(range(4, 20)).labels if label != "。")
+    trace = bench.look(lens, "The cat sees.", character * 3)
+    assert bench.generation is None
+    assert trace.target_tokens == ["<s>", *character * 3]
+    again = bench.look(lens, "The cat sees.", "")
+    assert bench.generation.text == written.text
+    assert again.target_tokens == lens.trace("The cat sees.").target_tokens
+
+
+def test_typing_on_gives_what_a_new_session_gives(tmp_path):
+    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    text = "The cat sees the doctor."
+    for end in range(len(text) + 1):
+        bench.look(lens, text[:end], "")
+        assert bench.generation.ids == lens.generate(text[:end]).ids
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\t", "🙂" * 500, "\ud800", "مرحبا", "</s><pad>"])
+def test_any_text_on_either_side_leaves_a_sound_trace(tmp_path, text):
+    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    for source, target in ((text, ""), ("The cat", text), (text, text)):
+        trace = bench.look(lens, source, target)
+        assert len(trace.source_tokens) <= 32
+        assert len(trace.target_tokens) <= 32
+        assert trace["output.logits"].isfinite().all()
+        assert all(check.passed for check in trace.checks())
+
+
+def test_the_selection_is_moved_inside_what_there_is_and_the_wish_is_kept():
+    bench = Workbench(Selection(layer=2, head=7, query=30))
+    assert bench.fit_selection(3, 8, 40) == Selection(2, 7, 30)
+    assert bench.fit_selection(2, 4, 5) == Selection(1, 3, 4)
+    assert bench.fit_selection(1, 1, 1) == Selection(0, 0, 0)
+    assert bench.selection == Selection(2, 7, 30)
+    assert bench.fit_selection(3, 8, 40) == Selection(2, 7, 30)
+
+
+def test_selecting_puts_the_choice_into_the_address(address):
+    bench = Workbench()
+    bench.select(layer=1, head=5)
+    assert address.query_params == {"layer": "1", "head": "5"}
+    bench.select(query=3)
+    assert address.query_params == {"layer": "1", "head": "5", "query": "3"}
+    assert bench.selection == Selection(1, 5, 3)
+    with pytest.raises(KeyError):
+        bench.select(size=3)
+
+
+def test_a_session_begins_with_what_the_address_says_and_then_keeps_its_own(address):
+    address.query_params.update(layer="2", head="7", query="11")
+    bench = viz.workbench.workbench()
+    assert bench.selection == Selection(2, 7, 11)
+    address.query_params.update(layer="0")
+    assert viz.workbench.workbench() is bench is address.session_state[Key.WORKBENCH]
+    assert bench.selection.layer == 2
+
+
+HOSTILE = ["", "-1", "1.5", "1e3", "٣", "²", "0x10", " 1", "NaN", "999999", "1" * 5000, "<script>", "None", "\ud800"]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_hostile_address_is_as_none_at_all(address, value):
+    expected = viz.workbench.workbench().selection
+    address.session_state.clear()
+    address.query_params.update(dict.fromkeys(Parameter, value))
+    assert viz.workbench.workbench().selection == expected
+
+
+def test_a_number_that_is_too_large_is_moved_inside(address):
+    address.query_params.update(layer="99999", head="99999", query="99999")
+    assert viz.workbench.workbench().fit_selection(3, 8, 12) == Selection(2, 7, 11)
+
+
+def test_the_address_of_a_real_session_reaches_the_selection():
+    def script():
+        import streamlit as st
+
+        from viz.workbench import workbench
+
+        chosen = workbench().selection
+        st.text(f"{chosen.layer} {chosen.head} {chosen.query}")
+
+    app = AppTest.from_function(script)
+    app.query_params.update(layer="2", head="x", query="4")
+    app.run()
+    assert not app.exception
+    assert app.text[0].value.split()[::2] == ["2", "4"]
+
+
+def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
+    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    assert checkpoint_names() == []
+    write_small(tmp_path / "second")
+    write_small(tmp_path / "first")
+    (tmp_path / "no checkpoint").mkdir()
+    (tmp_path / "file.json").write_text("{}")
+    assert checkpoint_names() == ["first", "second"]
+    lens = open_model("first")
+    assert (lens.name, attention_kinds(lens.trace("The cat"))) == ("first", ["encoder", "decoder", "cross"])
+
+
+@pytest.mark.parametrize("name", ["", "missing", "..", "../first", "first/", "/etc", "\0", "<b>"])
+def test_a_name_that_is_no_checkpoint_is_a_value_error(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    write_small(tmp_path / "first")
+    with pytest.raises(ValueError, match=r"there is no checkpoint .*: choose one of first"):
+        open_model(name)

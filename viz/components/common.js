@@ -1,0 +1,93 @@
+// Shared by all components. v2 code is not sandboxed: text goes in by textContent, never by innerHTML.
+
+const HUE = [92, 124, 250]; // attention weights: one hue over the page's background, by opacity
+const ARRAY_TYPES = { uint8: Uint8Array, uint16: Uint16Array, float32: Float32Array, int32: Int32Array };
+
+// bytes: header length (4, little-endian), JSON header, arrays at multiples of 8. See components/__init__.py.
+function unpack(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const length = view.getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
+  const start = 4 + length;
+  header.arrays = header.arrays.map(({ offset, type, shape }) => {
+    const kind = ARRAY_TYPES[type];
+    const count = shape.reduce((a, b) => a * b, 1);
+    const from = bytes.byteOffset + start + offset;
+    // Typed arrays need aligned memory; a copy of a small slice is cheap.
+    return new kind(bytes.buffer.slice(from, from + count * kind.BYTES_PER_ELEMENT));
+  });
+  return header;
+}
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// Three significant digits on the screen.
+function significant(value) {
+  if (value === -Infinity) return "−∞";
+  if (value === 0) return "0";
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  const text = size >= 1000 || size < 0.001 ? value.toExponential(2) : value.toPrecision(3);
+  return text.replace("-", "−");
+}
+
+// Tokens light up together wherever they are drawn: components share one event target.
+const bus = (window.__vitrine ??= new EventTarget());
+
+function hover(side, position) {
+  bus.dispatchEvent(new CustomEvent("hover", { detail: { side, position } }));
+}
+
+function onHover(listener) {
+  const handle = (event) => listener(event.detail.side, event.detail.position);
+  bus.addEventListener("hover", handle);
+  return () => bus.removeEventListener("hover", handle);
+}
+
+// A token as a chip: special tokens dimmed, hovering announced, a click given to `choose`.
+function chip(label, side, position, special, choose) {
+  const made = element(choose ? "button" : "span", "chip" + (special ? " special" : ""), label === " " ? "␣" : label);
+  made.dataset.side = side;
+  made.dataset.position = position;
+  made.dir = "auto";
+  made.title = label;
+  made.addEventListener("pointerenter", () => hover(side, position));
+  made.addEventListener("pointerleave", () => hover(side, -1));
+  if (choose) {
+    made.type = "button";
+    made.addEventListener("click", () => choose(side, position));
+  }
+  return made;
+}
+
+function lightChips(root) {
+  return onHover((side, position) => {
+    for (const made of root.querySelectorAll(`.chip[data-side="${side}"]`)) {
+      made.classList.toggle("lit", Number(made.dataset.position) === position);
+    }
+  });
+}
+
+// The hatch of masked cells, as a canvas pattern.
+function hatch(context, step) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = step;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = "rgba(128,128,128,0.14)";
+  pen.fillRect(0, 0, step, step);
+  pen.strokeStyle = "rgba(128,128,128,0.55)";
+  pen.lineWidth = 1;
+  pen.beginPath();
+  for (const shift of [-step, 0, step]) {
+    pen.moveTo(shift, step);
+    pen.lineTo(shift + step, 0);
+  }
+  pen.stroke();
+  return context.createPattern(tile, "repeat");
+}
+

@@ -1,0 +1,55 @@
+"""The components that pages mount."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viz.components import component, pack
+
+_token_bar = component("token_bar")
+_head_grid = component("head_grid")
+_stages = component("stages")
+
+
+def token_bar(data: Mapping[str, Any], key: str, on_token: Callable[[], None]) -> None:
+    """Tokens of both sides with notes and badges; a click puts {side, position} into the state as `token`."""
+    _token_bar(data=data, key=key, on_token_change=on_token)
+
+
+def head_grid(
+    weights: NDArray[np.float32],
+    visible: NDArray[np.bool_],
+    tops: Sequence[float],
+    header: Mapping[str, Any],
+    key: str,
+    on_head: Callable[[], None],
+) -> None:
+    """Thumbnails of (layer, head, query, key) weights; a click puts {layer, head} into the state as `head`.
+
+    visible: (query, key), False on masked cells. tops: for each head the weight that is drawn darkest.
+    """
+    layers, heads, rows, columns = weights.shape
+    levels = np.rint(weights * 65535).astype(np.uint16)
+    sizes = {
+        "layers": layers,
+        "heads": heads,
+        "rows": rows,
+        "columns": columns,
+        "tops": [top * 65535 for top in tops],
+    }
+    data = pack({**header, **sizes}, [levels, visible.astype(np.uint8)])
+    _head_grid(data=data, key=key, on_head_change=on_head)
+
+
+def stages(
+    arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Callable[[], None]
+) -> None:
+    """One query's scores, scaled, masked, weights, weighted values (key, channel) and their sum.
+
+    A click on a query puts its position into the state as `query`.
+    """
+    _stages(data=pack(header, arrays), key=key, on_query_change=on_query)

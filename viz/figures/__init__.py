@@ -1,0 +1,1 @@
+"""Arrays and strings in, plotly figures out."""

@@ -1,0 +1,40 @@
+"""Two languages, by gettext catalogues in viz/locale."""
+
+from __future__ import annotations
+
+import gettext
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+
+LANGUAGES = {"en": "EN", "zh": "中文"}
+LOCALE = Path(__file__).parent / "locale"
+
+_language: ContextVar[str] = ContextVar("language", default="en")
+
+
+def use(language: str) -> None:
+    """Speak this language until the end of this run of the script."""
+    _language.set(language if language in LANGUAGES else "en")
+
+
+def language() -> str:
+    return _language.get()
+
+
+def preferred(locale: str | None) -> str:
+    """The language to begin with for a browser's locale, such as "zh-CN"."""
+    wanted = (locale or "").split("-")[0].lower()
+    return wanted if wanted in LANGUAGES else "en"
+
+
+def _(text: str) -> str:
+    """`text` in the language in use. Placeholders are for `str.format`."""
+    return _catalogue(_language.get()).gettext(text)
+
+
+@cache
+def _catalogue(name: str) -> gettext.NullTranslations:
+    if name == "en":
+        return gettext.NullTranslations()
+    return gettext.translation("vitrine", localedir=LOCALE, languages=[name])

@@ -1,0 +1,1 @@
+"""One page a file: reads the workbench, calls the analysis, draws figures."""

@@ -1,0 +1,218 @@
+"""Attention: every head of one kind, one head large, one query step by step."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import cast
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from model.analysis.heads import entropy
+from model.attention import Masked, MultiHeadAttention, Scaled, Scores, Weights
+from model.text import SPECIAL
+from model.trace import AttentionKind, Trace
+from viz.components.views import head_grid, stages
+from viz.figures.attention import attention_heatmap
+from viz.i18n import _
+from viz.words import attention_name, attention_sentence, scale_name, significant
+from viz.workbench import Key, Selection, attention_kinds, choose, workbench
+
+
+class Part(StrEnum):
+    """Keys of this page's components."""
+
+    HEADS = "heads"
+    HEAD = "head_large"
+    STAGES = "stages"
+    EXPLANATION = "explanation"
+    DATA = "data"
+
+
+SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
+SCALES = ("one", "largest")
+
+
+def page() -> Iterator[None]:
+    """Draw in three parts, the quickest to paint first: thumbnails, stages, the large figure."""
+    bench = workbench()
+    trace = bench.trace
+    if trace is None:
+        return
+    kinds = attention_kinds(trace)
+    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    grid, large = st.columns([11, 9], gap="medium")
+    kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
+
+    tensor = trace.attention(kind).float()
+    weights = tensor.cpu().numpy()
+    layers, heads, queries, _keys = weights.shape
+    chosen = bench.fit_selection(layers, heads, queries)
+    path = trace.attention_paths(kind)[chosen.layer]
+    visible = trace[f"{path}.visible"].cpu().numpy()
+    tops = np.maximum(weights.max(axis=(2, 3)), 1e-9) if scale == "largest" else np.ones((layers, heads))
+    with grid:
+        show_heads(trace, kind, weights, visible, tops, entropy(tensor).flatten().tolist(), chosen)
+    yield
+    with grid:
+        show_stages(trace, kind, path, chosen)
+    yield
+    head, top = weights[chosen.layer, chosen.head], tops[chosen.layer, chosen.head]
+    with large:
+        show_head(trace, kind, head, visible, top, chosen)
+        show_explanation()
+        show_data(trace, kind, head, visible, chosen)
+
+
+def tokens(trace: Trace, side: str) -> list[str]:
+    return trace.source_tokens if side == "source" else trace.target_tokens
+
+
+def show_heads(
+    trace: Trace,
+    kind: AttentionKind,
+    weights: np.ndarray,
+    visible: np.ndarray,
+    tops: np.ndarray,
+    entropies: list[float],
+    chosen: Selection,
+) -> None:
+    rows, columns = SIDES[kind]
+    layers, heads = weights.shape[:2]
+    caption = _(
+        "{layers} layers × {heads} heads · H = entropy in nats · rows: {rows} (query), columns: {columns} (key)"
+    )
+    words = {
+        "layer": _("layer"),
+        "head": _("head"),
+        "entropy": _("entropy"),
+        "masked": _("masked"),
+        "caption": caption.format(layers=layers, heads=heads, rows=side_name(rows), columns=side_name(columns)),
+        "stamp": " ".join(trace.source_tokens),
+    }
+    header = {
+        "chosen": [chosen.layer, chosen.head],
+        "entropy": entropies,
+        "words": words,
+        "labels": {"rows": tokens(trace, rows), "columns": tokens(trace, columns)},
+        "sides": {"rows": rows, "columns": columns},
+    }
+    head_grid(weights, visible, tops.flatten().tolist(), header, Part.HEADS, on_head)
+
+
+def show_head(
+    trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray, top: float, chosen: Selection
+) -> None:
+    rows, columns = (tokens(trace, side) for side in SIDES[kind])
+    row = weights[chosen.query]
+    strongest = f"{rows[chosen.query]} → {columns[int(row.argmax())]}  {significant(float(row.max()))}"
+    name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.markdown(f"**{name}** · {attention_sentence(kind)}", width="content")
+        st.text(strongest, width="content")
+    words = {"query": _("query (from)"), "key": _("key (to)"), "weight": _("weight"), "masked": _("masked")}
+    figure = attention_heatmap(weights, visible, rows, columns, top=top, chosen=chosen.query, words=words)
+    summary = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.")
+    alt = summary.format(
+        name=name,
+        sentence=attention_sentence(kind),
+        rows=len(rows),
+        columns=len(columns),
+        strongest=strongest,
+    )
+    options = {
+        "displaylogo": False,
+        "modeBarButtons": [["toImage"]],
+        "toImageButtonOptions": {"format": "svg"},
+    }
+    st.plotly_chart(figure, key=Part.HEAD, alt=alt, config=options)
+
+
+def show_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection) -> None:
+    rows, columns = SIDES[kind]
+    head, query = chosen.head, chosen.query
+    stage = {name: trace[f"{path}.{name}"][head, query].float() for name in ("scores", "scaled", "masked", "weights")}
+    weighted = stage["weights"][:, None] * trace[f"{path}.value"][head].float()
+    output = trace[f"{path}.heads"][head, query].float()
+    attention = trace.model.get_submodule(path)
+    factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
+    header = {
+        "queries": tokens(trace, rows),
+        "keys": tokens(trace, columns),
+        "sides": {"rows": rows, "columns": columns},
+        "special": {
+            "rows": [token in SPECIAL for token in tokens(trace, rows)],
+            "columns": [token in SPECIAL for token in tokens(trace, columns)],
+        },
+        "chosen": query,
+        "words": {
+            "query": _("query"),
+            "value": _("weight × value"),
+            "output": _("output of this head"),
+            "columns": [
+                {"name": _("key"), "formula": "k"},
+                {"name": _("score"), "formula": "q·k"},
+                {"name": _("scaled"), "formula": f"× {significant(factor)}"},
+                {"name": _("masked"), "formula": "−∞"},
+                {"name": _("weight"), "formula": "softmax"},
+                {"name": _("weighted value"), "formula": f"w·v, {len(output)} d"},
+            ],
+        },
+    }
+    st.markdown(f"**{_('One query, step by step')}** · softmax(QKᵀ/√d_k + M) V, §3.2.1")
+    arrays = [*stage.values(), weighted, output]
+    stages([array.cpu().numpy() for array in arrays], header, Part.STAGES, on_query)
+
+
+def show_explanation() -> None:
+    explained = st.expander(_("What am I looking at?"), key=Part.EXPLANATION, on_change="rerun")
+    if not explained.open:
+        return
+    with explained:
+        st.latex(r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V")
+        st.markdown(
+            _(
+                "Vaswani et al., *Attention Is All You Need*, section 3.2, equation 1. Each thumbnail is one head. "
+                "A row is a query: how it divides its attention over the keys; the row adds up to 1. "
+                "A hatched cell is masked: M is −∞ there. In cross-attention the queries come from the target, "
+                "the keys and values from the source. This is the code that has just run:"
+            )
+        )
+        parts = (MultiHeadAttention, Scores, Scaled, Masked, Weights)
+        st.code("\n".join(inspect.getsource(part) for part in parts), language="python")
+
+
+def show_data(trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray, chosen: Selection) -> None:
+    opened = st.expander(_("Data"), key=Part.DATA, on_change="rerun")
+    if not opened.open:
+        return
+    rows, columns = (tokens(trace, side) for side in SIDES[kind])
+    table = pd.DataFrame(
+        {
+            _("query"): np.repeat(rows, len(columns)),
+            _("key"): np.tile(columns, len(rows)),
+            _("weight"): weights.flatten(),
+            _("masked"): ~visible.flatten(),
+        }
+    )
+    with opened:
+        st.dataframe(table, height=280)
+        name = f"attention-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}.csv"
+        st.download_button("CSV", table.to_csv(index=False).encode("utf-8-sig"), name, "text/csv")
+
+
+def side_name(side: str) -> str:
+    return _("source") if side == "source" else _("target")
+
+
+def on_head() -> None:
+    clicked = st.session_state[Part.HEADS].head
+    workbench().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
+
+
+def on_query() -> None:
+    workbench().select(query=int(st.session_state[Part.STAGES].query))

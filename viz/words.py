@@ -1,0 +1,48 @@
+"""Numbers and names as they are written on the screen."""
+
+from __future__ import annotations
+
+from viz.i18n import _
+
+
+def significant(value: float) -> str:
+    """Three significant digits."""
+    return f"{value:.3g}".replace("-", "−")
+
+
+def attention_name(kind: str) -> str:
+    """What a kind of attention is called on its button."""
+    return {"encoder": _("Encoder"), "decoder": _("Decoder"), "cross": _("Cross")}[kind]
+
+
+def attention_sentence(kind: str) -> str:
+    """Who looks at whom."""
+    return {
+        "encoder": _("source looks at source"),
+        "decoder": _("target looks at earlier target"),
+        "cross": _("target looks at source"),
+    }[kind]
+
+
+def scale_name(name: str) -> str:
+    return {"one": _("scale 0 to 1"), "largest": _("scale 0 to largest")}[name]
+
+
+def check_name(name: str) -> str:
+    return {
+        "rows": _("rows sum to 1"),
+        "future": _("no weight on the future"),
+        "padding": _("no weight on padding"),
+        "fused": _("fused = explicit"),
+        "norm": _("LayerNorm = formula"),
+    }[name]
+
+
+def check_explanation(name: str) -> str:
+    return {
+        "rows": _("The weights of each query were added up, in every head of every layer."),
+        "future": _("The largest weight that a decoder query gives to a later token."),
+        "padding": _("The largest weight on a masked cell that is not in the future."),
+        "fused": _("The fused kernel's output against softmax, weights and values computed step by step."),
+        "norm": _("Each norm's output against the formula in float64, from the mean and deviation shown."),
+    }[name]

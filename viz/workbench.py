@@ -1,0 +1,172 @@
+"""The state of one user's session: model, texts, selection; and the models that sessions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+if TYPE_CHECKING:
+    from model import Inspectable, Trace
+    from model.decoding import Generation
+    from model.text import Tokens
+    from model.trace import AttentionKind
+
+CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
+FIRST_SOURCE = "She bought a red car yesterday."
+
+
+class Key(StrEnum):
+    """Names in the session state; those of widgets bound to the address bar are its parameters too."""
+
+    WORKBENCH = "workbench"
+    LANGUAGE = "language"
+    MODEL = "model"
+    SOURCE = "source"
+    TARGET = "target"
+    KIND = "attention"
+    SCALE = "scale"
+    TOKENS = "tokens"
+
+
+class Parameter(StrEnum):
+    """Parameters of the address bar that belong to no widget."""
+
+    LAYER = "layer"
+    HEAD = "head"
+    QUERY = "query"
+
+
+@dataclass
+class Selection:
+    """What is looked at closely: counted from 0; `query` is a position of the attention's query side."""
+
+    layer: int = 0
+    head: int = 0
+    query: int = 0
+
+
+@dataclass
+class Workbench:
+    """One session. Widgets keep their own values in the session state; what they mean is here."""
+
+    selection: Selection = field(default_factory=Selection)
+    lens: Inspectable | None = None
+    trace: Trace | None = None
+    source: Tokens | None = None
+    target: Tokens | None = None
+    generation: Generation | None = None  # the target, when the model wrote it
+    _traced: tuple[str, str] = ("", "")
+
+    def look(self, lens: Inspectable, source: str, target: str) -> Trace:
+        """The trace of this input, computed once per change; an empty target is the model's to write."""
+        wanted = (source, target)
+        if self.trace is None or lens is not self.lens or wanted != self._traced:
+            self.source = lens.source_tokens(source)
+            if target:
+                self.target, self.generation = lens.target_tokens(target), None
+            else:
+                draft = self.generation if lens is self.lens else None
+                self.target, self.generation = lens.generated_tokens(source, draft)
+            self.trace = lens.trace_tokens(self.source, self.target)
+            self.lens, self._traced = lens, wanted
+        return self.trace
+
+    def select(self, **parts: int) -> None:
+        """Choose a layer, head or query, and put it into the address bar."""
+        for name, value in parts.items():
+            setattr(self.selection, name, value)
+            st.query_params[Parameter[name.upper()]] = str(value)
+
+    def fit_selection(self, layers: int, heads: int, queries: int) -> Selection:
+        """The selection, moved inside what the trace has; the wish itself is kept for a longer input."""
+        wish = self.selection
+        return Selection(min(wish.layer, layers - 1), min(wish.head, heads - 1), min(wish.query, queries - 1))
+
+
+def choose(
+    label: str, options: Sequence[str], default: str, key: Key, words: Callable[[str], str], place: DeltaGenerator
+) -> str:
+    """A row of buttons whose choice is in the address bar, by its name and not by its words in one language."""
+    addressed = st.query_params.get(key, default)
+    chosen = place.segmented_control(
+        label,
+        options,
+        default=addressed if addressed in options else default,
+        format_func=words,
+        key=key,
+        required=True,
+        label_visibility="collapsed",
+    )
+    if chosen != default or key in st.query_params:
+        st.query_params[key] = chosen
+    return chosen
+
+
+def workbench() -> Workbench:
+    """This session's workbench, made from the address bar when the session begins."""
+    if Key.WORKBENCH not in st.session_state:
+        chosen = {part.value: _count(st.query_params.get(part)) for part in Parameter}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        st.session_state[Key.WORKBENCH] = Workbench(selection=Selection(**(DEFAULT_SELECTION | given)))
+    bench = st.session_state[Key.WORKBENCH]
+    assert isinstance(bench, Workbench)
+    return bench
+
+
+# What a first visit shows: a head of the bundled model whose cross-attention aligns the two sentences.
+DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}
+
+
+def attention_kinds(trace: Trace) -> list[AttentionKind]:
+    """The kinds of attention that this model has."""
+    from model.trace import AttentionKind
+
+    return [kind for kind in get_args(AttentionKind) if trace.attention_paths(kind)]
+
+
+def checkpoint_names() -> Sequence[str]:
+    """The bundled checkpoints."""
+    return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
+
+
+def open_model(name: str) -> Inspectable:
+    """A bundled checkpoint; sessions share it.
+
+    Raises:
+        ValueError: there is no such checkpoint, or it is damaged, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
+    """
+    from model.device import choose_device, choose_dtype
+
+    folder = CHECKPOINTS / name
+    if name not in checkpoint_names():
+        raise ValueError(f"there is no checkpoint {name!r}: choose one of {', '.join(checkpoint_names())}")
+    changed = max(path.stat().st_mtime_ns for path in folder.iterdir())
+    return _open_model(str(folder), changed, str(choose_device()), str(choose_dtype()).removeprefix("torch."))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _open_model(folder: str, changed: int, device: str, dtype: str) -> Inspectable:
+    import gc
+
+    import torch
+
+    from model import open_checkpoint
+    from model.device import DTYPES, keep_freed_memory
+
+    keep_freed_memory()
+    if device == "cpu":
+        torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
+    lens = open_checkpoint(folder, torch.device(device), DTYPES[dtype])
+    gc.collect()
+    gc.freeze()  # imports and weights stay: no later collection walks over them
+    return lens
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 6 else None
