@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -38,20 +39,22 @@ def serve(script: str, *options: str) -> Iterator[str]:
     command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
     command += ["--server.port", str(port), *options]
     environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
-    server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        for _ in range(600):
-            if server.poll() is not None:
-                assert server.stderr is not None
-                raise RuntimeError(f"the server ended: {server.stderr.read().decode()[-2000:]}")
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait()
-        assert server.stderr is not None
-        server.stderr.close()
+    # What it says goes into a file: a pipe nobody reads fills up, and then the server waits for ever.
+    with tempfile.TemporaryFile() as said:
+        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT)
+        try:
+            for _ in range(600):
+                if server.poll() is not None:
+                    said.seek(0)
+                    raise RuntimeError(f"the server ended: {said.read().decode()[-2000:]}")
+                try:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1).close()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait()
+            said.seek(0)
+            print(said.read().decode(errors="replace")[-4000:])  # pytest shows it where a test failed
