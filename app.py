@@ -18,7 +18,7 @@ from viz.workbench import FIRST_SOURCE, Key, Workbench, checkpoint_names, choose
 if TYPE_CHECKING:
     from model import Inspectable
 
-PAUSE = 0.02  # seconds
+PAUSE = 0.03  # seconds
 PAGES = {"attention": "viz/pages/attention.py"}
 STYLE = """
 <style>

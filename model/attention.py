@@ -28,7 +28,8 @@ class HeadProjection(nn.Linear):
         self.n_heads = config.n_heads
 
     def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch head length channel"]:
-        return super().forward(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        batch, length, _ = x.shape
+        return super().forward(x).view(batch, length, self.n_heads, -1).transpose(1, 2)
 
 
 class Scores(nn.Module):

@@ -13,21 +13,31 @@ KeysAndValues = tuple[Tensor, Tensor]  # each (batch, head, position, channel)
 
 @dataclass
 class GrowingCache:
-    """Self-attention: the new token's key and value are added to those of the earlier ones."""
+    """Self-attention: the new tokens' keys and values are written behind those of the earlier ones."""
 
-    kept: KeysAndValues | None = None
+    room: KeysAndValues | None = None  # twice as many positions whenever they are full
+    length: int = 0
 
     def __call__(self, project: Callable[[Tensor], KeysAndValues], memory: Tensor) -> KeysAndValues:
-        key, value = project(memory)
-        if self.kept is not None:
-            key, value = torch.cat([self.kept[0], key], dim=2), torch.cat([self.kept[1], value], dim=2)
-        self.kept = key, value
-        return self.kept
+        new = project(memory)
+        end = self.length + memory.shape[1]
+        if self.room is None or end > self.room[0].shape[2]:
+            self.room = self._larger(new, end)
+        for room, added in zip(self.room, new, strict=True):
+            room[:, :, self.length : end] = added
+        self.length = end
+        return self.room[0][:, :, :end], self.room[1][:, :, :end]
+
+    def _larger(self, new: KeysAndValues, end: int) -> KeysAndValues:
+        key, value = (each.new_empty(*each.shape[:2], max(32, 2 * end), each.shape[3]) for each in new)
+        if self.room is not None:
+            key[:, :, : self.length] = self.room[0][:, :, : self.length]
+            value[:, :, : self.length] = self.room[1][:, :, : self.length]
+        return key, value
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` positions."""
-        if self.kept is not None:
-            self.kept = self.kept[0][:, :, :length], self.kept[1][:, :, :length]
+        self.length = min(self.length, length)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.decoding import Alternative, Generation, greedy
 from model.text import Tokenizer, Tokens
-from model.trace import Trace, record
+from model.trace import Trace, record, unhooked
 from model.transformer import Transformer
 
 
@@ -27,6 +27,7 @@ class Inspectable:
     ) -> None:
         self.name, self.model, self.training = name, model, training
         self.source_tokenizer, self.target_tokenizer = tokenizers
+        self._plain = unhooked(model)
 
     @property
     def config(self) -> TransformerConfig:
@@ -57,46 +58,56 @@ class Inspectable:
         tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
         return tokens.between(before=tokenizer.tokens([tokenizer.start]))
 
-    def generated_tokens(self, source: str, draft: Generation | None = None) -> tuple[Tokens, Generation]:
-        """What the model writes for `source`, as the decoder gets it, after `<s>`.
+    def trace(self, source: str, target: str | None = None) -> Trace:
+        """One forward pass on a pair, everything kept; without a target, on the one the model generates."""
+        if target is None:
+            return self.trace_generated(self.source_tokens(source))[0]
+        return self.trace_tokens(self.source_tokens(source), self.target_tokens(target))
+
+    def trace_tokens(self, source: Tokens, target: Tokens) -> Trace:
+        """One forward pass on tokens as the two stacks get them, everything kept."""
+        with torch.inference_mode(), record(self.model) as trace:
+            self.model(self._ids(source), self._ids(target))
+        trace.source_tokens, trace.target_tokens = source.labels, target.labels
+        return trace
+
+    def trace_generated(self, source: Tokens, draft: Generation | None = None) -> tuple[Trace, Tokens, Generation]:
+        """The trace on what the model writes for `source`, its tokens after `<s>`, and how it wrote them.
 
         draft: what it wrote for a similar source; the less has changed, the faster this is.
         """
         tokenizer = self.target_tokenizer
-        generation = self.generate_batch([source], draft.ids if draft else ())[0]
-        written = [token for token in generation.ids if token != tokenizer.end]
-        return tokenizer.tokens([tokenizer.start, *written]), generation
-
-    def trace(self, source: str, target: str | None = None) -> Trace:
-        """One forward pass on a pair, everything kept; without a target, on the one the model generates."""
-        tokens = self.generated_tokens(source)[0] if target is None else self.target_tokens(target)
-        return self.trace_tokens(self.source_tokens(source), tokens)
-
-    def trace_tokens(self, source: Tokens, target: Tokens) -> Trace:
-        """One forward pass on tokens as the two stacks get them, everything kept."""
-        ids = (torch.tensor([tokens.ids], device=self.device) for tokens in (source, target))
         with torch.inference_mode(), record(self.model) as trace:
-            self.model(*ids)
+            memory = self.model.encode(self._ids(source))
+            generation = self._write([source.ids], draft.ids if draft else (), memory)[0]
+            written = [token for token in generation.ids if token != tokenizer.end]
+            target = tokenizer.tokens([tokenizer.start, *written])
+            self.model.output(self.model.decode(self._ids(target), memory))
         trace.source_tokens, trace.target_tokens = source.labels, target.labels
-        return trace
+        return trace, target, generation
 
     def generate(self, text: str) -> Generation:
         """The target that the model writes for `text`, greedily."""
         return self.generate_batch([text])[0]
 
-    def generate_batch(self, texts: Sequence[str], draft: Sequence[int] = ()) -> list[Generation]:
-        """The targets for several texts, computed together. draft: a guess at the ids of a single one."""
+    def generate_batch(self, texts: Sequence[str]) -> list[Generation]:
+        """The targets for several texts, computed together."""
+        return self._write([self.source_tokens(text).ids for text in texts])
+
+    def _write(
+        self, rows: Sequence[list[int]], draft: Sequence[int] = (), memory: Tensor | None = None
+    ) -> list[Generation]:
         tokenizer = self.target_tokenizer
-        rows = [self.source_tokens(text).ids for text in texts]
         limits = [2 * len(row) + 16 for row in rows]  # a model that repeats itself ends here
         ids, values, tokens = greedy(
-            self.model,
+            self._plain,
             self._padded(rows),
             padding=self.source_tokenizer.padding,
             start=tokenizer.start,
             end=tokenizer.end,
             max_length=min(self.config.max_length, max(limits)),
             draft=draft,
+            memory=memory,
         )
         generations = []
         for index, limit in enumerate(limits):
@@ -116,6 +127,9 @@ class Inspectable:
                 )
             )
         return generations
+
+    def _ids(self, tokens: Tokens) -> Tensor:
+        return torch.tensor([tokens.ids], device=self.device)
 
     def _padded(self, rows: Sequence[list[int]]) -> Tensor:
         longest = max(len(row) for row in rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Int
@@ -19,9 +19,15 @@ class Mask:
 
     keys: Tensor | None = None
     causal: bool = False
+    _made: dict[tuple[int, int], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "batch 1 query key"]:
         """The rule as a tensor, True where a query may look; batch is 1 when there is no padding."""
+        if (queries, keys) not in self._made:  # once for all layers of a pass
+            self._made[queries, keys] = self._make(queries, keys, device)
+        return self._made[queries, keys]
+
+    def _make(self, queries: int, keys: int, device: torch.device) -> Tensor:
         visible = torch.ones(queries, keys, dtype=torch.bool, device=device)
         if self.causal:
             visible = causal(queries, keys, device)

@@ -70,10 +70,10 @@ class Workbench:
             self.source = lens.source_tokens(source)
             if target:
                 self.target, self.generation = lens.target_tokens(target), None
+                self.trace = lens.trace_tokens(self.source, self.target)
             else:
                 draft = self.generation if lens is self.lens else None
-                self.target, self.generation = lens.generated_tokens(source, draft)
-            self.trace = lens.trace_tokens(self.source, self.target)
+                self.trace, self.target, self.generation = lens.trace_generated(self.source, draft)
             self.lens, self._traced = lens, wanted
         return self.trace
 
@@ -89,15 +89,20 @@ class Workbench:
         return Selection(min(wish.layer, layers - 1), min(wish.head, heads - 1), min(wish.query, queries - 1))
 
 
+def choice(options: Sequence[str], default: str, key: Key) -> str:
+    """What is chosen from a row of buttons, known before they are drawn."""
+    wish = st.session_state.get(key, st.query_params.get(key))
+    return wish if wish in options else default
+
+
 def choose(
     label: str, options: Sequence[str], default: str, key: Key, words: Callable[[str], str], place: DeltaGenerator
 ) -> str:
     """A row of buttons whose choice is in the address bar, by its name and not by its words in one language."""
-    addressed = st.query_params.get(key, default)
     chosen = place.segmented_control(
         label,
         options,
-        default=addressed if addressed in options else default,
+        default=choice(options, default, key),
         format_func=words,
         key=key,
         required=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from unicodedata import east_asian_width
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,6 +14,7 @@ HUE = "92, 124, 250"
 # Opacity over the page's background: the same picture works on light and dark.
 WEIGHT_SCALE = [[0.0, f"rgba({HUE}, 0)"], [1.0, f"rgba({HUE}, 1)"]]
 LEGIBLE = 40  # labels on an axis; above that every k-th
+LETTERS = 16  # of a label
 
 
 def attention_heatmap(
@@ -49,12 +51,14 @@ def attention_heatmap(
         "colorbar": {"title": {"text": words["weight"], "side": "right"}, "thickness": 12, "outlinewidth": 0},
     }
     row = {"type": "rect", "x0": -0.5, "x1": len(keys) - 0.5, "y0": chosen - 0.5, "y1": chosen + 0.5}
-    axis = {"showgrid": False, "zeroline": False, "tickfont": {"family": "monospace", "size": 13}}
+    # Room for the labels is reckoned here: with automargin, Plotly draws everything again once it has measured them.
+    axis = {"showgrid": False, "zeroline": False, "automargin": False, "tickfont": {"family": "monospace", "size": 13}}
+    across, down = _ticks(keys), _ticks(queries)
     layout = {
         "shapes": [{**row, "line": {"color": "#0072B2", "width": 2}}],
-        "xaxis": {"title": {"text": words["key"]}, "side": "top", "tickangle": -45, **_ticks(keys), **axis},
-        "yaxis": {"title": {"text": words["query"]}, "autorange": "reversed", **_ticks(queries), **axis},
-        "margin": {"l": 10, "r": 10, "t": 10, "b": 10},
+        "xaxis": {"title": {"text": words["key"]}, "side": "top", "tickangle": -45, **across, **axis},
+        "yaxis": {"title": {"text": words["query"]}, "autorange": "reversed", **down, **axis},
+        "margin": {"l": 34 + _width(queries), "r": 78, "t": 40 + round(0.71 * _width(keys)), "b": 10},
         "height": max(380, min(640, 150 + 26 * len(queries))),
     }
     # One call: each update of a figure validates all of it again.
@@ -90,6 +94,11 @@ def _hatch(visible: Bool[np.ndarray, "query key"], masked: str) -> list[dict[str
     ]
 
 
+def _width(tokens: Sequence[str]) -> int:
+    """Pixels of the widest label: 8 a character, 14 where it is as wide as it is high (Unicode annex 11)."""
+    return max(sum(14 if east_asian_width(letter) in "WF" else 8 for letter in token[:LETTERS]) for token in tokens)
+
+
 def _ticks(tokens: Sequence[str]) -> dict[str, object]:
     """Numeric axes with tokens as labels: category axes merge repeated tokens, and "<s>" is read as a tag."""
     step = -(-len(tokens) // LEGIBLE)
@@ -97,5 +106,5 @@ def _ticks(tokens: Sequence[str]) -> dict[str, object]:
     return {
         "tickmode": "array",
         "tickvals": places,
-        "ticktext": [html.escape(tokens[place][:16]) for place in places],
+        "ticktext": [html.escape(tokens[place][:LETTERS]) for place in places],
     }

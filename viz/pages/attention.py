@@ -19,7 +19,7 @@ from viz.components.views import head_grid, stages
 from viz.figures.attention import attention_heatmap
 from viz.i18n import _
 from viz.words import attention_name, attention_sentence, scale_name, significant
-from viz.workbench import Key, Selection, attention_kinds, choose, workbench
+from viz.workbench import Key, Selection, attention_kinds, choice, choose, workbench
 
 
 class Part(StrEnum):
@@ -45,8 +45,8 @@ def page() -> Iterator[None]:
     kinds = attention_kinds(trace)
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     grid, large = st.columns([11, 9], gap="medium")
-    kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
-    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
+    kind = cast(AttentionKind, choice(kinds, kinds[-1], Key.KIND))
+    scale = choice(SCALES, SCALES[0], Key.SCALE)
 
     tensor = trace.attention(kind).float()
     weights = tensor.cpu().numpy()
@@ -58,6 +58,8 @@ def page() -> Iterator[None]:
     with grid:
         show_heads(trace, kind, weights, visible, tops, entropy(tensor).flatten().tolist(), chosen)
     yield
+    choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row)
+    choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
     with grid:
         show_stages(trace, kind, path, chosen)
     yield
