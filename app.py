@@ -13,12 +13,22 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import i18n
 from viz.i18n import _
 from viz.words import check_explanation, check_name, significant
-from viz.workbench import FIRST_SOURCE, Key, Workbench, checkpoint_names, choose, open_model, workbench
+from viz.workbench import (
+    FIRST_SOURCE,
+    Key,
+    Workbench,
+    attention_kinds,
+    checkpoint_names,
+    choice,
+    choose,
+    open_model,
+    workbench,
+)
 
 if TYPE_CHECKING:
     from model import Inspectable
 
-PAUSE = 0.03  # seconds
+PAUSE = 0.04  # seconds
 PAGES = {"attention": "viz/pages/attention.py"}
 STYLE = """
 <style>
@@ -174,8 +184,12 @@ def show_tokens(bench: Workbench) -> None:
 
 
 def on_token() -> None:
-    clicked = st.session_state[Key.TOKENS].token
-    workbench().select(query=int(clicked["position"]))
+    """A click on a token makes it the query, where its side is the one that asks."""
+    clicked, bench = st.session_state[Key.TOKENS].token, workbench()
+    kinds = attention_kinds(bench.trace) if bench.trace else []
+    asking = "source" if choice(kinds, "cross", Key.KIND) == "encoder" else "target"
+    if clicked["side"] == asking:
+        bench.select(query=int(clicked["position"]))
 
 
 def describe(lens: Inspectable) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 KeysAndValues = tuple[Tensor, Tensor]  # each (batch, head, position, channel)

@@ -149,8 +149,11 @@ def open_model(name: str) -> Inspectable:
     from model.device import choose_device, choose_dtype
 
     folder = CHECKPOINTS / name
-    if name not in checkpoint_names():
-        raise ValueError(f"there is no checkpoint {name!r}: choose one of {', '.join(checkpoint_names())}")
+    names = checkpoint_names()
+    if not names:
+        raise ValueError(f"there is no checkpoint in {CHECKPOINTS.name}/: train one with python -m model train")
+    if name not in names:
+        raise ValueError(f"there is no checkpoint {name!r}: choose one of {', '.join(names)}")
     changed = max(path.stat().st_mtime_ns for path in folder.iterdir())
     return _open_model(str(folder), changed, str(choose_device()), str(choose_dtype()).removeprefix("torch."))
 

@@ -7,18 +7,32 @@ from playwright.sync_api import Locator, Page, expect
 from model.inspectable import Inspectable
 
 PIXELS = """
-(canvases) => canvases.map((canvas) => {
-  const { width, height } = canvas;
-  const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
-  const opacities = data.filter((_, index) => index % 4 === 3);
-  return {
-    print: data.reduce((sum, value) => (sum * 31 + value) % 1000000007, 0),
-    drawn: opacities.filter((value) => value).length,
-    darkest: Math.max(...opacities),
-    width,
-    height,
-  };
-})
+(heads) => {
+  const [columns, rows] = heads.dataset.cells.split(" ").map(Number);
+  const atlas = heads.querySelector("canvas");
+  const corner = atlas.getBoundingClientRect();
+  const ratio = atlas.width / corner.width;
+  return [...heads.querySelectorAll(".map")].map((map) => {
+    const box = map.getBoundingClientRect();
+    const [left, top] = [box.left - corner.left, box.top - corner.top].map((place) => Math.round(place * ratio));
+    const [width, height] = [box.width, box.height].map((length) => Math.round(length * ratio));
+    const { data } = atlas.getContext("2d").getImageData(left, top, width, height);
+    const cell = (row, column) => {
+      const x = Math.floor(((column + 0.5) * width) / columns);
+      const y = Math.floor(((row + 0.5) * height) / rows);
+      return data.slice(4 * (y * width + x), 4 * (y * width + x) + 4);
+    };
+    const cells = Array.from({ length: rows * columns }, (_, at) => cell(Math.floor(at / columns), at % columns));
+    return {
+      print: data.reduce((sum, value) => (sum * 31 + value) % 1000000007, 0),
+      drawn: cells.filter((colour) => colour[3]).length,
+      darkest: Math.max(...cells.map((colour) => colour[3])),
+      last: [...cell(0, columns - 1)],
+      width: columns,
+      height: rows,
+    };
+  });
+}
 """
 
 
@@ -35,7 +49,7 @@ def chips(page: Page, side: str) -> Locator:
 
 
 def thumbnails(page: Page) -> Locator:
-    return page.locator(".vitrine.heads canvas")
+    return page.locator(".vitrine.heads .map")
 
 
 def thumbnail(page: Page, layer: int, head: int) -> Locator:
@@ -43,9 +57,11 @@ def thumbnail(page: Page, layer: int, head: int) -> Locator:
     return page.locator(".vitrine.heads .head").filter(has_text=f"{layer}.{head}").first
 
 
-def pixels(page: Page) -> list[dict[str, int]]:
-    """For every thumbnail: a `print` that changes with its pixels, how many are drawn, the darkest, its size."""
-    return thumbnails(page).evaluate_all(PIXELS)
+def pixels(page: Page) -> list[dict]:
+    """For every thumbnail: a `print` that changes with its pixels, how many cells are drawn, the darkest's opacity,
+    the colour of the first row's last cell, and how many columns and rows there are.
+    """
+    return page.locator(".vitrine.heads").evaluate(PIXELS)
 
 
 def expect_tokens(page: Page, side: str, labels: list[str]) -> None:

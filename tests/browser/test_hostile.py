@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from model.text import clean
-from tests.browser.looking import chips, expect_painted, expect_tokens, pixels, source, target
+from tests.browser.looking import chips, expect_painted, expect_tokens, pixels, source, target, thumbnails
 from viz.workbench import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
@@ -44,7 +44,7 @@ def test_a_text_is_shown_literally_and_never_runs(visit, lens, name):
     expect_tokens(page, "target", lens.target_tokens(text).labels)
     labels = lens.source_tokens(text).labels
     assert chips(page, "source").evaluate_all("(all) => all.map((chip) => chip.title)") == labels
-    page.locator(".vitrine.heads canvas").first.hover()
+    thumbnails(page).first.hover()
     page.locator(".js-plotly-plot .nsewdrag").first.hover()
     page.wait_for_timeout(500)
     assert page.evaluate(INTRUDERS) == 0

@@ -1,28 +1,37 @@
 // Every head of one kind of attention as a thumbnail: a row a layer. Click one to open it large.
-const TITLE = 15; // px above a thumbnail
+// All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
-function drawHead(canvas, weights, visible, from, rows, columns, top) {
-  canvas.width = columns;
-  canvas.height = rows;
+// One picture of a pixel per cell: layers below each other, heads side by side.
+function cellPicture(weights, visible, { layers, heads, rows, columns, tops }) {
+  const canvas = element("canvas");
+  canvas.width = heads * columns;
+  canvas.height = layers * rows;
   const context = canvas.getContext("2d");
-  const image = context.createImageData(columns, rows);
-  for (let cell = 0; cell < rows * columns; cell++) {
-    const at = 4 * cell;
-    if (visible[cell]) {
-      image.data[at] = HUE[0];
-      image.data[at + 1] = HUE[1];
-      image.data[at + 2] = HUE[2];
-      image.data[at + 3] = Math.min(255, (255 * weights[from + cell]) / top);
+  const image = context.createImageData(canvas.width, canvas.height);
+  const cells = rows * columns;
+  for (let index = 0; index < layers * heads; index++) {
+    const top = tops[index];
+    const corner = Math.floor(index / heads) * rows * canvas.width + (index % heads) * columns;
+    for (let row = 0; row < rows; row++) {
+      let at = 4 * (corner + row * canvas.width);
+      for (let cell = row * columns; cell < (row + 1) * columns; cell++, at += 4) {
+        if (!visible[cell]) continue;
+        image.data[at] = HUE[0];
+        image.data[at + 1] = HUE[1];
+        image.data[at + 2] = HUE[2];
+        image.data[at + 3] = Math.min(255, (255 * weights[index * cells + cell]) / top);
+      }
     }
   }
   context.putImageData(image, 0, 0);
+  return canvas;
 }
 
-// Masked cells do not depend on the head: one hatched picture serves all thumbnails as their background.
+// Masked cells do not depend on the head: one hatched picture lies under all thumbnails. None: null.
 function hatchPicture(visible, rows, columns) {
-  if (visible.every((cell) => cell)) return "none";
+  if (visible.every((cell) => cell)) return null;
   const scale = Math.max(1, Math.ceil(96 / Math.max(rows, columns)));
-  const canvas = document.createElement("canvas");
+  const canvas = element("canvas");
   canvas.width = columns * scale;
   canvas.height = rows * scale;
   const context = canvas.getContext("2d");
@@ -32,7 +41,34 @@ function hatchPicture(visible, rows, columns) {
       if (!visible[row * columns + column]) context.fillRect(column * scale, row * scale, scale, scale);
     }
   }
-  return `url(${canvas.toDataURL()})`;
+  return canvas;
+}
+
+// Where the thumbnails are on the grid, in CSS pixels; they stay there until the grid's size changes.
+function places(root) {
+  const grid = root.grid.getBoundingClientRect();
+  return root.thumbnails.map((button) => {
+    const box = button.querySelector(".map").getBoundingClientRect();
+    return [box.left - grid.left, box.top - grid.top, box.width, box.height];
+  });
+}
+
+function paint(root) {
+  const { cells, hatched, heads, rows, columns } = root.picture;
+  const { clientWidth, clientHeight } = root.grid;
+  if (!clientWidth) return; // not laid out yet: the observer of its size calls again
+  root.places ??= places(root);
+  const ratio = window.devicePixelRatio || 1;
+  const context = root.atlas.getContext("2d");
+  root.atlas.width = Math.round(clientWidth * ratio);
+  root.atlas.height = Math.round(clientHeight * ratio);
+  root.places.forEach((place, index) => {
+    const [left, top, width, height] = place.map((length) => Math.round(length * ratio));
+    context.imageSmoothingEnabled = rows > height || columns > width;
+    if (hatched) context.drawImage(hatched, left, top, width, height);
+    const [x, y] = [(index % heads) * columns, Math.floor(index / heads) * rows];
+    context.drawImage(cells, x, y, columns, rows, left, top, width, height);
+  });
 }
 
 function build(root, layers, heads, choose) {
@@ -47,14 +83,22 @@ function build(root, layers, heads, choose) {
       const dot = element("i", "dot");
       dot.style.background = `hsl(${(head * 137.5) % 360} 65% 50%)`; // a head's fixed colour
       title.append(dot, element("span", "name", `${layer + 1}.${head + 1}`), element("span", "entropy"));
-      button.append(title, element("canvas"));
+      button.append(title, element("span", "map"));
       button.addEventListener("click", () => choose(layer, head));
       root.thumbnails.push(button);
       grid.appendChild(button);
     }
   }
+  root.grid = grid;
+  root.atlas = grid.appendChild(element("canvas", "atlas"));
   root.tip = element("div", "tip muted");
   root.replaceChildren(grid, root.tip);
+  root.places = undefined;
+  root.sizes?.disconnect();
+  root.sizes = new ResizeObserver(() => {
+    root.places = undefined;
+    paint(root);
+  });
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -79,18 +123,19 @@ export default function ({ data, parentElement, setTriggerValue }) {
     root.shape = `${layers}x${heads}`;
     build(root, layers, heads, (layer, head) => root.choose(layer, head));
   }
-  const background = hatchPicture(visible, rows, columns);
+  const shape = { layers, heads, rows, columns, tops };
+  root.picture = { ...shape, cells: cellPicture(weights, visible, shape), hatched: hatchPicture(visible, rows, columns) };
+  paint(root);
+  root.sizes.observe(root.grid);
   root.thumbnails.forEach((button, index) => {
     const from = index * rows * columns;
     const [layer, head] = [Math.floor(index / heads), index % heads];
-    const canvas = button.querySelector("canvas");
-    drawHead(canvas, weights, visible, from, rows, columns, tops[index]);
-    canvas.style.backgroundImage = background;
+    const map = button.querySelector(".map");
     button.querySelector(".entropy").textContent = `H ${entropy[index].toFixed(2)}`;
     const name = `${words.layer} ${layer + 1}, ${words.head} ${head + 1}`;
     button.setAttribute("aria-label", `${name}, ${words.entropy} ${entropy[index].toFixed(2)}`);
-    canvas.onpointermove = (event) => {
-      const box = canvas.getBoundingClientRect();
+    map.onpointermove = (event) => {
+      const box = map.getBoundingClientRect();
       const row = Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows));
       const column = Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns));
       const cell = row * columns + column;
@@ -99,7 +144,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
       hover(sides.rows, row);
       if (sides.columns !== sides.rows) hover(sides.columns, column);
     };
-    canvas.onpointerleave = () => {
+    map.onpointerleave = () => {
       root.tip.textContent = words.caption;
       hover(sides.rows, -1);
       hover(sides.columns, -1);
@@ -107,5 +152,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   });
   root.tip.textContent = words.caption;
   mark(...chosen);
+  root.dataset.cells = `${columns} ${rows}`;
   root.dataset.painted = words.stamp;
 }

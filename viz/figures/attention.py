@@ -56,8 +56,15 @@ def attention_heatmap(
     across, down = _ticks(keys), _ticks(queries)
     layout = {
         "shapes": [{**row, "line": {"color": "#0072B2", "width": 2}}],
-        "xaxis": {"title": {"text": words["key"]}, "side": "top", "tickangle": -45, **across, **axis},
-        "yaxis": {"title": {"text": words["query"]}, "autorange": "reversed", **down, **axis},
+        "xaxis": {
+            "title": {"text": words["key"]},
+            "side": "top",
+            "range": [-0.5, len(keys) - 0.5],
+            "tickangle": -45,
+            **across,
+            **axis,
+        },
+        "yaxis": {"title": {"text": words["query"]}, "range": [len(queries) - 0.5, -0.5], **down, **axis},
         "margin": {"l": 34 + _width(queries), "r": 78, "t": 40 + round(0.71 * _width(keys)), "b": 10},
         "height": max(380, min(640, 150 + 26 * len(queries))),
     }

@@ -27,7 +27,7 @@ def test_cells_are_the_weights_in_rows_of_queries():
     (heatmap,) = drawn.data
     assert heatmap.type == "heatmap"
     assert np.array_equal(heatmap.z, weights)
-    assert drawn.layout.yaxis.autorange == "reversed"  # the first query on top
+    assert drawn.layout.yaxis.range == (len(drawn.data[0].z) - 0.5, -0.5)  # the first query on top, no room around
     assert (drawn.layout.xaxis.title.text, drawn.layout.yaxis.title.text) == ("key (to)", "query (from)")
     assert [list(row) for row in heatmap.customdata[2]] == [["c", key] for key in "vwxyz"]
     assert "%{z:.6f}" in heatmap.hovertemplate
