@@ -11,7 +11,7 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.decoding import Alternative, Generation, greedy
 from model.text import Tokenizer, Tokens
-from model.trace import Trace, record, unhooked
+from model.trace import Trace, ordinary, record
 from model.transformer import Transformer
 
 
@@ -27,7 +27,6 @@ class Inspectable:
     ) -> None:
         self.name, self.model, self.training = name, model, training
         self.source_tokenizer, self.target_tokenizer = tokenizers
-        self._plain = unhooked(model)
 
     @property
     def config(self) -> TransformerConfig:
@@ -79,7 +78,8 @@ class Inspectable:
         tokenizer = self.target_tokenizer
         with torch.inference_mode(), record(self.model) as trace:
             memory = self.model.encode(self._ids(source))
-            generation = self._write([source.ids], draft.ids if draft else (), memory)[0]
+            with ordinary():
+                generation = self._write([source.ids], draft.ids if draft else (), memory)[0]
             written = [token for token in generation.ids if token != tokenizer.end]
             target = tokenizer.tokens([tokenizer.start, *written])
             self.model.output(self.model.decode(self._ids(target), memory))
@@ -100,7 +100,7 @@ class Inspectable:
         tokenizer = self.target_tokenizer
         limits = [2 * len(row) + 16 for row in rows]  # a model that repeats itself ends here
         ids, values, tokens = greedy(
-            self._plain,
+            self.model,
             self._padded(rows),
             padding=self.source_tokenizer.padding,
             start=tokenizer.start,

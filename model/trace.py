@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,13 +15,13 @@ from torch import Tensor, nn
 from model.attention import MultiHeadAttention, explicit_attention
 from model.layers import LayerNorm
 from model.masks import Mask
+from model.observing import observe, recording
 
 if TYPE_CHECKING:
     import pandas
 
     from model.analysis.checks import Check
 
-M = TypeVar("M", bound=nn.Module)
 AttentionKind = Literal["encoder", "decoder", "cross"]
 ATTENTION_PATHS: dict[str, str] = {
     "encoder": "encoder.layers.{}.self_attention",
@@ -39,7 +36,6 @@ OBSERVED = frozenset(
 MAPS = ("scores", "scaled", "masked", "weights")  # of size query × key: computed when a view asks
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once a view has asked for it
 
-_recording: ContextVar[tuple[Trace, ...]] = ContextVar("recording", default=())
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
 _attaching = threading.Lock()
 
@@ -157,10 +153,17 @@ class Trace:
             masked = attention.masked(scaled, visible)
             return masked if quantity == "masked" else attention.weights(masked, visible)
 
-    def _keep(self, name: str, tensor: Tensor) -> None:
+    def _keep_output(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:
         if name in self._tensors:
             raise RuntimeError(f"{name} was computed twice inside one record(): use one record() a forward pass")
-        self._tensors[name] = tensor
+        self._tensors[name] = output
+
+    def _keep_norm(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:
+        self._keep_output(path, name, inputs, output)
+        self._norm_inputs[path] = inputs[0]
+
+    def _keep_mask(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:
+        self._masks[path] = inputs[2]
 
     def _require_complete(self) -> None:
         missing = [name for name in _attached[self.model] if name not in self._tensors]
@@ -183,36 +186,24 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
     """
     _attach(model)
     trace = Trace(model, maps)
-    recording = _recording.set((*_recording.get(), trace))
+    before = recording.set((*recording.get(), trace))
     explicit = explicit_attention.set(maps)
     try:
         yield trace
     finally:
         explicit_attention.reset(explicit)
-        _recording.reset(recording)
+        recording.reset(before)
     trace._require_complete()
 
 
 @contextmanager
 def ordinary() -> Iterator[None]:
     """A block in which nothing is recorded."""
-    recording = _recording.set(())
+    before = recording.set(())
     try:
         yield
     finally:
-        _recording.reset(recording)
-
-
-def unhooked(module: M) -> M:
-    """The same network, in evaluation, without hooks: for thousands of small passes that nobody looks into.
-
-    It shares the parameters and buffers, so that it follows training; hooks cost a third of a decoding step.
-    """
-    twin = copy.copy(module)
-    children = {name: child and unhooked(child) for name, child in module._modules.items()}
-    hooks: dict[str, Any] = {"_forward_hooks": OrderedDict(), "_forward_pre_hooks": OrderedDict()}
-    twin.__dict__.update(hooks, _modules=children, training=False)
-    return twin
+        recording.reset(before)
 
 
 def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -221,42 +212,17 @@ def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield path, module
 
 
-def _quantity(path: str, module: nn.Module) -> str:
-    return f"{path}.output" if isinstance(module, LayerNorm) else path
-
-
 def _attach(model: nn.Module) -> None:
-    """Put gated hooks on every module worth seeing, once; without a recording they do nothing."""
+    """Make every module worth seeing an observed one, once; without a recording it only computes."""
     with _attaching:
         if model in _attached:
             return
         names = []
         for path, module in _observed(model):
-            module.register_forward_hook(_hook(model, path, isinstance(module, LayerNorm)))
-            names.append(_quantity(path, module))
+            norm = isinstance(module, LayerNorm)
+            names.append(f"{path}.output" if norm else path)
+            observe(module, model, path, names[-1], Trace._keep_norm if norm else Trace._keep_output)
         for path, module in model.named_modules():
             if isinstance(module, MultiHeadAttention):
-                module.register_forward_pre_hook(_mask_hook(model, path))
+                observe(module, model, path, path, Trace._keep_mask)
         _attached[model] = names
-
-
-def _hook(model: nn.Module, path: str, is_norm: bool) -> Any:
-    name = f"{path}.output" if is_norm else path
-
-    def keep(module: nn.Module, inputs: Sequence[Any], output: Tensor) -> None:
-        for trace in _recording.get():
-            if trace.model is model:
-                trace._keep(name, output)
-                if is_norm:
-                    trace._norm_inputs[path] = inputs[0]
-
-    return keep
-
-
-def _mask_hook(model: nn.Module, path: str) -> Any:
-    def keep(module: nn.Module, inputs: Sequence[Any]) -> None:
-        for trace in _recording.get():
-            if trace.model is model:
-                trace._masks[path] = inputs[2]
-
-    return keep

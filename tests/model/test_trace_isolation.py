@@ -1,5 +1,6 @@
 """What a trace must not hold: other passes, other models, other threads, other examples of a batch."""
 
+import copy
 import threading
 
 import pytest
@@ -69,14 +70,33 @@ def test_an_ordinary_forward_leaves_a_trace_as_it_was():
     assert_same(trace, reference)
 
 
-def test_hooks_are_attached_once():
+def test_modules_are_observed_once_and_stay_what_they_were():
     model = network()
-    counts = []
+    before = [(type(module).__name__, type(module)) for module in model.modules()]
+    lines = []
     for _ in range(3):
         traced(model, *INPUTS[0])
-        counts.append(sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()))
-    assert counts[0] > 0
-    assert counts == [counts[0]] * 3
+        lines.append([type(module).__mro__ for module in model.modules()])
+    assert lines[0] == lines[1] == lines[2]
+    assert any(len(line) > len(kind.__mro__) for line, (_, kind) in zip(lines[0], before, strict=True))
+    for module, (name, kind) in zip(model.modules(), before, strict=True):
+        assert isinstance(module, kind)
+        assert type(module).__name__ == name
+
+
+def test_a_deep_copy_of_an_observed_model_is_a_model_of_its_own():
+    model = network()
+    reference = traced(model, *INPUTS[0])
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.mul_(1.1)
+    assert_same(traced(model, *INPUTS[0]), reference)
+    other = traced(twin, *INPUTS[0])
+    assert other.names() == reference.names()
+    assert not torch.equal(other["output.logits"], reference["output.logits"])
+    with torch.inference_mode():
+        assert torch.equal(other["output.logits"][None], twin(*INPUTS[0]))
 
 
 def test_nested_recordings_of_two_models_keep_apart():

@@ -1,0 +1,49 @@
+"""Modules that give what they compute to whoever records; without a recording they only compute."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+from torch import Tensor, nn
+
+# Called with the recorder, the module's path, the quantity's name, the inputs and the output.
+Keep = Callable[[Any, str, str, tuple[Any, ...], Tensor], None]
+
+# Those who record in this context; each has the `model` it looks into.
+recording: ContextVar[tuple[Any, ...]] = ContextVar("recording", default=())
+
+_kinds: dict[type[nn.Module], type[nn.Module]] = {}  # a class of module: the same class, observed
+
+
+def observe(module: nn.Module, model: nn.Module, path: str, name: str, keep: Keep) -> None:
+    """From now on `module`, at `path` of `model`, gives its output to `keep` whenever someone records `model`."""
+    # A weak reference: a deep copy of the model keeps it, and is not taken for the model.
+    module.__dict__["_seen"] = (weakref.ref(model), path, name, keep)
+    module.__class__ = _observing(type(module))
+
+
+def _observing(kind: type[nn.Module]) -> type[nn.Module]:
+    """A subclass that looks the same, and not a forward hook: torch calls a module that has hooks by a path
+    that costs more than a tiny module's own work.
+    """
+    if kind in _kinds:
+        return _kinds[kind]
+    compute = kind.forward
+
+    def forward(self: nn.Module, *inputs: Any) -> Tensor:
+        output: Tensor = compute(self, *inputs)
+        if recorders := recording.get():
+            seen, path, name, keep = self.__dict__["_seen"]
+            model = seen()
+            for recorder in recorders:
+                if recorder.model is model:
+                    keep(recorder, path, name, inputs, output)
+        return output
+
+    members = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    made = type(kind.__name__, (kind,), members)
+    _kinds[kind] = _kinds[made] = made
+    return made
