@@ -38,6 +38,11 @@ class GrowingCache:
         """Forget all but the first `length` positions."""
         self.length = min(self.length, length)
 
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows of the batch."""
+        if self.room is not None:
+            self.room = self.room[0].index_select(0, rows), self.room[1].index_select(0, rows)
+
 
 @dataclass
 class FixedCache:
@@ -49,6 +54,11 @@ class FixedCache:
         if self.kept is None:
             self.kept = project(memory)
         return self.kept
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows of the batch."""
+        if self.kept is not None:
+            self.kept = self.kept[0].index_select(0, rows), self.kept[1].index_select(0, rows)
 
 
 @dataclass
@@ -70,3 +80,13 @@ class DecoderCache:
             for layer in self.layers:
                 layer.self_attention.cut(length)
             self.length = length
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with the targets at these rows, each still of the same source."""
+        for layer in self.layers:
+            layer.self_attention.select(rows)
+
+    def select_sources(self, rows: Tensor) -> None:
+        """Go on with the sources at these rows."""
+        for layer in self.layers:
+            layer.cross_attention.select(rows)

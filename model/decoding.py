@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.beam import SearchTree
 from model.cache import DecoderCache
 from model.masks import real_tokens
 from model.transformer import Transformer
@@ -28,14 +29,22 @@ class Alternative:
 class Generation:
     """What a model wrote: ids without `<s>`, with `</s>` when it came to an end by itself.
 
+    log_probabilities: of each token under the model, in nats.
     alternatives: for each token, the most probable choices at its step, best first.
+    tree: all that a beam search tried.
     """
 
     text: str
     ids: list[int]
     tokens: list[str]
-    log_probability: float  # nats, of the whole sequence
+    log_probabilities: list[float]
     alternatives: list[list[Alternative]]
+    tree: SearchTree | None = None
+
+    @property
+    def log_probability(self) -> float:
+        """Of the whole sequence, in nats."""
+        return sum(self.log_probabilities)
 
 
 @torch.inference_mode()

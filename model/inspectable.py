@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.beam import SearchTree, beam_search
 from model.config import TransformerConfig
 from model.decoding import Alternative, Generation, greedy
+from model.sampling import Sampling, Step, sample
 from model.text import Tokenizer, Tokens
 from model.trace import Trace, ordinary, record
 from model.transformer import Transformer
@@ -86,47 +88,86 @@ class Inspectable:
         trace.source_tokens, trace.target_tokens = source.labels, target.labels
         return trace, target, generation
 
-    def generate(self, text: str) -> Generation:
-        """The target that the model writes for `text`, greedily."""
-        return self.generate_batch([text])[0]
+    def generate(
+        self, text: str, *, beam: int = 1, length_penalty: float = 0.6, sampling: Sampling | None = None
+    ) -> Generation:
+        """The target that the model writes for `text`: greedily, by beam search, or drawn by `sampling`."""
+        return self.generate_batch([text], beam=beam, length_penalty=length_penalty, sampling=sampling)[0]
 
-    def generate_batch(self, texts: Sequence[str]) -> list[Generation]:
-        """The targets for several texts, computed together."""
-        return self._write([self.source_tokens(text).ids for text in texts])
+    def generate_batch(
+        self, texts: Sequence[str], *, beam: int = 1, length_penalty: float = 0.6, sampling: Sampling | None = None
+    ) -> list[Generation]:
+        """The targets for several texts, computed together.
+
+        beam: hypotheses kept in a beam search; 1 is greedy decoding. length_penalty: see `SearchTree`.
+
+        Raises:
+            ValueError: an option is out of its range, or both a beam and sampling are asked for.
+        """
+        rows = [self.source_tokens(text).ids for text in texts]
+        if sampling is None and beam == 1:
+            return self._write(rows)
+        if sampling and beam != 1:
+            raise ValueError(f"beam ({beam}) and sampling exclude each other: choose one")
+        tokenizer = self.target_tokenizer
+        options: dict[str, Any] = {
+            "padding": self.source_tokenizer.padding,
+            "start": tokenizer.start,
+            "end": tokenizer.end,
+            "limits": [limit - 1 for limit in self._limits(rows)],
+        }
+        if sampling:
+            return [self._generation(steps) for steps in sample(self.model, self._padded(rows), sampling, **options)]
+        trees = beam_search(self.model, self._padded(rows), beam=beam, length_penalty=length_penalty, **options)
+        generations = []
+        for tree in trees:
+            path = [tree.nodes[index] for index in tree.path(tree.ranked()[0])]
+            choices = [tree.nodes[node.parent].choices for node in path]
+            steps = [(node.token, node.log_probability, each) for node, each in zip(path, choices, strict=True)]
+            generations.append(self._generation(steps, tree))
+        return generations
 
     def _write(
         self, rows: Sequence[list[int]], draft: Sequence[int] = (), memory: Tensor | None = None
     ) -> list[Generation]:
         tokenizer = self.target_tokenizer
-        limits = [2 * len(row) + 16 for row in rows]  # a model that repeats itself ends here
+        limits = self._limits(rows)
         ids, values, tokens = greedy(
             self.model,
             self._padded(rows),
             padding=self.source_tokenizer.padding,
             start=tokenizer.start,
             end=tokenizer.end,
-            max_length=min(self.config.max_length, max(limits)),
+            max_length=max(limits),
             draft=draft,
             memory=memory,
         )
         generations = []
         for index, limit in enumerate(limits):
             chosen = ids[index][: limit - 1]  # <s> is one of the limit
-            steps = zip(values[: len(chosen), index].tolist(), tokens[: len(chosen), index].tolist(), strict=True)
-            alternatives = [
-                [Alternative(token, tokenizer.label(token), value) for value, token in zip(*step, strict=True)]
-                for step in steps
-            ]
-            generations.append(
-                Generation(
-                    text=tokenizer.decode(chosen),
-                    ids=chosen,
-                    tokens=[tokenizer.label(token) for token in chosen],
-                    log_probability=sum(step[0].log_probability for step in alternatives),
-                    alternatives=alternatives,
-                )
-            )
+            columns = tokens[: len(chosen), index].tolist(), values[: len(chosen), index].tolist()
+            choices = [list(zip(*step, strict=True)) for step in zip(*columns, strict=True)]
+            generations.append(self._generation([(*step[0], step) for step in choices]))
         return generations
+
+    def _limits(self, rows: Sequence[list[int]]) -> list[int]:
+        """The most tokens of each target, `<s>` counted: a model that repeats itself ends there."""
+        return [min(self.config.max_length, 2 * len(row) + 16) for row in rows]
+
+    def _generation(self, steps: Sequence[Step], tree: SearchTree | None = None) -> Generation:
+        tokenizer = self.target_tokenizer
+        ids = [token for token, _, _ in steps]
+        return Generation(
+            text=tokenizer.decode(ids),
+            ids=ids,
+            tokens=[tokenizer.label(token) for token in ids],
+            log_probabilities=[value for _, value, _ in steps],
+            alternatives=[
+                [Alternative(token, tokenizer.label(token), value) for token, value in choices]
+                for _, _, choices in steps
+            ],
+            tree=tree,
+        )
 
     def _ids(self, tokens: Tokens) -> Tensor:
         return torch.tensor([tokens.ids], device=self.device)

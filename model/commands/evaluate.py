@@ -24,14 +24,22 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="measure a translation model",
-        description="Translate the test split greedily; print BLEU (sacrebleu, tokenizer zh) and chrF "
+        description="Translate the test split, greedily or with a beam; print BLEU (sacrebleu, tokenizer zh) and chrF "
         "against all translations of each sentence.",
     )
     parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint")
     parser.add_argument("--data", type=Path, required=True, help="sentence, tab, translation on each line; UTF-8")
     parser.add_argument("--split", default="test", choices=["test", "validation"])
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print N sentences with their translations")
+    add_beam_options(parser)
     parser.set_defaults(run=run)
+
+
+def add_beam_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--beam", type=int, default=1, help="hypotheses kept in a beam search; 1 is greedy (1)")
+    parser.add_argument(
+        "--length-penalty", type=float, default=0.6, help="0: the most probable; the larger, the longer (0.6)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -39,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     pairs = in_split(read_pairs(options.data), options.split)
     if not pairs:
         raise ValueError(f"the {options.split} split of {options.data} is empty: it needs more sentences")
-    figures, translations = measure(lens, pairs)
+    figures, translations = measure(lens, pairs, options.beam, options.length_penalty)
     for source, text in list(translations.items())[: options.show]:
         print(f"{source}\t{text}")
     print_figures(figures)
@@ -60,8 +68,10 @@ def record_figures(folder: Path, pairs: list[Pair]) -> Figures:
     return figures
 
 
-def measure(lens: Inspectable, pairs: list[Pair]) -> tuple[Figures, dict[str, str]]:
-    """BLEU and chrF of greedy translations, and the translation of each source sentence."""
+def measure(
+    lens: Inspectable, pairs: list[Pair], beam: int = 1, length_penalty: float = 0.6
+) -> tuple[Figures, dict[str, str]]:
+    """BLEU and chrF of the translations, and the translation of each source sentence."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -71,7 +81,8 @@ def measure(lens: Inspectable, pairs: list[Pair]) -> tuple[Figures, dict[str, st
     sources = sorted(references, key=len)
     outputs: list[str] = []
     for first in tqdm(range(0, len(sources), BATCH), unit="batch", leave=False):
-        outputs += [made.text for made in lens.generate_batch(sources[first : first + BATCH])]
+        batch = sources[first : first + BATCH]
+        outputs += [made.text for made in lens.generate_batch(batch, beam=beam, length_penalty=length_penalty)]
     most = max(len(given) for given in references.values())
     # sacrebleu wants one list per reference number; None where a sentence has fewer, which its types omit.
     columns: Any = [[_get(references[source], number) for source in sources] for number in range(most)]

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from model.checkpoints import open_checkpoint
+from model.commands.evaluate import add_beam_options
+from model.sampling import Sampling
 
 
 def add_parser(commands: Any) -> None:
@@ -15,10 +17,19 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint")
     parser.add_argument("text", nargs="+", help="one or more texts, each in quotes")
+    add_beam_options(parser)
+    parser.add_argument("--temperature", type=float, help="draw by chance; below 1 the likely become likelier")
+    parser.add_argument("--top-k", type=int, help="draw by chance from the K most probable tokens")
+    parser.add_argument("--top-p", type=float, help="draw by chance from the fewest tokens of probability P together")
+    parser.add_argument("--seed", type=int, default=0, help="of the chance (0)")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
+    drawn = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
+    given = {name: value for name, value in drawn.items() if value is not None}
+    sampling = Sampling(seed=options.seed, **given) if given else None
     lens = open_checkpoint(options.checkpoint)
-    for generation in lens.generate_batch(options.text):
+    beam = {"beam": options.beam, "length_penalty": options.length_penalty}
+    for generation in lens.generate_batch(options.text, sampling=sampling, **beam):
         print(generation.text)

@@ -1,0 +1,179 @@
+"""Beam search, and the tree of everything that it tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from model.cache import DecoderCache
+from model.masks import real_tokens
+from model.transformer import Transformer
+
+Fate = Literal["kept", "finished", "cut"]
+
+
+@dataclass
+class Node:
+    """A token that the search tried after its parent's.
+
+    log_probability: of this token, in nats; total: of everything up to it.
+    fate: "kept" was continued, "finished" ended a hypothesis, "cut" fell out of the beam.
+    choices: the most probable tokens after it with their log-probabilities, where it was continued.
+    """
+
+    parent: int
+    token: int
+    log_probability: float
+    total: float
+    length: int
+    fate: Fate
+    choices: list[tuple[int, float]] = field(default_factory=list)
+
+
+@dataclass
+class SearchTree:
+    """All that a beam search tried for one source. Node 0 is `<s>`; a parent comes before its children.
+
+    score: total / ((5 + length) / 6)^length_penalty (Wu et al., 2016, equation 14).
+    """
+
+    length_penalty: float
+    nodes: list[Node]
+    finished: list[int] = field(default_factory=list)
+
+    def score(self, index: int) -> float:
+        node = self.nodes[index]
+        return node.total / ((5 + node.length) / 6) ** self.length_penalty
+
+    def ranked(self) -> list[int]:
+        """The finished hypotheses, as their last nodes, best first."""
+        return sorted(self.finished, key=self.score, reverse=True)
+
+    def path(self, index: int) -> list[int]:
+        """The nodes from the first token to this one, without `<s>`."""
+        nodes = []
+        while index:
+            nodes.append(index)
+            index = self.nodes[index].parent
+        return nodes[::-1]
+
+    def add(self, parent: int, token: int, total: float, fate: Fate) -> int:
+        before = self.nodes[parent]
+        self.nodes.append(Node(parent, token, total - before.total, total, before.length + 1, fate))
+        if fate == "finished":
+            self.finished.append(len(self.nodes) - 1)
+        return len(self.nodes) - 1
+
+
+class _Search:
+    """The search for one source: its tree, and the nodes at the tips of its beam."""
+
+    def __init__(self, beam: int, limit: int, start: int, end: int, length_penalty: float) -> None:
+        self.beam, self.limit, self.end = beam, limit, end
+        self.tree = SearchTree(length_penalty, [Node(-1, start, 0.0, 0.0, 0, "kept")])
+        self.tips: list[int | None] = [0] + [None] * (beam - 1)  # None: nothing there
+
+    def step(self, candidates: Sequence[tuple[float, int, int]]) -> list[int]:
+        """Take the best continuations (total, tip, token), best first; gives the old tip of each new one."""
+        parents: list[int] = []
+        tips: list[int | None] = []
+        for rank, (total, tip, token) in enumerate(candidates):
+            parent = self.tips[tip]
+            if parent is None or total == -math.inf:
+                continue
+            last = self.tree.nodes[parent].length + 1 >= self.limit
+            if (token == self.end or last) and rank < self.beam:
+                self.tree.add(parent, token, total, "finished")
+            elif token == self.end or last or len(tips) == self.beam:
+                self.tree.add(parent, token, total, "cut")
+            else:
+                tips.append(self.tree.add(parent, token, total, "kept"))
+                parents.append(tip)
+        missing = self.beam - len(tips)
+        self.tips = [*tips, *[None] * missing]
+        return [*parents, *[0] * missing]
+
+    @property
+    def done(self) -> bool:
+        """Nothing is left to continue, or enough is finished and the best tip no better than the worst of it."""
+        if self.tips[0] is None:
+            return True
+        if len(self.tree.finished) < self.beam:
+            return False
+        return self.tree.score(self.tips[0]) <= self.tree.score(self.tree.ranked()[self.beam - 1])
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Transformer,
+    source: Tensor,
+    *,
+    padding: int,
+    start: int,
+    end: int,
+    limits: Sequence[int],
+    beam: int = 4,
+    length_penalty: float = 0.6,
+    keep: int = 5,
+) -> list[SearchTree]:
+    """The `beam` best targets found for each source of a padded (batch, source) tensor of ids.
+
+    limits: the most tokens of each target, `start` not counted. keep: how many choices each node remembers.
+
+    Raises:
+        ValueError: beam is below 1, or length_penalty below 0 or not finite.
+    """
+    if beam < 1:
+        raise ValueError(f"beam ({beam}) must be at least 1")
+    if not 0 <= length_penalty < math.inf:
+        raise ValueError(f"length_penalty ({length_penalty}) must be at least 0 and finite")
+    source_real = real_tokens(source, padding)
+    memory = model.encode(source, source_real).repeat_interleave(beam, dim=0)
+    real = None if source_real is None else source_real.repeat_interleave(beam, dim=0)
+    cache = DecoderCache(model.config.n_decoder_layers)
+    searches = [_Search(beam, limit, start, end, length_penalty) for limit in limits]
+    active = [search for search in searches if search.limit > 0]
+    newest = torch.full((len(searches) * beam, 1), start, device=source.device)
+    totals = torch.full((len(searches), beam), -math.inf, device=source.device)
+    totals[:, 0] = 0
+    while active:
+        states = model.decode_next(newest, memory, cache, real)[:, -1]
+        log_probabilities = model.output(states).float().log_softmax(dim=-1).unflatten(0, (-1, beam))
+        vocabulary = log_probabilities.shape[-1]
+        scores = (totals[..., None] + log_probabilities).flatten(1)
+        best, flat = scores.topk(min(2 * beam, scores.shape[1]), dim=-1)
+        _remember(active, log_probabilities, min(keep, vocabulary))
+        steps = zip(best.tolist(), (flat // vocabulary).tolist(), (flat % vocabulary).tolist(), strict=True)
+        parents = [search.step(list(zip(*step, strict=True))) for search, step in zip(active, steps, strict=True)]
+        going = [index for index, search in enumerate(active) if not search.done]
+        if not going:
+            break
+        rows = [index * beam + parent for index in going for parent in parents[index]]
+        if len(going) < len(active):
+            places = [index * beam + tip for index in going for tip in range(beam)]
+            sources = torch.tensor(places, device=source.device)
+            memory = memory[sources]
+            real = None if real is None else real[sources]
+            cache.select_sources(sources)
+        active = [active[index] for index in going]
+        cache.select(torch.tensor(rows, device=source.device))
+        nodes = [(search, tip) for search in active for tip in search.tips]
+        ids = [start if tip is None else search.tree.nodes[tip].token for search, tip in nodes]
+        sums = [-math.inf if tip is None else search.tree.nodes[tip].total for search, tip in nodes]
+        newest = torch.tensor(ids, device=source.device)[:, None]
+        totals = torch.tensor(sums, device=source.device).view(-1, beam)
+    return [search.tree for search in searches]
+
+
+def _remember(searches: Sequence[_Search], log_probabilities: Tensor, keep: int) -> None:
+    """Give each tip the most probable tokens after it."""
+    values, tokens = (each.tolist() for each in log_probabilities.topk(keep, dim=-1))
+    for row, search in enumerate(searches):
+        for column, tip in enumerate(search.tips):
+            if tip is not None:
+                search.tree.nodes[tip].choices = list(zip(tokens[row][column], values[row][column], strict=True))

@@ -1,0 +1,97 @@
+"""Drawing the target by chance: temperature, top-k and top-p."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from model.cache import DecoderCache
+from model.masks import real_tokens
+from model.transformer import Transformer
+
+# A token that was written, its log-probability, and the most probable tokens at its step with theirs.
+Step = tuple[int, float, list[tuple[int, float]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How to draw a token. The same seed draws the same tokens.
+
+    temperature: logits are divided by it; below 1 the likely become likelier (Ackley et al., 1985).
+    top_k: only the k most probable tokens (Fan et al., 2018); None: all.
+    top_p: only the fewest tokens that together have probability p (Holtzman et al., 2020).
+
+    Raises:
+        ValueError: an option is out of its range.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature ({self.temperature}) must be above 0: leave it out for greedy decoding")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k ({self.top_k}) must be at least 1")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p ({self.top_p}) must be above 0 and at most 1")
+
+    def __call__(self, logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch vocabulary"]:
+        """The probabilities to draw from; first the temperature, then top-k, then top-p among what is left."""
+        scaled = logits.float() / self.temperature
+        if self.top_k is not None and self.top_k < scaled.shape[-1]:
+            least = scaled.topk(self.top_k, dim=-1).values[..., -1:]
+            scaled = scaled.masked_fill(scaled < least, -torch.inf)
+        if self.top_p < 1:
+            ordered, order = scaled.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
+            before = ordered.cumsum(dim=-1) - ordered
+            outside = torch.zeros_like(before, dtype=torch.bool).scatter(-1, order, before >= self.top_p)
+            scaled = scaled.masked_fill(outside, -torch.inf)
+        return scaled.softmax(dim=-1)
+
+
+@torch.inference_mode()
+def sample(
+    model: Transformer,
+    source: Tensor,
+    sampling: Sampling,
+    *,
+    padding: int,
+    start: int,
+    end: int,
+    limits: Sequence[int],
+    keep: int = 5,
+) -> list[list[Step]]:
+    """A target drawn for each source of a padded (batch, source) tensor of ids.
+
+    Log-probabilities are the model's own, not those after `sampling`; `keep` of them stay for each step.
+    A source draws the same alone as in a batch.
+    """
+    source_real = real_tokens(source, padding)
+    memory = model.encode(source, source_real)
+    cache = DecoderCache(model.config.n_decoder_layers)
+    chance = [torch.Generator().manual_seed(sampling.seed) for _ in limits]
+    newest = torch.full((len(limits), 1), start, device=source.device)
+    written: list[list[Step]] = [[] for _ in limits]
+    for step in range(max(limits)):
+        logits = model.output(model.decode_next(newest, memory, cache, source_real)[:, -1]).float()
+        drawn = [
+            int(row.multinomial(1, generator=own)) for row, own in zip(sampling(logits).cpu(), chance, strict=True)
+        ]
+        newest = torch.tensor(drawn, device=source.device)[:, None]
+        log_probabilities = logits.log_softmax(dim=-1)
+        own_values = log_probabilities.gather(1, newest)[:, 0].tolist()
+        values, tokens = (each.tolist() for each in log_probabilities.topk(min(keep, logits.shape[-1]), dim=-1))
+        for row, target in enumerate(written):
+            if step < limits[row] and not (target and target[-1][0] == end):
+                target.append((drawn[row], own_values[row], list(zip(tokens[row], values[row], strict=True))))
+        if all(target[-1][0] == end for target in written if target):
+            break
+    return written
