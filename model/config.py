@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 Position = Literal["sinusoidal", "learned", "none"]
-NormPlacement = Literal["post", "pre"]
-Activation = Literal["relu", "gelu"]
+Norm = Literal["layer", "textbook", "textbook-sample", "rms", "none"]
+NormPlacement = Literal["post", "pre", "sandwich"]
+Activation = Literal["relu", "gelu", "swiglu"]
 TiedEmbeddings = Literal["none", "output", "all"]
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -66,7 +67,9 @@ class TransformerConfig:
     max_length: int = 512
     position: Position = "sinusoidal"
     position_base: float = 10000.0
+    norm: Norm = "layer"
     norm_placement: NormPlacement = "post"
+    residual: bool = True
     norm_epsilon: float = 1e-5
     scale_embedding: bool = True  # embeddings times √d_model (section 3.4)
     scale_attention: bool = True  # scores times 1/√d_k (section 3.2.1)
@@ -84,7 +87,7 @@ class TransformerConfig:
         for name, options in CHOICES.items():
             if getattr(self, name) not in options:
                 raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
-        for name in ("scale_embedding", "scale_attention", "bias"):
+        for name in ("residual", "scale_embedding", "scale_attention", "bias"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} ({getattr(self, name)!r}) must be true or false")
         for name in ("position_base", "norm_epsilon"):
@@ -162,6 +165,7 @@ SIZES = (
 )
 CHOICES: dict[str, tuple[str, ...]] = {
     "position": get_args(Position),
+    "norm": get_args(Norm),
     "norm_placement": get_args(NormPlacement),
     "activation": get_args(Activation),
     "tied_embeddings": get_args(TiedEmbeddings),

@@ -12,27 +12,10 @@ from model.cache import LayerCache
 from model.config import TransformerConfig
 from model.dropout import dropout
 from model.masks import Mask
+from model.norms import norm
 from model.positional import POSITIONS
 
-ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
-
-
-class LayerNorm(nn.LayerNorm):
-    """(x − μ) / √(σ² + ε) · γ + β over the features of each position (Ba et al., 2016).
-
-    μ and σ² (the population variance) are what `mean` and `std` give for the norm's input.
-    """
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config.d_model, eps=config.norm_epsilon, bias=config.bias)
-
-    @staticmethod
-    def mean(x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch"]:
-        return x.mean(dim=-1)
-
-    @staticmethod
-    def std(x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch"]:
-        return x.std(dim=-1, correction=0)
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "swiglu": nn.SiLU}
 
 
 class Residual(nn.Module):
@@ -48,13 +31,27 @@ class Residual(nn.Module):
         return x + dropout(y, self.dropout, self.training)
 
 
+class NoResidual(Residual):
+    """dropout(y): the block's output alone; what stood in the stream before is lost."""
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], y: Float[Tensor, "batch length d_model"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        return dropout(y, self.dropout, self.training)
+
+
+def residual(config: TransformerConfig) -> Residual:
+    """With the stream's short cut, or without."""
+    return Residual(config) if config.residual else NoResidual(config)
+
+
 class PostNorm(nn.Module):
     """LayerNorm(x + Sublayer(x)), as in the paper (section 3.1)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.residual = Residual(config)
-        self.norm = LayerNorm(config)
+        self.residual = residual(config)
+        self.norm = norm(config)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         return self.norm(self.residual(x, sublayer(x)))
@@ -65,14 +62,27 @@ class PreNorm(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.norm = LayerNorm(config)
-        self.residual = Residual(config)
+        self.norm = norm(config)
+        self.residual = residual(config)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         return self.residual(x, sublayer(self.norm(x)))
 
 
-BLOCKS = {"post": PostNorm, "pre": PreNorm}
+class SandwichNorm(nn.Module):
+    """x + LayerNorm(Sublayer(LayerNorm(x))) (Ding et al., 2021, section 2.4); the stack ends in a norm of its own."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.norm = norm(config)
+        self.output_norm = norm(config)
+        self.residual = residual(config)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return self.residual(x, self.output_norm(sublayer(self.norm(x))))
+
+
+BLOCKS = {"post": PostNorm, "pre": PreNorm, "sandwich": SandwichNorm}
 
 
 class FeedForward(nn.Module):
@@ -88,6 +98,24 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
         units = self.activation(self.hidden(x))
         return self.output(dropout(units, self.dropout, self.training))
+
+
+class GatedFeedForward(FeedForward):
+    """(Swish(x W) ⊗ x V) W₂: half of the units gate the others (SwiGLU; Shazeer, 2020, equation 6)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.linear = nn.Linear(config.d_model, config.d_ff, bias=config.bias)
+        self.gated = nn.Identity()
+
+    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
+        units = self.gated(self.activation(self.hidden(x)) * self.linear(x))
+        return self.output(dropout(units, self.dropout, self.training))
+
+
+def feed_forward(config: TransformerConfig) -> FeedForward:
+    """Plain or gated, as the activation asks."""
+    return GatedFeedForward(config) if config.activation == "swiglu" else FeedForward(config)
 
 
 class TokenEmbedding(nn.Embedding):
@@ -137,7 +165,7 @@ class EncoderLayer(nn.Module):
         block = BLOCKS[config.norm_placement]
         self.self_attention = MultiHeadAttention(config)
         self.self_attention_block = block(config)
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = feed_forward(config)
         self.feed_forward_block = block(config)
 
     def forward(self, x: Float[Tensor, "batch length d_model"], mask: Mask) -> Tensor:
@@ -155,7 +183,7 @@ class DecoderLayer(nn.Module):
         self.self_attention_block = block(config)
         self.cross_attention = MultiHeadAttention(config)
         self.cross_attention_block = block(config)
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = feed_forward(config)
         self.feed_forward_block = block(config)
 
     def forward(

@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention, explicit_attention
-from model.layers import LayerNorm
 from model.masks import Mask
+from model.norms import Norm
 from model.observing import observe, recording
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ ATTENTION_PATHS: dict[str, str] = {
 OBSERVED = frozenset(
     {"query", "key", "value", "scores", "scaled", "masked", "weights", "heads", "output"}
     | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
+    | {"linear", "gated"}
 )
 MAPS = ("scores", "scaled", "masked", "weights")  # of size query × key: computed when a view asks
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once a view has asked for it
@@ -90,7 +91,7 @@ class Trace:
             return tensor
         if path in self._norm_inputs and quantity in ("input", "mean", "std"):
             x = self._one(self._norm_inputs[path])
-            return x if quantity == "input" else getattr(LayerNorm, quantity)(x)
+            return x if quantity == "input" else getattr(Norm, quantity)(x)
         raise KeyError(f"{name!r} is not a quantity of this trace; names() lists them")
 
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
@@ -104,7 +105,7 @@ class Trace:
         return [path for path in paths if path in self._masks]
 
     def norm_paths(self) -> list[str]:
-        """The names of the LayerNorms, in order of computation."""
+        """The names of the norms, in order of computation."""
         return list(self._norm_inputs)
 
     def tokens_of(self, name: str) -> list[str]:
@@ -112,7 +113,7 @@ class Trace:
         return self.source_tokens if name.startswith("encoder.") else self.target_tokens
 
     def norms(self) -> pandas.DataFrame:
-        """A row per LayerNorm and position: mean, population deviation, and Euclidean norms in and out."""
+        """A row per norm and position: mean, population deviation, and Euclidean norms in and out."""
         from model.analysis.norms import norm_table
 
         return norm_table(self)
@@ -208,7 +209,7 @@ def ordinary() -> Iterator[None]:
 
 def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for path, module in model.named_modules():
-        if isinstance(module, LayerNorm) or ("." in path and path.rpartition(".")[2] in OBSERVED):
+        if isinstance(module, Norm) or ("." in path and path.rpartition(".")[2] in OBSERVED):
             yield path, module
 
 
@@ -219,7 +220,7 @@ def _attach(model: nn.Module) -> None:
             return
         names = []
         for path, module in _observed(model):
-            norm = isinstance(module, LayerNorm)
+            norm = isinstance(module, Norm)
             names.append(f"{path}.output" if norm else path)
             observe(module, model, path, names[-1], Trace._keep_norm if norm else Trace._keep_output)
         for path, module in model.named_modules():

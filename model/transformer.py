@@ -10,13 +10,14 @@ from torch import Tensor, nn
 
 from model.cache import DecoderCache
 from model.config import TransformerConfig
-from model.layers import DecoderLayer, Embedding, EncoderLayer, LayerNorm
+from model.layers import DecoderLayer, Embedding, EncoderLayer
 from model.masks import Mask
+from model.norms import norm
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
-    """Pre-norm stacks end in a norm; post-norm stacks have had theirs in the last layer."""
-    return LayerNorm(config) if config.norm_placement == "pre" else nn.Identity()
+    """Pre-norm and sandwich stacks end in a norm; post-norm stacks have had theirs in the last layer."""
+    return nn.Identity() if config.norm_placement == "post" else norm(config)
 
 
 class Encoder(nn.Module):

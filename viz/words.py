@@ -34,7 +34,7 @@ def check_name(name: str) -> str:
         "future": _("no weight on the future"),
         "padding": _("no weight on padding"),
         "fused": _("fused = explicit"),
-        "norm": _("LayerNorm = formula"),
+        "norm": _("norms = formula"),
     }[name]
 
 
@@ -44,5 +44,5 @@ def check_explanation(name: str) -> str:
         "future": _("The largest weight that a decoder query gives to a later token."),
         "padding": _("The largest weight on a masked cell that is not in the future."),
         "fused": _("The fused kernel's output against softmax, weights and values computed step by step."),
-        "norm": _("Each norm's output against the formula in float64, from the mean and deviation shown."),
+        "norm": _("Each norm's output against its formula in float64, from the mean and deviation shown."),
     }[name]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import torch
 
 from model.attention import MultiHeadAttention
-from model.layers import LayerNorm
+from model.norms import Norm
 from model.trace import AttentionKind, ordinary
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Check:
 @torch.no_grad()
 def checks(trace: Trace) -> list[Check]:
     """All checks of a trace, in the order in which they are shown."""
-    tolerance = TOLERANCES[trace[trace.norm_paths()[0] + ".output"].dtype]
+    tolerance = TOLERANCES[trace["output.logits"].dtype]
     rows, future, padding, fused = _Largest(), _Largest(), _Largest(), _Largest()
     for kind in get_args(AttentionKind):
         if not (paths := trace.attention_paths(kind)):
@@ -53,7 +53,7 @@ def checks(trace: Trace) -> list[Check]:
         padding.add(weights[(~visible & ~later).expand_as(weights)])
         recorded = torch.stack([trace[f"{path}.heads"] for path in paths])
         fused.compare(torch.stack([_other_path(trace, path) for path in paths]), recorded)
-    norm = _layer_norm_errors(trace)
+    norm = _norm_errors(trace)
     return [
         Check("rows", rows.value, tolerance, rows.cells),
         Check("future", future.value, 0.0, future.cells),
@@ -96,17 +96,14 @@ def _other_path(trace: Trace, path: str) -> torch.Tensor:
         )[0]
 
 
-def _layer_norm_errors(trace: Trace) -> _Largest:
-    """Every norm's output against the formula in float64, from the mean and deviation that the views show."""
-    expected, recorded = [], []
-    for path in trace.norm_paths():
-        norm = trace.model.get_submodule(path)
-        assert isinstance(norm, LayerNorm)
-        x = trace[f"{path}.input"].double()
-        scale = (LayerNorm.std(x) ** 2 + norm.eps).rsqrt()[:, None]
-        normal = (x - LayerNorm.mean(x)[:, None]) * scale * norm.weight.double()
-        expected.append(normal if norm.bias is None else normal + norm.bias.double())
-        recorded.append(trace[f"{path}.output"])
+def _norm_errors(trace: Trace) -> _Largest:
+    """Every norm's output against its formula in float64."""
     errors = _Largest()
-    errors.compare(torch.cat(expected), torch.cat(recorded).double())
+    if paths := trace.norm_paths():
+        expected = []
+        for path in paths:
+            norm = trace.model.get_submodule(path)
+            assert isinstance(norm, Norm)
+            expected.append(norm.exactly(trace[f"{path}.input"]))
+        errors.compare(torch.cat(expected), torch.cat([trace[f"{path}.output"] for path in paths]).double())
     return errors

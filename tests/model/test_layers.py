@@ -7,8 +7,20 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaMLP
 
-from model.layers import Embedding, FeedForward, LayerNorm, PostNorm, PreNorm, Residual, TokenEmbedding
+from model.layers import (
+    Embedding,
+    FeedForward,
+    GatedFeedForward,
+    NoResidual,
+    PostNorm,
+    PreNorm,
+    Residual,
+    SandwichNorm,
+    TokenEmbedding,
+)
 from model.positional import sinusoidal
 from tests.model.examples import config
 
@@ -24,29 +36,6 @@ def expected_sum(embedding: Embedding, ids: torch.Tensor) -> torch.Tensor:
     return embedding.tokens.weight[ids] * 4 + sinusoidal(ids.shape[1], 16).float()
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("epsilon", [1e-5, 0.3])
-def test_layer_norm_is_torchs(bias, epsilon):
-    norm = randomised(LayerNorm(config(bias=bias, norm_epsilon=epsilon)))
-    x = torch.randn(3, 4, 16) * 3 + 1
-    assert_close(norm(x), F.layer_norm(x, (16,), norm.weight, norm.bias, epsilon))
-    assert (norm.bias is not None) == bias
-
-
-def test_layer_norm_is_the_formula():
-    norm = randomised(LayerNorm(config(norm_epsilon=0.01)).double())
-    x = torch.randn(16, dtype=torch.float64) * 5 - 2
-    mean = math.fsum(x.tolist()) / 16
-    variance = math.fsum((value - mean) ** 2 for value in x.tolist()) / 16  # of the population
-    expected = [
-        (value - mean) / math.sqrt(variance + 0.01) * gain + shift
-        for value, gain, shift in zip(x.tolist(), norm.weight.tolist(), norm.bias.tolist(), strict=True)
-    ]
-    assert_close(norm(x), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
-    assert float(norm.mean(x)) == pytest.approx(mean, abs=1e-12)
-    assert float(norm.std(x)) == pytest.approx(math.sqrt(variance), abs=1e-12)
-
-
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_feed_forward_is_equation_2(activation, bias):
@@ -58,6 +47,36 @@ def test_feed_forward_is_equation_2(activation, bias):
     expected = torch.einsum("blf,mf->blm", hidden * gate, layer.output.weight)
     expected = expected + layer.output.bias if bias else expected
     assert_close(layer(x), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_gated_feed_forward_is_llamas(bias):
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
+    theirs = randomised(LlamaMLP(LlamaConfig(**sizes, mlp_bias=bias, hidden_act="silu")).double())
+    ours = GatedFeedForward(config(activation="swiglu", bias=bias)).double().eval()
+    pairs = [(ours.hidden, theirs.gate_proj), (ours.linear, theirs.up_proj), (ours.output, theirs.down_proj)]
+    for mine, other in pairs:
+        mine.load_state_dict(other.state_dict())
+    x = torch.randn(2, 3, 16, dtype=torch.float64)
+    assert_close(ours(x), theirs(x), rtol=0, atol=1e-12)
+
+
+def test_a_sandwich_normalises_what_goes_in_and_what_comes_out():
+    x = torch.randn(2, 3, 16)
+    sandwich = randomised(SandwichNorm(config()))
+    inner = F.layer_norm(x, (16,), sandwich.norm.weight, sandwich.norm.bias).sin()
+    outer = F.layer_norm(inner, (16,), sandwich.output_norm.weight, sandwich.output_norm.bias)
+    assert_close(sandwich(x, torch.sin), x + outer)
+
+
+@pytest.mark.parametrize("block", [PostNorm, PreNorm, SandwichNorm])
+def test_without_residual_the_stream_is_the_blocks_output_alone(block):
+    x = torch.randn(2, 3, 16)
+    made = randomised(block(config(residual=False)))
+    assert isinstance(made.residual, NoResidual)
+    assert_close(made(x, torch.zeros_like), made(torch.randn(2, 3, 16), torch.zeros_like))
+    bare = block(config(residual=False, norm="none")).eval()
+    assert torch.equal(bare(x, torch.sin), x.sin())
 
 
 def test_post_norm_normalises_the_sum_and_pre_norm_the_input():
