@@ -13,6 +13,7 @@ from model.cache import FixedCache, GrowingCache, KeysAndValues
 from model.config import TransformerConfig
 from model.dropout import dropout
 from model.masks import Mask
+from model.positional import Rotation
 
 Cache = GrowingCache | FixedCache
 
@@ -24,12 +25,36 @@ class HeadProjection(nn.Linear):
     """x W + b, split into heads: (batch, length, d_model) to (batch, head, length, channel)."""
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config.d_model, config.d_model, bias=config.bias)
+        super().__init__(config.d_model, config.n_heads * config.d_head, bias=config.bias)
         self.n_heads = config.n_heads
 
-    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch head length channel"]:
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], first: int = 0
+    ) -> Float[Tensor, "batch head length channel"]:
+        """`first`: the position of the first of these tokens."""
         batch, length, _ = x.shape
         return super().forward(x).view(batch, length, self.n_heads, -1).transpose(1, 2)
+
+
+class TurnedProjection(HeadProjection):
+    """A query or key whose length is normalised (QK-norm; Henry et al., 2020) or which is turned to its position."""
+
+    def __init__(self, config: TransformerConfig, rotary: bool) -> None:
+        super().__init__(config)
+        self.norm = nn.RMSNorm(config.d_head, eps=config.norm_epsilon) if config.qk_norm else nn.Identity()
+        self.rotation = Rotation(config) if rotary else None
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], first: int = 0
+    ) -> Float[Tensor, "batch head length channel"]:
+        projected = self.norm(super().forward(x))
+        return self.rotation(projected, first) if self.rotation else projected
+
+
+def query_or_key(config: TransformerConfig, cross: bool) -> HeadProjection:
+    """The projection whose products become scores. Source and target have no common positions to turn to."""
+    rotary = config.position == "rotary" and not cross
+    return TurnedProjection(config, rotary) if rotary or config.qk_norm else HeadProjection(config)
 
 
 class Scores(nn.Module):
@@ -79,18 +104,18 @@ class MultiHeadAttention(nn.Module):
     encoder's output in cross-attention, where the two lengths may differ.
     """
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, cross: bool = False) -> None:
         super().__init__()
         self.dropout = config.attention_dropout
-        self.query = HeadProjection(config)
-        self.key = HeadProjection(config)
+        self.query = query_or_key(config, cross)
+        self.key = query_or_key(config, cross)
         self.value = HeadProjection(config)
         self.scores = Scores()
         self.scaled = Scaled(config)
         self.masked = Masked()
         self.weights = Weights()
         self.heads = nn.Identity()
-        self.output = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.output = nn.Linear(config.n_heads * config.d_head, config.d_model, bias=config.bias)
 
     def forward(
         self,
@@ -99,14 +124,15 @@ class MultiHeadAttention(nn.Module):
         mask: Mask,
         cache: Cache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        query = self.query(x)
+        query = self.query(x, cache.length if cache else 0)
         key, value = cache(self.project, memory) if cache else self.project(memory)
         attend = self.explicit if explicit_attention.get() else self.fused
         heads = self.heads(attend(query, key, value, mask))
         return self.output(heads.transpose(1, 2).flatten(2))
 
-    def project(self, memory: Tensor) -> KeysAndValues:
-        return self.key(memory), self.value(memory)
+    def project(self, memory: Tensor, first: int = 0) -> KeysAndValues:
+        """`first`: the position of the first token of `memory`."""
+        return self.key(memory, first), self.value(memory)
 
     def explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """Equation 1 step by step; holds (batch, head, query, key) in memory."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 KeysAndValues = tuple[Tensor, Tensor]  # each (batch, head, position, channel)
+Project = Callable[[Tensor, int], KeysAndValues]  # from hidden states and the position of the first
 
 
 @dataclass
@@ -17,8 +18,8 @@ class GrowingCache:
     room: KeysAndValues | None = None  # twice as many positions whenever they are full
     length: int = 0
 
-    def __call__(self, project: Callable[[Tensor], KeysAndValues], memory: Tensor) -> KeysAndValues:
-        new = project(memory)
+    def __call__(self, project: Project, memory: Tensor) -> KeysAndValues:
+        new = project(memory, self.length)
         end = self.length + memory.shape[1]
         if self.room is None or end > self.room[0].shape[2]:
             self.room = self._larger(new, end)
@@ -49,10 +50,11 @@ class FixedCache:
     """Cross-attention: the encoder's output does not change, its keys and values are computed once."""
 
     kept: KeysAndValues | None = None
+    length = 0  # no query stands behind these keys
 
-    def __call__(self, project: Callable[[Tensor], KeysAndValues], memory: Tensor) -> KeysAndValues:
+    def __call__(self, project: Project, memory: Tensor) -> KeysAndValues:
         if self.kept is None:
-            self.kept = project(memory)
+            self.kept = project(memory, 0)
         return self.kept
 
     def select(self, rows: Tensor) -> None:

@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Position = Literal["sinusoidal", "learned", "none"]
+Position = Literal["sinusoidal", "learned", "rotary", "none"]
+Heads = Literal["split", "full"]
 Norm = Literal["layer", "textbook", "textbook-sample", "rms", "none"]
 NormPlacement = Literal["post", "pre", "sandwich"]
 Activation = Literal["relu", "gelu", "swiglu"]
@@ -71,6 +72,8 @@ class TransformerConfig:
     norm_placement: NormPlacement = "post"
     residual: bool = True
     norm_epsilon: float = 1e-5
+    heads: Heads = "split"  # each head d_model / n_heads wide (section 3.2.2), or as wide as d_model
+    qk_norm: bool = False  # RMSNorm on each head's queries and keys
     scale_embedding: bool = True  # embeddings times √d_model (section 3.4)
     scale_attention: bool = True  # scores times 1/√d_k (section 3.2.1)
     activation: Activation = "relu"
@@ -87,7 +90,7 @@ class TransformerConfig:
         for name, options in CHOICES.items():
             if getattr(self, name) not in options:
                 raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
-        for name in ("residual", "scale_embedding", "scale_attention", "bias"):
+        for name in ("residual", "qk_norm", "scale_embedding", "scale_attention", "bias"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} ({getattr(self, name)!r}) must be true or false")
         for name in ("position_base", "norm_epsilon"):
@@ -95,8 +98,10 @@ class TransformerConfig:
                 raise ValueError(f"{name} ({getattr(self, name)}) must be greater than 0")
         if self.d_model % 2:
             raise ValueError(f"d_model ({self.d_model}) must be even: sinusoidal positions pair a sine with a cosine")
-        if self.d_model % self.n_heads:
+        if self.heads == "split" and self.d_model % self.n_heads:
             raise ValueError(f"d_model ({self.d_model}) must be divisible by n_heads ({self.n_heads})")
+        if self.position == "rotary" and self.d_head % 2:
+            raise ValueError(f"a head's width ({self.d_head}) must be even: rotary positions turn pairs of channels")
         if self.tied_embeddings == "all" and self.source_vocabulary != self.target_vocabulary:
             raise ValueError(
                 f"tied_embeddings 'all' needs one vocabulary: source_vocabulary ({self.source_vocabulary}) "
@@ -106,7 +111,7 @@ class TransformerConfig:
     @property
     def d_head(self) -> int:
         """Channels of one head, the paper's d_k = d_v."""
-        return self.d_model // self.n_heads
+        return self.d_model if self.heads == "full" else self.d_model // self.n_heads
 
     @classmethod
     def preset(cls, name: str, **options: Any) -> TransformerConfig:
@@ -165,6 +170,7 @@ SIZES = (
 )
 CHOICES: dict[str, tuple[str, ...]] = {
     "position": get_args(Position),
+    "heads": get_args(Heads),
     "norm": get_args(Norm),
     "norm_placement": get_args(NormPlacement),
     "activation": get_args(Activation),

@@ -181,7 +181,7 @@ class DecoderLayer(nn.Module):
         block = BLOCKS[config.norm_placement]
         self.self_attention = MultiHeadAttention(config)
         self.self_attention_block = block(config)
-        self.cross_attention = MultiHeadAttention(config)
+        self.cross_attention = MultiHeadAttention(config, cross=True)
         self.cross_attention_block = block(config)
         self.feed_forward = feed_forward(config)
         self.feed_forward_block = block(config)

@@ -67,7 +67,7 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Zeros: the model sees a set of tokens, not a sequence."""
+    """Zeros: the model sees a set of tokens, unless its attention knows positions by itself."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -78,4 +78,43 @@ class NoPositions(nn.Module):
         return torch.zeros_like(tokens[:1])
 
 
-POSITIONS = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions, "none": NoPositions}
+POSITIONS = {
+    "sinusoidal": SinusoidalPositions,
+    "learned": LearnedPositions,
+    "rotary": NoPositions,
+    "none": NoPositions,
+}
+
+
+class Rotation(nn.Module):
+    """Turns each pair of channels (i, i + d_k/2) by position / base^(2i/d_k) (Su et al., 2021, equation 34).
+
+    The product of a turned query and a turned key depends on how far apart they are, not on where they stand.
+    The pairs are those of Llama and GPT-NeoX; the paper pairs neighbours, which is the same up to the channels' order.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.base, self.length = config.position_base, config.max_length
+        self._tables: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
+
+    def forward(
+        self, x: Float[Tensor, "batch head length channel"], first: int = 0
+    ) -> Float[Tensor, "batch head length channel"]:
+        """`first`: the position of the first of these vectors."""
+        cosine, sine = self._table(x, first + x.shape[2])
+        left, right = x.chunk(2, dim=-1)
+        place = slice(first, first + x.shape[2])
+        return x * cosine[place] + torch.cat([-right, left], dim=-1) * sine[place]
+
+    def _table(self, x: Tensor, end: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines (position, channel), computed in float64, kept in the precision of `x`."""
+        kept = self._tables.get((x.dtype, x.device))
+        if kept is None or len(kept[0]) < end:
+            with torch.inference_mode(False):  # training may need them later
+                pair = torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1]
+                angle = torch.arange(max(end, self.length), dtype=torch.float64)[:, None] / self.base**pair
+                both = torch.cat([angle, angle], dim=-1)
+                kept = both.cos().to(x.device, x.dtype), both.sin().to(x.device, x.dtype)
+            self._tables[x.dtype, x.device] = kept
+        return kept

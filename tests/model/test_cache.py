@@ -10,6 +10,10 @@ from model.cache import DecoderCache
 from tests.model.examples import network
 
 KINDS = [{"norm_placement": "pre", "position": "learned"}, {"norm_placement": "post"}, {"position": "none"}]
+KINDS += [
+    {"position": "rotary", "norm_placement": "sandwich"},
+    {"heads": "full", "qk_norm": True, "position": "rotary"},
+]
 MODELS = [network(seed, **kind).double() for seed, kind in enumerate(KINDS)]
 REAL = torch.tensor([[True] * 5, [True, True, False, False, False]])
 chunks = st.lists(st.integers(1, 3), min_size=1, max_size=5)

@@ -49,7 +49,10 @@ def unchecked(monkeypatch):
         ({"position_base": math.nan}, "position_base (nan) must be a finite number"),
         ({"position_base": math.inf}, "position_base (inf) must be a finite number"),
         ({"norm_epsilon": True}, "norm_epsilon (True) must be a finite number"),
-        ({"position": "rotary"}, "position ('rotary') must be one of sinusoidal, learned, none"),
+        ({"position": "angular"}, "position ('angular') must be one of sinusoidal, learned, rotary, none"),
+        ({"position": "rotary", "d_model": 12, "n_heads": 4}, "a head's width (3) must be even"),
+        ({"heads": "wide"}, "heads ('wide') must be one of split, full"),
+        ({"qk_norm": None}, "qk_norm (None) must be true or false"),
         ({"norm_placement": "both"}, "norm_placement ('both') must be one of post, pre, sandwich"),
         ({"activation": "swish"}, "activation ('swish') must be one of relu, gelu, swiglu"),
         ({"tied_embeddings": "yes"}, "tied_embeddings ('yes') must be one of none, output, all"),
@@ -100,7 +103,7 @@ def configs(draw):
         tied_embeddings=tied,
         position_base=draw(st.floats(1e-3, 1e9)),
         norm_epsilon=draw(st.floats(1e-12, 1e-2)),
-        **{name: draw(st.booleans()) for name in ("scale_embedding", "scale_attention", "bias")},
+        **{name: draw(st.booleans()) for name in ("residual", "qk_norm", "scale_embedding", "scale_attention", "bias")},
     )
 
 
@@ -109,7 +112,7 @@ def test_json_brings_back_the_same_config(config):
     text = config.to_json()
     assert TransformerConfig.from_json(text) == config
     assert json.loads(text) == dataclasses.asdict(config)
-    assert config.d_head * config.n_heads == config.d_model
+    assert config.d_head * (config.n_heads if config.heads == "split" else 1) == config.d_model
 
 
 @pytest.mark.parametrize(

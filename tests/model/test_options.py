@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.config import Activation, Norm, NormPlacement
+from model.config import Activation, Norm, NormPlacement, Position
 from model.trace import record
 from tests.model.examples import network, sentences, tokenizers
 
@@ -16,6 +16,10 @@ OPTIONS = [
     *({"norm_placement": placement} for placement in get_args(NormPlacement)),
     *({"activation": activation} for activation in get_args(Activation)),
     {"residual": False},
+    *({"position": position} for position in get_args(Position)),
+    {"heads": "full"},
+    {"qk_norm": True},
+    {"heads": "full", "qk_norm": True, "position": "rotary"},
     {"norm": "rms", "norm_placement": "sandwich", "activation": "swiglu", "bias": False},
     {"norm": "none", "residual": False, "norm_placement": "sandwich"},
 ]
