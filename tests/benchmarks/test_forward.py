@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import forward
+from tests.benchmarks import forward, subjects
 
-TINY, SMALL = forward.SIZES
+TINY, SMALL = subjects.SIZES
 
 
 @pytest.mark.benchmark
 def test_recording_takes_little_longer_than_the_bare_forward() -> None:
-    seconds = forward.times(forward.vitrine(SMALL), forward.tokens(SMALL, 512), 5)
+    seconds = forward.times(subjects.vitrine(SMALL), subjects.tokens(SMALL, 512), 5)
     assert forward.ratio(seconds, "recorded") < 1.5
 
 
