@@ -5,7 +5,7 @@ from model.config import TransformerConfig
 from model.inspectable import Inspectable
 from model.trace import Trace, record
 from model.training import Trainer
-from model.transformer import Transformer
+from model.transformer import Transformer, build
 
 __all__ = [
     "Inspectable",
@@ -13,6 +13,7 @@ __all__ = [
     "Trainer",
     "Transformer",
     "TransformerConfig",
+    "build",
     "open_checkpoint",
     "record",
     "save_checkpoint",

@@ -13,7 +13,7 @@ from model.cache import FixedCache, GrowingCache, KeysAndValues
 from model.config import TransformerConfig
 from model.dropout import dropout
 from model.masks import Mask
-from model.positional import Rotation
+from model.positional import Rotation, position_bias
 
 Cache = GrowingCache | FixedCache
 
@@ -24,9 +24,9 @@ explicit_attention: ContextVar[bool] = ContextVar("explicit_attention", default=
 class HeadProjection(nn.Linear):
     """x W + b, split into heads: (batch, length, d_model) to (batch, head, length, channel)."""
 
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config.d_model, config.n_heads * config.d_head, bias=config.bias)
-        self.n_heads = config.n_heads
+    def __init__(self, config: TransformerConfig, n_heads: int) -> None:
+        super().__init__(config.d_model, n_heads * config.d_head, bias=config.bias)
+        self.n_heads = n_heads
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], first: int = 0
@@ -39,8 +39,8 @@ class HeadProjection(nn.Linear):
 class TurnedProjection(HeadProjection):
     """A query or key whose length is normalised (QK-norm; Henry et al., 2020) or which is turned to its position."""
 
-    def __init__(self, config: TransformerConfig, rotary: bool) -> None:
-        super().__init__(config)
+    def __init__(self, config: TransformerConfig, n_heads: int, rotary: bool) -> None:
+        super().__init__(config, n_heads)
         self.norm = nn.RMSNorm(config.d_head, eps=config.norm_epsilon) if config.qk_norm else nn.Identity()
         self.rotation = Rotation(config) if rotary else None
 
@@ -51,10 +51,20 @@ class TurnedProjection(HeadProjection):
         return self.rotation(projected, first) if self.rotation else projected
 
 
-def query_or_key(config: TransformerConfig, cross: bool) -> HeadProjection:
+def query_or_key(config: TransformerConfig, n_heads: int, cross: bool) -> HeadProjection:
     """The projection whose products become scores. Source and target have no common positions to turn to."""
     rotary = config.position == "rotary" and not cross
-    return TurnedProjection(config, rotary) if rotary or config.qk_norm else HeadProjection(config)
+    if rotary or config.qk_norm:
+        return TurnedProjection(config, n_heads, rotary)
+    return HeadProjection(config, n_heads)
+
+
+def for_each_head(
+    shared: Float[Tensor, "*batch kv_head length channel"], n_heads: int
+) -> Float[Tensor, "*batch head length channel"]:
+    """Keys or values with one entry per head, where heads share them in groups (Ainslie et al., 2023)."""
+    groups = shared.shape[-3]
+    return shared if groups == n_heads else shared.repeat_interleave(n_heads // groups, dim=-3)
 
 
 class Scores(nn.Module):
@@ -62,10 +72,10 @@ class Scores(nn.Module):
 
     def forward(
         self,
-        query: Float[Tensor, "*batch query channel"],
-        key: Float[Tensor, "*batch key channel"],
-    ) -> Float[Tensor, "*batch query key"]:
-        return query @ key.mT
+        query: Float[Tensor, "*batch head query channel"],
+        key: Float[Tensor, "*batch kv_head key channel"],
+    ) -> Float[Tensor, "*batch head query key"]:
+        return query @ for_each_head(key, query.shape[-3]).mT
 
 
 class Scaled(nn.Module):
@@ -107,11 +117,12 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, config: TransformerConfig, cross: bool = False) -> None:
         super().__init__()
         self.dropout = config.attention_dropout
-        self.query = query_or_key(config, cross)
-        self.key = query_or_key(config, cross)
-        self.value = HeadProjection(config)
+        self.query = query_or_key(config, config.n_heads, cross)
+        self.key = query_or_key(config, config.kv_heads, cross)
+        self.value = HeadProjection(config, config.kv_heads)
         self.scores = Scores()
         self.scaled = Scaled(config)
+        self.biased = position_bias(config, cross)
         self.masked = Masked()
         self.weights = Weights()
         self.heads = nn.Identity()
@@ -137,16 +148,27 @@ class MultiHeadAttention(nn.Module):
     def explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """Equation 1 step by step; holds (batch, head, query, key) in memory."""
         visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
-        scaled = self.scaled(self.scores(query, key))
-        weights = self.weights(self.masked(scaled, visible), visible)
-        return dropout(weights, self.dropout, self.training) @ value
+        biased = self.biased(self.scaled(self.scores(query, key)))
+        weights = self.weights(self.masked(biased, visible), visible)
+        return dropout(weights, self.dropout, self.training) @ for_each_head(value, query.shape[1])
 
     def fused(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """Equation 1 in one kernel, nothing of size query × key kept."""
-        rate, scale = self.dropout if self.training else 0.0, self.scaled.factor
         queries, keys = query.shape[-2], key.shape[-2]
-        causal = mask.causal and queries > 1  # a single query is the newest token and sees all
-        if mask.keys is None and (not causal or queries == keys):
-            return F.scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=causal, scale=scale)
-        visible = mask.visible(queries, keys, query.device)
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=rate, scale=scale)
+        bias = self.biased.bias(queries, keys, query)
+        visible: Tensor | None
+        is_causal, visible = mask.causal and queries > 1, None
+        if bias is not None or not mask.is_plain(queries, keys):
+            is_causal, visible = False, mask.visible(queries, keys, query.device)
+            if bias is not None:
+                visible = bias.masked_fill(~visible, -torch.inf)
+        return F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=visible,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=is_causal,
+            scale=self.scaled.factor,
+            enable_gqa=key.shape[1] != query.shape[1],
+        )

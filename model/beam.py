@@ -10,9 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from model.cache import DecoderCache
-from model.masks import real_tokens
-from model.transformer import Transformer
+from model.context import Context
 
 Fate = Literal["kept", "finished", "cut"]
 
@@ -37,7 +35,7 @@ class Node:
 
 @dataclass
 class SearchTree:
-    """All that a beam search tried for one source. Node 0 is `<s>`; a parent comes before its children.
+    """All that a beam search tried for one text. Node 0 is the token before them; a parent precedes its children.
 
     score: total / ((5 + length) / 6)^length_penalty (Wu et al., 2016, equation 14).
     """
@@ -55,7 +53,7 @@ class SearchTree:
         return sorted(self.finished, key=self.score, reverse=True)
 
     def path(self, index: int) -> list[int]:
-        """The nodes from the first token to this one, without `<s>`."""
+        """The nodes from the first token written to this one."""
         nodes = []
         while index:
             nodes.append(index)
@@ -71,11 +69,11 @@ class SearchTree:
 
 
 class _Search:
-    """The search for one source: its tree, and the nodes at the tips of its beam."""
+    """The search for one text: its tree, and the nodes at the tips of its beam."""
 
-    def __init__(self, beam: int, limit: int, start: int, end: int, length_penalty: float) -> None:
+    def __init__(self, beam: int, limit: int, last: int, end: int, length_penalty: float) -> None:
         self.beam, self.limit, self.end = beam, limit, end
-        self.tree = SearchTree(length_penalty, [Node(-1, start, 0.0, 0.0, 0, "kept")])
+        self.tree = SearchTree(length_penalty, [Node(-1, last, 0.0, 0.0, 0, "kept")])
         self.tips: list[int | None] = [0] + [None] * (beam - 1)  # None: nothing there
 
     def step(self, candidates: Sequence[tuple[float, int, int]]) -> list[int]:
@@ -110,40 +108,35 @@ class _Search:
 
 @torch.inference_mode()
 def beam_search(
-    model: Transformer,
-    source: Tensor,
+    context: Context,
     *,
-    padding: int,
-    start: int,
     end: int,
     limits: Sequence[int],
     beam: int = 4,
     length_penalty: float = 0.6,
     keep: int = 5,
 ) -> list[SearchTree]:
-    """The `beam` best targets found for each source of a padded (batch, source) tensor of ids.
+    """The `beam` best continuations found for each text of a batch.
 
-    limits: the most tokens of each target, `start` not counted. keep: how many choices each node remembers.
+    limits: the most tokens to write for each. keep: how many choices each node remembers.
 
     Raises:
-        ValueError: beam is below 1, or length_penalty below 0 or not finite.
+        ValueError: beam or a limit is below 1, or length_penalty below 0 or not finite.
     """
+    if min(limits) < 1:
+        raise ValueError(f"limits ({min(limits)}) must be at least 1: there is no room to write")
     if beam < 1:
         raise ValueError(f"beam ({beam}) must be at least 1")
     if not 0 <= length_penalty < math.inf:
         raise ValueError(f"length_penalty ({length_penalty}) must be at least 0 and finite")
-    source_real = real_tokens(source, padding)
-    memory = model.encode(source, source_real).repeat_interleave(beam, dim=0)
-    real = None if source_real is None else source_real.repeat_interleave(beam, dim=0)
-    cache = DecoderCache(model.config.n_decoder_layers)
-    searches = [_Search(beam, limit, start, end, length_penalty) for limit in limits]
-    active = [search for search in searches if search.limit > 0]
-    newest = torch.full((len(searches) * beam, 1), start, device=source.device)
-    totals = torch.full((len(searches), beam), -math.inf, device=source.device)
+    context.repeat(beam)
+    newest = context.first
+    searches = [_Search(beam, limit, int(first[-1]), end, length_penalty) for limit, first in zip(limits, newest[::beam], strict=True)]
+    active = searches
+    totals = torch.full((len(searches), beam), -math.inf, device=newest.device)
     totals[:, 0] = 0
     while active:
-        states = model.decode_next(newest, memory, cache, real)[:, -1]
-        log_probabilities = model.output(states).float().log_softmax(dim=-1).unflatten(0, (-1, beam))
+        log_probabilities = context.log_probabilities(newest)[:, 0].unflatten(0, (-1, beam))
         vocabulary = log_probabilities.shape[-1]
         scores = (totals[..., None] + log_probabilities).flatten(1)
         best, flat = scores.topk(min(2 * beam, scores.shape[1]), dim=-1)
@@ -156,17 +149,14 @@ def beam_search(
         rows = [index * beam + parent for index in going for parent in parents[index]]
         if len(going) < len(active):
             places = [index * beam + tip for index in going for tip in range(beam)]
-            sources = torch.tensor(places, device=source.device)
-            memory = memory[sources]
-            real = None if real is None else real[sources]
-            cache.select_sources(sources)
+            context.select_sources(torch.tensor(places, device=newest.device))
         active = [active[index] for index in going]
-        cache.select(torch.tensor(rows, device=source.device))
+        context.select(torch.tensor(rows, device=newest.device))
         nodes = [(search, tip) for search in active for tip in search.tips]
-        ids = [start if tip is None else search.tree.nodes[tip].token for search, tip in nodes]
+        ids = [end if tip is None else search.tree.nodes[tip].token for search, tip in nodes]
         sums = [-math.inf if tip is None else search.tree.nodes[tip].total for search, tip in nodes]
-        newest = torch.tensor(ids, device=source.device)[:, None]
-        totals = torch.tensor(sums, device=source.device).view(-1, beam)
+        newest = torch.tensor(ids, device=newest.device)[:, None]
+        totals = torch.tensor(sums, device=newest.device).view(-1, beam)
     return [search.tree for search in searches]
 
 

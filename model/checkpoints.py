@@ -17,17 +17,26 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.device import choose_device, choose_dtype
 from model.files import finish_replacing, replace_folder, write_tensors
+from model.filling import MaskFiller
 from model.inspectable import Inspectable
-from model.text import Tokenizer
-from model.transformer import Transformer
+from model.network import Network
+from model.text import MASK, Tokenizer
+from model.transformer import build
+from model.writing import LanguageModel, Translator
 
 CONFIG, WEIGHTS, TRAINING, CARD = "config.json", "model.safetensors", "training.json", "README.md"
 SOURCE_TOKENIZER, TARGET_TOKENIZER = "source_tokenizer.json", "target_tokenizer.json"
+TOKENIZER = "tokenizer.json"  # of models with one stack
+INSPECTABLES: dict[str, type[Inspectable]] = {
+    "encoder-decoder": Translator,
+    "decoder-only": LanguageModel,
+    "encoder-only": MaskFiller,
+}
 
 
 def save_checkpoint(
     folder: Path | str,
-    model: Transformer,
+    model: Network,
     tokenizers: tuple[Tokenizer, Tokenizer],
     training: Mapping[str, Any] | None = None,
     card: str = "",
@@ -35,6 +44,7 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint folder, or replace it whole: a kill at any moment leaves the old one or the new one.
 
+    tokenizers: of source and target; of a model with one stack, the same one twice.
     training: what training.json records (data, steps, figures, seed). dtype: the precision on disk.
     """
     folder = Path(folder)
@@ -46,8 +56,7 @@ def save_checkpoint(
         write_tensors(written / WEIGHTS, _stored_weights(model, dtype), {"format": "pt"})
         texts = {
             CONFIG: model.config.to_json(),
-            SOURCE_TOKENIZER: tokenizers[0].to_json(),
-            TARGET_TOKENIZER: tokenizers[1].to_json(),
+            **{name: made.to_json() for name, made in zip(_tokenizer_files(model.config), tokenizers, strict=True)},
             TRAINING: json.dumps(training or {}, indent=2, ensure_ascii=False) + "\n",
             CARD: card,
         }
@@ -73,21 +82,31 @@ def open_checkpoint(
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a checkpoint: no folder of that name")
     config = TransformerConfig.from_json(_read_text(folder / CONFIG))
-    tokenizers = Tokenizer.read(folder / SOURCE_TOKENIZER), Tokenizer.read(folder / TARGET_TOKENIZER)
-    for side, size, tokenizer in (
-        ("source", config.source_vocabulary, tokenizers[0]),
-        ("target", config.target_vocabulary, tokenizers[1]),
-    ):
-        if len(tokenizer) != size:
-            raise ValueError(f"{folder.name}: the {side} tokenizer has {len(tokenizer)} tokens, {CONFIG} says {size}")
-    model = Transformer(config)
+    tokenizers = _read_tokenizers(folder, config)
+    model = build(config)
     model.load_weights(_read_weights(folder / WEIGHTS))
     model.to(device=device or choose_device(), dtype=dtype or choose_dtype()).eval().requires_grad_(False)
     training = _read_record(folder / TRAINING) if (folder / TRAINING).exists() else {}
-    return Inspectable(folder.resolve().name, model, tokenizers, training)
+    return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)
 
 
-def _stored_weights(model: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:
+def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:
+    return (SOURCE_TOKENIZER, TARGET_TOKENIZER) if config.kind == "encoder-decoder" else (TOKENIZER, TOKENIZER)
+
+
+def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer, Tokenizer]:
+    files = _tokenizer_files(config)
+    read = {name: Tokenizer.read(folder / name) for name in files}
+    sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
+    for name, size in zip(files, sizes, strict=True):
+        if len(read[name]) != size:
+            raise ValueError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
+    if config.kind == "encoder-only" and read[TOKENIZER].mask is None:
+        raise ValueError(f"{folder.name}: {TOKENIZER} has no {MASK} token, which an encoder-only model needs")
+    return read[files[0]], read[files[1]]
+
+
+def _stored_weights(model: Network, dtype: torch.dtype) -> dict[str, Tensor]:
     """Each parameter once, whatever is tied to it."""
     return {name: tensor.detach().to(dtype) for name, tensor in model.named_parameters()}
 

@@ -8,11 +8,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Position = Literal["sinusoidal", "learned", "rotary", "none"]
+Kind = Literal["encoder-decoder", "decoder-only", "encoder-only"]
+Position = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
 Heads = Literal["split", "full"]
 Norm = Literal["layer", "textbook", "textbook-sample", "rms", "none"]
 NormPlacement = Literal["post", "pre", "sandwich"]
-Activation = Literal["relu", "gelu", "swiglu"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "swiglu"]
 TiedEmbeddings = Literal["none", "output", "all"]
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -49,16 +50,20 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """An encoder-decoder Transformer (Vaswani et al., 2017); the defaults are the paper's base size.
+    """A Transformer (Vaswani et al., 2017); the defaults are the paper's base size.
+
+    A stack that the model does not have is of 0 layers and 0 tokens: without an encoder the model is
+    decoder-only (GPT), without a decoder encoder-only (BERT). `one_stack` gives these.
 
     Raises:
         ValueError: an option is out of its range; the message names the value and the rule.
     """
 
-    source_vocabulary: int
-    target_vocabulary: int
+    source_vocabulary: int  # tokens that the encoder reads
+    target_vocabulary: int  # tokens that the decoder reads and writes
     d_model: int = 512
     n_heads: int = 8
+    n_key_value_heads: int | None = None  # fewer than n_heads: heads share keys and values in groups
     n_encoder_layers: int = 6
     n_decoder_layers: int = 6
     d_ff: int = 2048
@@ -68,6 +73,8 @@ class TransformerConfig:
     max_length: int = 512
     position: Position = "sinusoidal"
     position_base: float = 10000.0
+    window: int | None = None  # self-attention reaches this many tokens, its own counted; None: all
+    embedding_norm: bool = False  # a norm on what enters a stack, as in BERT
     norm: Norm = "layer"
     norm_placement: NormPlacement = "post"
     residual: bool = True
@@ -82,7 +89,13 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         for name in SIZES:
-            _require_count(name, getattr(self, name))
+            _require_count(name, getattr(self, name), 1)
+        for name in ("n_key_value_heads", "window"):
+            if getattr(self, name) is not None:
+                _require_count(name, getattr(self, name), 1)
+        for name in ("n_encoder_layers", "n_decoder_layers"):
+            _require_count(name, getattr(self, name), 0)
+        self._require_stacks()
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             rate = _require_number(name, getattr(self, name))
             if not 0 <= rate < 1:
@@ -90,7 +103,7 @@ class TransformerConfig:
         for name, options in CHOICES.items():
             if getattr(self, name) not in options:
                 raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
-        for name in ("residual", "qk_norm", "scale_embedding", "scale_attention", "bias"):
+        for name in ("residual", "qk_norm", "embedding_norm", "scale_embedding", "scale_attention", "bias"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} ({getattr(self, name)!r}) must be true or false")
         for name in ("position_base", "norm_epsilon"):
@@ -100,18 +113,47 @@ class TransformerConfig:
             raise ValueError(f"d_model ({self.d_model}) must be even: sinusoidal positions pair a sine with a cosine")
         if self.heads == "split" and self.d_model % self.n_heads:
             raise ValueError(f"d_model ({self.d_model}) must be divisible by n_heads ({self.n_heads})")
+        if self.n_heads % self.kv_heads:
+            raise ValueError(f"n_heads ({self.n_heads}) must be divisible by n_key_value_heads ({self.kv_heads})")
         if self.position == "rotary" and self.d_head % 2:
             raise ValueError(f"a head's width ({self.d_head}) must be even: rotary positions turn pairs of channels")
-        if self.tied_embeddings == "all" and self.source_vocabulary != self.target_vocabulary:
+        two_stacks = self.kind == "encoder-decoder"
+        if self.tied_embeddings == "all" and two_stacks and self.source_vocabulary != self.target_vocabulary:
             raise ValueError(
                 f"tied_embeddings 'all' needs one vocabulary: source_vocabulary ({self.source_vocabulary}) "
                 f"must equal target_vocabulary ({self.target_vocabulary})"
             )
 
+    def _require_stacks(self) -> None:
+        if self.n_encoder_layers == self.n_decoder_layers == 0:
+            raise ValueError("n_encoder_layers (0) and n_decoder_layers (0): one of them must be at least 1")
+        for stack, side in (("encoder", "source"), ("decoder", "target")):
+            name, layers = f"{side}_vocabulary", f"n_{stack}_layers"
+            _require_count(name, getattr(self, name), 1 if getattr(self, layers) else 0)
+            if getattr(self, name) and not getattr(self, layers):
+                raise ValueError(f"{name} ({getattr(self, name)}) must be 0 where {layers} is 0: nothing reads it")
+
+    @property
+    def kind(self) -> Kind:
+        """Which stacks the model has."""
+        if self.n_encoder_layers and self.n_decoder_layers:
+            return "encoder-decoder"
+        return "encoder-only" if self.n_encoder_layers else "decoder-only"
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that the model tells apart at its output."""
+        return self.target_vocabulary or self.source_vocabulary
+
     @property
     def d_head(self) -> int:
         """Channels of one head, the paper's d_k = d_v."""
         return self.d_model if self.heads == "full" else self.d_model // self.n_heads
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values: n_heads, or fewer that are shared (Ainslie et al., 2023), or 1 (Shazeer, 2019)."""
+        return self.n_key_value_heads or self.n_heads
 
     @classmethod
     def preset(cls, name: str, **options: Any) -> TransformerConfig:
@@ -123,6 +165,19 @@ class TransformerConfig:
         if name not in PRESETS:
             raise ValueError(f"preset {name!r} is not known: choose one of {', '.join(PRESETS)}")
         return cls.from_dict(PRESETS[name] | options)
+
+    @classmethod
+    def one_stack(cls, kind: Kind, vocabulary: int, n_layers: int, **options: Any) -> TransformerConfig:
+        """A decoder-only or encoder-only model.
+
+        Raises:
+            ValueError: `kind` has two stacks, or an option is out of its range.
+        """
+        if kind not in ONE_STACK:
+            raise ValueError(f"kind ({kind!r}) must be one of {', '.join(ONE_STACK)}")
+        side, stack = ONE_STACK[kind]
+        sizes = {name: 0 for pair in ONE_STACK.values() for name in pair} | {side: vocabulary, stack: n_layers}
+        return cls(**(sizes | options))
 
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> TransformerConfig:
@@ -158,16 +213,11 @@ class TransformerConfig:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
 
-SIZES = (
-    "source_vocabulary",
-    "target_vocabulary",
-    "d_model",
-    "n_heads",
-    "n_encoder_layers",
-    "n_decoder_layers",
-    "d_ff",
-    "max_length",
-)
+SIZES = ("d_model", "n_heads", "d_ff", "max_length")
+ONE_STACK = {
+    "encoder-only": ("source_vocabulary", "n_encoder_layers"),
+    "decoder-only": ("target_vocabulary", "n_decoder_layers"),
+}
 CHOICES: dict[str, tuple[str, ...]] = {
     "position": get_args(Position),
     "heads": get_args(Heads),
@@ -178,11 +228,11 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _require_count(name: str, value: object) -> None:
+def _require_count(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{name} ({value!r}) must be a whole number")
-    if value < 1:
-        raise ValueError(f"{name} ({value}) must be at least 1")
+    if value < least:
+        raise ValueError(f"{name} ({value}) must be at least {least}")
 
 
 def _require_number(name: str, value: object) -> float:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -30,17 +29,6 @@ class Example(NamedTuple):
 
     source: list[int]
     target: list[int]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Examples padded to the longest one.
-
-    source: (batch, source); target: (batch, target), from <s> to </s>.
-    """
-
-    source: Int[Tensor, "batch source"]
-    target: Int[Tensor, "batch target"]
 
 
 def read_pairs(path: Path) -> list[Pair]:
@@ -120,20 +108,6 @@ def batch_order(examples: Sequence[Example], tokens: int, shuffle: random.Random
     return batches
 
 
-def collate(examples: Sequence[Example], source_padding: int, target_padding: int) -> Batch:
-    """Examples as two padded tensors on the CPU."""
-    return Batch(
-        _pad([example.source for example in examples], source_padding),
-        _pad([example.target for example in examples], target_padding),
-    )
-
-
-def batches(examples: Sequence[Example], tokens: int, source_padding: int, target_padding: int) -> Iterator[Batch]:
-    """Every example once, unshuffled: for validation."""
-    for indices in batch_order(examples, tokens, None):
-        yield collate([examples[index] for index in indices], source_padding, target_padding)
-
-
 def undo_merges(
     ids: Sequence[int], parents: dict[int, tuple[int, int]], probability: float, generator: random.Random
 ) -> list[int]:
@@ -153,6 +127,7 @@ def undo_merges(
     return cut
 
 
-def _pad(rows: Sequence[list[int]], padding: int) -> Int[Tensor, "batch length"]:
+def pad(rows: Sequence[list[int]], padding: int) -> Int[Tensor, "batch length"]:
+    """Rows as one tensor on the CPU, as wide as the longest."""
     longest = max(len(row) for row in rows)
     return torch.tensor([row + [padding] * (longest - len(row)) for row in rows], dtype=torch.long)

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from model.beam import SearchTree
-from model.cache import DecoderCache
-from model.masks import real_tokens
-from model.transformer import Transformer
+from model.context import Context
 
 GUESSED = 5  # tokens at a time: more cost more than they save
 
@@ -49,54 +47,42 @@ class Generation:
 
 @torch.inference_mode()
 def greedy(
-    model: Transformer,
-    source: Tensor,
-    *,
-    padding: int,
-    start: int,
-    end: int,
-    max_length: int,
-    keep: int = 5,
-    draft: Sequence[int] = (),
-    memory: Tensor | None = None,
+    context: Context, *, end: int, limits: Sequence[int], keep: int = 5, draft: Sequence[int] = ()
 ) -> tuple[list[list[int]], Tensor, Tensor]:
-    """The most probable token at each step, for each source of a padded (batch, source) tensor of ids.
+    """The most probable token at each step, for each text of a batch.
 
-    draft: a guess at the target of a single source, without `start`. All its steps are computed in one pass,
+    limits: the most tokens to write for each.
+
+    draft: a guess at what will be written, for a single text. All its steps are computed in one pass,
     and those up to the first that the model would have written otherwise are kept (Leviathan et al., 2023).
     After that, what followed the newest token in the draft is the next guess (Saxena, 2023).
 
-    memory: the encoder's output, where it is known already.
-
-    Returns the ids of each target, without `start`, with `end` if it was reached; and the `keep` largest
-    log-probabilities at each step with their tokens, both (step, batch, keep).
+    Returns the ids of each text, with `end` if it was reached; and the `keep` largest log-probabilities at each
+    step with their tokens, both (step, batch, keep).
     """
-    source_real = real_tokens(source, padding)
-    memory = model.encode(source, source_real) if memory is None else memory
-    cache = DecoderCache(model.config.n_decoder_layers)
-    draft = list(draft[: max_length - 1]) if len(source) == 1 else []
-    guess, newest = draft, torch.full((len(source), 1), start, device=source.device)
-    done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    newest, longest = context.first, max(limits)
+    draft = list(draft[:longest]) if len(limits) == 1 else []
+    guess = draft
+    done = torch.tensor([limit < 1 for limit in limits], device=newest.device)
     best: list[tuple[Tensor, Tensor]] = []
-    while len(best) + 1 < max_length and not bool(done.all()):
-        asked = [newest, torch.tensor([guess], device=source.device)] if guess else [newest]
-        states = model.decode_next(torch.cat(asked, dim=1), memory, cache, source_real)
-        log_probabilities = model.output(states).float().log_softmax(dim=-1)
+    while len(best) < longest and not bool(done.all()):
+        asked = [newest, torch.tensor([guess], device=newest.device)] if guess else [newest]
+        log_probabilities = context.log_probabilities(torch.cat(asked, dim=1), wanted=1 + len(guess))
         values, tokens = log_probabilities.topk(min(keep, log_probabilities.shape[-1]), dim=-1)
         right = _agreeing(tokens[0, :, 0].tolist(), guess)  # so many of the guess, and one more step, are right
         best += [(values[:, step], tokens[:, step]) for step in range(right + 1)]
-        best = best[: max_length - 1]
-        cache.cut(len(best))
+        best = best[:longest]
+        context.cut(len(best))
         newest = best[-1][1][:, :1]
         if draft:
-            guess = _continuation(draft, int(newest), len(best))[: max_length - 1 - len(best)]
+            guess = _continuation(draft, int(newest), len(best))[: longest - len(best)]
         done |= torch.stack([tokens[:, 0] for _, tokens in best[-right - 1 :]]).eq(end).any(dim=0)
     if not best:
-        none = torch.empty(0, len(source), keep)
-        return [[] for _ in source], none, none.long()
+        none = torch.empty(0, len(limits), keep)
+        return [[] for _ in limits], none, none.long()
     written = torch.stack([tokens for _, tokens in best])
-    ids = [_until(row, end) for row in written[:, :, 0].T.tolist()]
-    return ids, torch.stack([values for values, _ in best]), written
+    rows = zip(written[:, :, 0].T.tolist(), limits, strict=True)
+    return [_until(row[:limit], end) for row, limit in rows], torch.stack([values for values, _ in best]), written
 
 
 def _agreeing(written: list[int], guess: list[int]) -> int:

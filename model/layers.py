@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -15,7 +16,12 @@ from model.masks import Mask
 from model.norms import norm
 from model.positional import POSITIONS
 
-ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "swiglu": nn.SiLU}
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "gelu-tanh": partial(nn.GELU, approximate="tanh"),  # as in GPT-2
+    "swiglu": nn.SiLU,
+}
 
 
 class Residual(nn.Module):
@@ -130,16 +136,20 @@ class TokenEmbedding(nn.Embedding):
 
 
 class EmbeddingSum(nn.Module):
-    """dropout(tokens + positions): on "the sums of the embeddings and the positional encodings" (5.4)."""
+    """dropout(tokens + positions): on "the sums of the embeddings and the positional encodings" (5.4).
+
+    With embedding_norm these sums are normalised first (Devlin et al., 2019, their code).
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        self.norm = norm(config) if config.embedding_norm else nn.Identity()
         self.dropout = config.dropout
 
     def forward(
         self, tokens: Float[Tensor, "batch length d_model"], positions: Float[Tensor, "1 length d_model"]
     ) -> Float[Tensor, "batch length d_model"]:
-        return dropout(tokens + positions, self.dropout, self.training)
+        return dropout(self.norm(tokens + positions), self.dropout, self.training)
 
 
 class Embedding(nn.Module):
@@ -158,7 +168,7 @@ class Embedding(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward. With a causal mask it is a decoder-only layer."""
+    """Self-attention, then feed-forward. With a causal mask it is a layer of a decoder-only model."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -168,8 +178,9 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward(config)
         self.feed_forward_block = block(config)
 
-    def forward(self, x: Float[Tensor, "batch length d_model"], mask: Mask) -> Tensor:
-        x = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask))
+    def forward(self, x: Float[Tensor, "batch length d_model"], mask: Mask, cache: LayerCache | None = None) -> Tensor:
+        own = cache.self_attention if cache else None
+        x = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, own))
         return self.feed_forward_block(x, self.feed_forward)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+
+# From the positions of queries (query, 1) and of keys (1, key): True where a query may look.
+Pattern = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -15,10 +19,14 @@ class Mask:
 
     keys: (batch, key), False on padding; None when there is no padding.
     causal: a query at position i sees keys at positions up to i (section 3.2.3).
+    window: a query sees keys less than this far away (Beltagy et al., 2020, section 3.1); None: however far.
+    pattern: any further rule over positions.
     """
 
     keys: Tensor | None = None
     causal: bool = False
+    window: int | None = None
+    pattern: Pattern | None = None
     _made: dict[tuple[int, int], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "batch 1 query key"]:
@@ -27,21 +35,32 @@ class Mask:
             self._made[queries, keys] = self._make(queries, keys, device)
         return self._made[queries, keys]
 
+    def is_plain(self, queries: int, keys: int) -> bool:
+        """Whether this is no mask at all, or the causal one of as many queries as keys."""
+        near = self.window is None or self.window >= keys
+        aligned = not self.causal or queries in (1, keys)  # a single query is the newest token and sees all
+        return self.keys is None and self.pattern is None and near and aligned
+
     def _make(self, queries: int, keys: int, device: torch.device) -> Tensor:
+        query, key = positions(queries, keys, device)
         visible = torch.ones(queries, keys, dtype=torch.bool, device=device)
         if self.causal:
-            visible = causal(queries, keys, device)
+            visible &= key <= query
+        if self.window is not None:
+            visible &= (query - key).abs() < self.window
+        if self.pattern is not None:
+            visible &= self.pattern(query, key)
         if self.keys is None:
             return visible[None, None]
         return visible & self.keys[:, None, None, :]
 
 
-def causal(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
-    """No query sees a later key (section 3.2.3): True on and below the diagonal.
-
-    The last query stands at the last key's position; with more keys than queries the first keys are earlier tokens.
-    """
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+def positions(
+    queries: int, keys: int, device: torch.device | None = None
+) -> tuple[Int[Tensor, "query 1"], Int[Tensor, "1 key"]]:
+    """Where queries and keys stand: the last query at the last key, so that with more keys the first are earlier."""
+    place = torch.arange(min(0, keys - queries), keys, device=device)
+    return place[-queries:, None], place[None, -keys:]
 
 
 def real_tokens(ids: Int[Tensor, "batch length"], padding: int) -> Bool[Tensor, "batch length"] | None:

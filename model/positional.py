@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
+from model.masks import positions
 
 
 def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor, "length d_model"]:
@@ -82,6 +83,7 @@ POSITIONS = {
     "sinusoidal": SinusoidalPositions,
     "learned": LearnedPositions,
     "rotary": NoPositions,
+    "alibi": NoPositions,
     "none": NoPositions,
 }
 
@@ -118,3 +120,45 @@ class Rotation(nn.Module):
                 kept = both.cos().to(x.device, x.dtype), both.sin().to(x.device, x.dtype)
             self._tables[x.dtype, x.device] = kept
         return kept
+
+
+def alibi_slopes(n_heads: int) -> Float[Tensor, "head"]:
+    """2^(−8h/n) for head h of n = 2^k; for other n those of the next lower 2^k, then every second of the next
+    higher (Press et al., 2022, section 3 and its published code).
+    """
+    power = 1 << (n_heads.bit_length() - 1)
+
+    def slopes(n: int) -> Tensor:
+        return 2.0 ** (-8.0 / n * torch.arange(1, n + 1, dtype=torch.float64))
+
+    return torch.cat([slopes(power), slopes(2 * power)[::2][: n_heads - power]])
+
+
+class Unbiased(nn.Identity):
+    """Scores as they are: the attention knows no positions by itself."""
+
+    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "head query key"] | None:
+        return None
+
+
+class Alibi(nn.Module):
+    """Scaled scores minus slope × distance, a slope for each head (Press et al., 2022); in an encoder both ways."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.slopes = alibi_slopes(config.n_heads)
+
+    def forward(self, scaled: Float[Tensor, "*batch head query key"]) -> Float[Tensor, "*batch head query key"]:
+        queries, keys = scaled.shape[-2:]
+        return scaled + self.bias(queries, keys, scaled)
+
+    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "head query key"]:
+        """−slope × distance, on the device and in the precision of `like`."""
+        query, key = positions(queries, keys, like.device)
+        slopes = self.slopes.to(like.device, like.dtype)
+        return -slopes[:, None, None] * (query - key).abs()
+
+
+def position_bias(config: TransformerConfig, cross: bool) -> Unbiased | Alibi:
+    """What positions add to scaled scores. Source and target have no common positions."""
+    return Alibi(config) if config.position == "alibi" and not cross else Unbiased()

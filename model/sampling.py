@@ -10,9 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.cache import DecoderCache
-from model.masks import real_tokens
-from model.transformer import Transformer
+from model.context import Context
 
 # A token that was written, its log-probability, and the most probable tokens at its step with theirs.
 Step = tuple[int, float, list[tuple[int, float]]]
@@ -59,36 +57,25 @@ class Sampling:
 
 @torch.inference_mode()
 def sample(
-    model: Transformer,
-    source: Tensor,
-    sampling: Sampling,
-    *,
-    padding: int,
-    start: int,
-    end: int,
-    limits: Sequence[int],
-    keep: int = 5,
+    context: Context, sampling: Sampling, *, end: int, limits: Sequence[int], keep: int = 5
 ) -> list[list[Step]]:
-    """A target drawn for each source of a padded (batch, source) tensor of ids.
+    """A continuation drawn for each text of a batch. limits: the most tokens to write for each.
 
     Log-probabilities are the model's own, not those after `sampling`; `keep` of them stay for each step.
-    A source draws the same alone as in a batch.
+    A text draws the same alone as in a batch.
     """
-    source_real = real_tokens(source, padding)
-    memory = model.encode(source, source_real)
-    cache = DecoderCache(model.config.n_decoder_layers)
     chance = [torch.Generator().manual_seed(sampling.seed) for _ in limits]
-    newest = torch.full((len(limits), 1), start, device=source.device)
+    newest = context.first
     written: list[list[Step]] = [[] for _ in limits]
     for step in range(max(limits)):
-        logits = model.output(model.decode_next(newest, memory, cache, source_real)[:, -1]).float()
+        log_probabilities = context.log_probabilities(newest)[:, 0]
+        probabilities = sampling(log_probabilities).cpu()
         drawn = [
-            int(row.multinomial(1, generator=own)) for row, own in zip(sampling(logits).cpu(), chance, strict=True)
+            int(row.multinomial(1, generator=own)) for row, own in zip(probabilities, chance, strict=True)
         ]
-        newest = torch.tensor(drawn, device=source.device)[:, None]
-        log_probabilities = logits.log_softmax(dim=-1)
+        newest = torch.tensor(drawn, device=newest.device)[:, None]
         own_values = log_probabilities.gather(1, newest)[:, 0].tolist()
-        values, tokens = (each.tolist() for each in log_probabilities.topk(min(keep, logits.shape[-1]), dim=-1))
+        values, tokens = (each.tolist() for each in log_probabilities.topk(min(keep, log_probabilities.shape[-1]), dim=-1))
         for row, target in enumerate(written):
             if step < limits[row] and not (target and target[-1][0] == end):
                 target.append((drawn[row], own_values[row], list(zip(tokens[row], values[row], strict=True))))

@@ -10,8 +10,10 @@ from pathlib import Path
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-PADDING, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
-SPECIAL = [PADDING, UNKNOWN, START, END]
+PADDING, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
+SPECIAL = [PADDING, UNKNOWN, START, END]  # of every tokenizer; MASK only of those for masked-token models
+
+SPACE = "▁"
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,31 @@ class Tokenizer:
         self._inner = inner
         inner.encode_special_tokens = True  # "</s>" in a sentence is plain text, not the end of it
         self.padding, self.unknown, self.start, self.end = (self._id(label) for label in SPECIAL)
+        self.mask: int | None = inner.token_to_id(MASK)
 
     def __len__(self) -> int:
         return self._inner.get_vocab_size()
 
-    def encode(self, text: str) -> Tokens:
-        """The tokens of `text`, without `<s>` and `</s>`. Text that spells a special token is plain text."""
+    def encode(self, text: str, masks: bool = False) -> Tokens:
+        """The tokens of `text`, without `<s>` and `</s>`. Text that spells a special token is plain text.
+
+        masks: but `<mask>` is the mask token.
+        """
+        if masks and self.mask is not None and MASK in text:
+            return self._encode_around_masks(text)
         encoded = self._inner.encode(clean(text), add_special_tokens=False)
         return Tokens(list(encoded.ids), list(encoded.tokens))
+
+    def _encode_around_masks(self, text: str) -> Tokens:
+        assert self.mask is not None
+        first, *others = text.split(MASK)
+        tokens = self.encode(first)
+        for piece in others:
+            after = self.encode(piece)
+            if after.labels[:1] == [SPACE] and not piece[0].isspace():  # the tokenizer's, not the text's
+                after = self.tokens(after.ids[1:])
+            tokens = tokens.between(after=self.tokens([self.mask]).between(after=after))
+        return tokens
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`; special tokens leave no trace in it."""
@@ -108,8 +127,11 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def train_bpe(texts: Iterable[str], vocabulary: int) -> Tokenizer:
-    """Byte-pair encoding (Sennrich et al., 2016) of words, a leading space shown as ▁."""
+def train_bpe(texts: Iterable[str], vocabulary: int, mask: bool = False) -> Tokenizer:
+    """Byte-pair encoding (Sennrich et al., 2016) of words, a leading space shown as ▁.
+
+    mask: with a token for what is hidden from the model.
+    """
     inner = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
     inner.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
@@ -122,8 +144,22 @@ def train_bpe(texts: Iterable[str], vocabulary: int) -> Tokenizer:
         ]
     )
     inner.decoder = decoders.Metaspace()
-    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False, min_frequency=2)
-    return _trained(inner, texts, trainer)
+    return _trained(inner, texts, _bpe_trainer(vocabulary, [*SPECIAL, MASK] if mask else SPECIAL))
+
+
+def train_text_bpe(texts: Iterable[str], vocabulary: int) -> Tokenizer:
+    """Byte-pair encoding that keeps every space and line break: decoding gives the text back."""
+    inner = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
+    inner.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(" ", SPACE)])
+    # A word or a run of signs with the space before it, a line break, or spaces.
+    words = Regex(rf"{SPACE}?\w+|{SPACE}?[^\w\s{SPACE}]+|\s|{SPACE}+")
+    inner.pre_tokenizer = pre_tokenizers.Split(words, "isolated")
+    inner.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse()])
+    return _trained(inner, texts, _bpe_trainer(vocabulary, SPECIAL))
+
+
+def _bpe_trainer(vocabulary: int, special: list[str]) -> trainers.BpeTrainer:
+    return trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False, min_frequency=2)
 
 
 def train_characters(texts: Iterable[str], vocabulary: int = 1_000_000) -> Tokenizer:

@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.attention import MultiHeadAttention, explicit_attention
+from model.attention import MultiHeadAttention, explicit_attention, for_each_head
 from model.masks import Mask
 from model.norms import Norm
 from model.observing import observe, recording
+from model.positional import Alibi
 
 if TYPE_CHECKING:
     import pandas
@@ -34,7 +35,8 @@ OBSERVED = frozenset(
     | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
     | {"linear", "gated"}
 )
-MAPS = ("scores", "scaled", "masked", "weights")  # of size query × key: computed when a view asks
+# Of size query × key: computed when a view asks. "biased" is there where positions add to the scores.
+MAPS = ("scores", "scaled", "biased", "masked", "weights")
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once a view has asked for it
 
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
@@ -64,7 +66,7 @@ class Trace:
         for name in self._tensors:
             path, _, quantity = name.rpartition(".")
             if path in self._masks and quantity == ("scores" if self.maps else "heads"):
-                names += [f"{path}.visible", *(f"{path}.{part}" for part in MAPS if not self.maps)]
+                names += [f"{path}.visible", *(f"{path}.{part}" for part in self.maps_of(path) if not self.maps)]
             elif path in self._norm_inputs:
                 names += [f"{path}.input", f"{path}.mean", f"{path}.std"]
             names.append(name)
@@ -82,7 +84,7 @@ class Trace:
         path, _, quantity = name.rpartition(".")
         if name in self._tensors:
             return self._one(self._tensors[name])
-        if path in self._masks and quantity in (*MAPS, "visible"):
+        if path in self._masks and quantity in (*self.maps_of(path), "visible"):
             if name in self._maps:
                 return self._maps[name]
             tensor = self._map(path, quantity)
@@ -109,8 +111,15 @@ class Trace:
         return list(self._norm_inputs)
 
     def tokens_of(self, name: str) -> list[str]:
-        """The tokens at the positions of a quantity: the source's in the encoder, else the target's."""
-        return self.source_tokens if name.startswith("encoder.") else self.target_tokens
+        """The tokens at the positions of a quantity: with two stacks, the source's in the encoder, else the target's."""
+        one_stack = not self.target_tokens
+        return self.source_tokens if one_stack or name.startswith("encoder.") else self.target_tokens
+
+    def values(self, path: str) -> Float[Tensor, "head key channel"]:
+        """The values that each head of the attention at `path` adds up, those it shares with others too."""
+        attention = self.model.get_submodule(path)
+        assert isinstance(attention, MultiHeadAttention)
+        return for_each_head(self[f"{path}.value"], attention.query.n_heads)
 
     def norms(self) -> pandas.DataFrame:
         """A row per norm and position: mean, population deviation, and Euclidean norms in and out."""
@@ -131,6 +140,11 @@ class Trace:
         other._example = index
         return other
 
+    def maps_of(self, path: str) -> list[str]:
+        """The steps from a query and a key to a weight in the attention at `path`, in their order."""
+        biased = isinstance(self.model.get_submodule(f"{path}.biased"), Alibi)
+        return [part for part in MAPS if biased or part != "biased"]
+
     def mask(self, path: str) -> Mask:
         """The mask of the attention at `path`, for the whole batch."""
         return self._masks[path]
@@ -147,12 +161,18 @@ class Trace:
         if quantity == "visible":
             return visible
         with torch.inference_mode(), ordinary():
-            scores = attention.scores(query, key)
-            scaled = scores if quantity == "scores" else attention.scaled(scores)
-            if quantity in ("scores", "scaled"):
-                return scaled
-            masked = attention.masked(scaled, visible)
-            return masked if quantity == "masked" else attention.weights(masked, visible)
+            tensor = query
+            for part, arguments in (
+                ("scores", (key,)),
+                ("scaled", ()),
+                ("biased", ()),
+                ("masked", (visible,)),
+                ("weights", (visible,)),
+            ):
+                tensor = getattr(attention, part)(tensor, *arguments)
+                if part == quantity:
+                    break
+        return tensor
 
     def _keep_output(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:
         if name in self._tensors:
@@ -209,7 +229,7 @@ def ordinary() -> Iterator[None]:
 
 def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for path, module in model.named_modules():
-        if isinstance(module, Norm) or ("." in path and path.rpartition(".")[2] in OBSERVED):
+        if isinstance(module, Norm | Alibi) or ("." in path and path.rpartition(".")[2] in OBSERVED):
             yield path, module
 
 

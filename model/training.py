@@ -6,59 +6,54 @@ import math
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from model import training_state
-from model.averaging import AveragedWeights
-from model.data import Batch, Example, batch_order, batches, collate, undo_merges
-from model.masks import real_tokens
-from model.text import Tokenizer
+from model.averaging import AveragedWeights, Averager, LastAverage, RunningAverage, Weights
+from model.corpus import IGNORED, Batch, Corpus, unshuffled
+from model.device import DTYPES
+from model.gradients import Gradients
+from model.network import Network
 from model.training_settings import Progress, StepReport, TrainingSettings, learning_rate
-from model.transformer import Transformer
 
 
-def token_loss(model: Transformer, batch: Batch, padding: tuple[int, int], label_smoothing: float) -> Float[Tensor, ""]:
-    """Mean cross-entropy in nats over the real target tokens (section 5.4); padding is not computed."""
-    source_real, target_real = (
-        real_tokens(batch.source, padding[0]),
-        real_tokens(batch.target[:, :-1], padding[1]),
-    )
-    memory = model.encode(batch.source, source_real)
-    states = model.decode(batch.target[:, :-1], memory, source_real, target_real)
-    labels: Int[Tensor, "batch target"] = batch.target[:, 1:]
-    real = labels != padding[1]
-    return F.cross_entropy(model.output(states[real]), labels[real], label_smoothing=label_smoothing)
+def summed_loss(model: Network, batch: Batch, label_smoothing: float) -> Float[Tensor, ""]:
+    """Cross-entropy in nats, added up over the tokens to predict (section 5.4); the others are not computed."""
+    asked = batch.labels != IGNORED
+    logits = model.output(model.states(*batch.inputs)[asked])
+    return F.cross_entropy(logits, batch.labels[asked], label_smoothing=label_smoothing, reduction="sum")
 
 
 class Trainer:
-    """Trains `model` on `train`, in place, and keeps a running average of its weights.
+    """Trains `model` on `train`, in place, and keeps an average of its weights.
 
     The same seed on the same machine gives the same losses, interrupted and resumed or not.
+
+    Raises:
+        ValueError: there is nothing to train on.
     """
 
-    def __init__(
-        self,
-        model: Transformer,
-        tokenizers: tuple[Tokenizer, Tokenizer],
-        train: Sequence[Example],
-        validation: Sequence[Example],
-        settings: TrainingSettings,
-    ) -> None:
-        if not train:
+    def __init__(self, model: Network, train: Corpus, validation: Corpus, settings: TrainingSettings) -> None:
+        if not len(train):
             raise ValueError("there is nothing to train on: the training split is empty")
         self.model, self.train, self.validation, self.settings = model, train, validation, settings
-        self.padding = (tokenizers[0].padding, tokenizers[1].padding)
-        self.parents = tokenizers[0].parents() if settings.undo_merges else {}
         self.device = next(model.parameters()).device
         self.progress = Progress()
-        self.average = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
+        self.averager: Averager = (
+            LastAverage(model, settings.average_last)
+            if settings.average_last
+            else RunningAverage(model, settings.average)
+        )
+        self.gradients = Gradients(model)
         self.optimizer = torch.optim.AdamW(
             model.parameters(),
             lr=settings.rate,
@@ -67,38 +62,49 @@ class Trainer:
             weight_decay=settings.weight_decay,
             fused=True,
         )
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "float16")
+        self._loss: Callable[..., Tensor] = torch.compile(summed_loss) if settings.compile else summed_loss
         torch.manual_seed(settings.seed)
-        self._epoch_order: tuple[int, list[list[int]]] = (-1, [])
+        self._epoch_steps: tuple[int, list[list[list[int]]]] = (-1, [])
         # The step after which each epoch ends: the number of batches varies a little with the shuffle.
-        self.epoch_ends = list(accumulate(len(self._order(epoch)) for epoch in range(settings.epochs)))
+        self.epoch_ends = list(accumulate(len(self._steps_of(epoch)) for epoch in range(settings.epochs)))
 
     @property
     def total_steps(self) -> int:
         return self.epoch_ends[-1]
 
+    @property
+    def average(self) -> Weights:
+        return self.averager.weights
+
+    @property
+    def finished(self) -> bool:
+        """The last step is done, or the validation loss has not fallen for too long."""
+        patience = self.settings.patience
+        return self.progress.step >= self.total_steps or (
+            patience is not None and self.progress.since_best >= patience
+        )
+
     def steps(self, count: int | None = None) -> Iterator[StepReport]:
         """Train `count` steps, or to the end, and yield a report after each.
 
         Raises:
-            FloatingPointError: the loss or the gradient is not finite; the weights are those before the step.
+            FloatingPointError: the loss or a gradient is not finite; the weights are those before the step.
         """
         self.model.train()
-        while self.progress.step < self.total_steps and count != 0:
+        while not self.finished and count != 0:
             yield self._step()
             count = None if count is None else count - 1
 
     def validate(self) -> float:
-        """Cross-entropy in nats per target token on the validation split, with the averaged weights."""
-        if not self.validation:
-            return math.nan
+        """Cross-entropy in nats per predicted token of the validation split, with the averaged weights."""
         loss = count = 0.0
         with self.averaged_weights(), torch.inference_mode():
-            for batch in batches(self.validation, 4 * self.settings.batch_tokens, *self.padding):
-                batch = Batch(batch.source.to(self.device), batch.target.to(self.device))
-                tokens = int((batch.target[:, 1:] != self.padding[1]).sum())
-                loss += float(token_loss(self.model, batch, self.padding, 0.0)) * tokens
-                count += tokens
-        return loss / count
+            for batch in unshuffled(self.validation, 4 * self.settings.batch_tokens):
+                batch = batch.to(self.device)
+                loss += float(summed_loss(self.model, batch, 0.0))
+                count += batch.predicted
+        return loss / count if count else math.nan
 
     def averaged_weights(self) -> AveragedWeights:
         """A context in which the model holds the averaged weights and does not drop out."""
@@ -109,61 +115,75 @@ class Trainer:
         step = self.progress.step + 1
         epoch = bisect_right(self.epoch_ends, self.progress.step)
         left = self.epoch_ends[epoch] - self.progress.step
-        batch = self._batch(self._order(epoch)[-left], step)
+        chance = random.Random(f"{self.settings.seed} step {step}")
+        batches = [self.train.batch(indices, chance) for indices in self._steps_of(epoch)[-left]]
         rate = learning_rate(step, self.total_steps, self.settings)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = token_loss(self.model, batch, self.padding, self.settings.label_smoothing)
-        loss.backward()
-        loss = loss.detach()
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        if not math.isfinite(float(loss)) or not math.isfinite(float(norm)):
+        loss = self._backward(batches)
+        self.scaler.unscale_(self.optimizer)
+        norms = self.gradients.norms()
+        total = math.hypot(*norms.values())
+        if not math.isfinite(loss) or not (math.isfinite(total) or self.scaler.is_enabled()):
             raise FloatingPointError(
-                f"step {step}: loss {float(loss)}, gradient norm {float(norm)}; lower the rate ({rate:.2g})"
+                f"step {step}: loss {loss}, gradient norm {total}{self.gradients.culprit()}; the weights are still those "
+                f"of step {step - 1}: lower the rate ({rate:.2g})"
             )
-        self.optimizer.step()
-        self._update_average(step)
+        self.gradients.clip(total, self.settings.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.averager.after_step(step)
         self.progress.step = step
-        validation = None
-        if left == 1:
-            validation = self.validate()
-            self.model.train()
-            self.progress.validations.append((step, validation))
-            if validation < self.progress.best_validation:
-                self.progress.best_validation, self.progress.best_step = validation, step
-        tokens = batch.source.numel() + batch.target.numel()
-        seconds = time.perf_counter() - began
-        return StepReport(step, epoch, float(loss), rate, float(norm), tokens, seconds, validation)
+        return StepReport(
+            step=step,
+            epoch=epoch,
+            loss=loss,
+            rate=rate,
+            gradient_norm=total,
+            gradient_norms=norms,
+            parameter_norm=self.gradients.parameter_norm(),
+            tokens=sum(batch.tokens for batch in batches),
+            seconds=time.perf_counter() - began,
+            validation=self._validation(left == 1),
+        )
 
-    def _order(self, epoch: int) -> list[list[int]]:
-        if self._epoch_order[0] != epoch:
+    def _backward(self, batches: Sequence[Batch]) -> float:
+        """Gradients of the mean loss over all predicted tokens of the step; gives that loss."""
+        self.optimizer.zero_grad(set_to_none=True)
+        predicted = sum(batch.predicted for batch in batches)
+        loss = 0.0
+        for batch in batches:
+            batch = batch.to(self.device)
+            with self._autocast():
+                part = self._loss(self.model, batch, self.settings.label_smoothing) / predicted
+            self.scaler.scale(part).backward()
+            loss += float(part.detach())
+        return loss
+
+    def _autocast(self) -> Any:
+        if self.settings.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, DTYPES[self.settings.precision])
+
+    def _validation(self, epoch_ends: bool) -> float | None:
+        """Validate where it is due, and note the loss."""
+        every = self.settings.validate_every
+        due = epoch_ends if every is None else self.progress.step % every == 0 or self.progress.step == self.total_steps
+        if not due:
+            return None
+        self.averager.before_validation()
+        loss = self.validate()
+        self.progress.note(loss)
+        return loss
+
+    def _steps_of(self, epoch: int) -> list[list[list[int]]]:
+        """The batches of each step of an epoch."""
+        if self._epoch_steps[0] != epoch:
             shuffle = random.Random(f"{self.settings.seed} epoch {epoch}")
-            order = batch_order(self.train, self.settings.batch_tokens, shuffle)
-            self._epoch_order = (epoch, order)
-        return self._epoch_order[1]
-
-    def _batch(self, indices: list[int], step: int) -> Batch:
-        examples = [self.train[index] for index in indices]
-        if self.parents:
-            cut = random.Random(f"{self.settings.seed} step {step}")
-            examples = [
-                Example(self._fitting(undo_merges(source, self.parents, self.settings.undo_merges, cut)), target)
-                for source, target in examples
-            ]
-        batch = collate(examples, *self.padding)
-        return Batch(batch.source.to(self.device), batch.target.to(self.device))
-
-    def _fitting(self, source: list[int]) -> list[int]:
-        """`source` with its `</s>`, cut where undone merges made it longer than the positions reach."""
-        longest = self.model.config.max_length
-        return source if len(source) <= longest else [*source[: longest - 1], source[-1]]
-
-    @torch.no_grad()
-    def _update_average(self, step: int) -> None:
-        decay = min(self.settings.average, step / (step + 9))  # a short memory at first
-        parameters = dict(self.model.named_parameters())
-        torch._foreach_lerp_(list(self.average.values()), [parameters[n] for n in self.average], 1 - decay)
+            order = self.train.order(self.settings.batch_tokens, shuffle)
+            count = self.settings.accumulation
+            self._epoch_steps = epoch, [order[first : first + count] for first in range(0, len(order), count)]
+        return self._epoch_steps[1]
 
     def save_state(self, path: Path) -> None:
         """Write all that an exact resume needs to one file, atomically."""
@@ -178,4 +198,4 @@ class Trainer:
         training_state.load(self, path)
 
 
-__all__ = ["Progress", "StepReport", "Trainer", "TrainingSettings", "learning_rate", "token_loss"]
+__all__ = ["Progress", "StepReport", "Trainer", "TrainingSettings", "learning_rate", "summed_loss"]

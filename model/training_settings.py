@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Schedule = Literal["cosine", "inverse-sqrt", "constant"]
+Precision = Literal["float32", "bfloat16", "float16"]
+SETTING_CHOICES: dict[str, tuple[str, ...]] = {"schedule": get_args(Schedule), "precision": get_args(Precision)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,19 +18,27 @@ class TrainingSettings:
 
     epochs: int = 30
     batch_tokens: int = 2000  # per side, padding included
+    accumulation: int = 1  # batches whose gradients make one step
     rate: float = 1e-3  # the peak
-    warmup: int = 800  # steps of linear rise before the cosine falls to 0
+    warmup: int = 800  # steps of linear rise before the rate falls
+    schedule: Schedule = "cosine"
     label_smoothing: float = 0.1
     weight_decay: float = 0.05
     clip: float = 1.0  # largest gradient norm
     undo_merges: float = 0.1  # share of merged source tokens cut in two, see data.undo_merges
     average: float = 0.998  # decay of the running average of the weights; that average is what is kept
+    average_last: int = 0  # instead: the mean of the weights at the last so many validations
+    validate_every: int | None = None  # steps; None: at the end of each epoch
+    patience: int | None = None  # validations without a new best one before training stops; None: never
+    precision: Precision = "float32"
+    compile: bool = False
     seed: int = 1
 
     def __post_init__(self) -> None:
         for name, low, high in (
             ("epochs", 1, math.inf),
             ("batch_tokens", 1, math.inf),
+            ("accumulation", 1, math.inf),
             ("rate", 0, math.inf),
             ("warmup", 0, math.inf),
             ("label_smoothing", 0, 1),
@@ -32,24 +46,41 @@ class TrainingSettings:
             ("clip", 0, math.inf),
             ("undo_merges", 0, 1),
             ("average", 0, 1),
+            ("average_last", 0, math.inf),
+            ("validate_every", 1, math.inf),
+            ("patience", 1, math.inf),
         ):
             value = getattr(self, name)
-            if not low <= value <= high:
+            if value is not None and not low <= value <= high:
                 raise ValueError(f"{name} ({value}) must be between {low} and {high}")
+        for name, options in SETTING_CHOICES.items():
+            if getattr(self, name) not in options:
+                raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one step did. `validation`: nats per target token (with </s>), on the steps that end an epoch."""
+    """What one step did.
+
+    loss: nats per predicted token, with label smoothing. tokens: computed, padding included.
+    gradient_norm: before clipping; gradient_norms: the same for each layer, embedding and output.
+    validation: nats per predicted token, on the steps that validate.
+    """
 
     step: int
     epoch: int
     loss: float
     rate: float
     gradient_norm: float
+    gradient_norms: dict[str, float]
+    parameter_norm: float
     tokens: int
     seconds: float
     validation: float | None = None
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds
 
 
 @dataclass
@@ -61,10 +92,41 @@ class Progress:
     best_step: int = 0
     validations: list[tuple[int, float]] = field(default_factory=list)
 
+    def note(self, validation: float) -> None:
+        self.validations.append((self.step, validation))
+        if validation < self.best_validation:
+            self.best_validation, self.best_step = validation, self.step
+
+    @property
+    def since_best(self) -> int:
+        """Validations since the best one."""
+        return sum(step > self.best_step for step, _ in self.validations)
+
 
 def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
-    """Linear warm-up to the peak rate, then a cosine down to 0. `step` counts from 1."""
+    """Linear warm-up to the peak rate, then what the schedule says. `step` counts from 1."""
     if step <= settings.warmup:
         return settings.rate * step / settings.warmup
-    done = (step - settings.warmup) / max(1, total - settings.warmup)
-    return settings.rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+    return settings.rate * SCHEDULES[settings.schedule](step, total, settings.warmup)
+
+
+def _cosine(step: int, total: int, warmup: int) -> float:
+    """Down to 0 at the last step (Loshchilov and Hutter, 2017, equation 5)."""
+    done = (step - warmup) / max(1, total - warmup)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def _inverse_square_root(step: int, total: int, warmup: int) -> float:
+    """√(warmup / step): the paper's schedule (section 5.3, equation 3) with its peak as the rate."""
+    return math.sqrt(max(1, warmup) / step)
+
+
+def _constant(step: int, total: int, warmup: int) -> float:
+    return 1.0
+
+
+SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
+    "cosine": _cosine,
+    "inverse-sqrt": _inverse_square_root,
+    "constant": _constant,
+}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def save(trainer: Trainer, path: Path) -> None:
     """Write all that an exact resume needs to one file, atomically."""
     tensors: dict[str, Tensor] = {f"model.{name}": tensor for name, tensor in trainer.model.named_parameters()}
-    tensors |= {f"average.{name}": tensor for name, tensor in trainer.average.items()}
+    tensors |= trainer.averager.tensors()
     for index, moments in trainer.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
     tensors["random.cpu"] = torch.get_rng_state()
@@ -31,6 +31,7 @@ def save(trainer: Trainer, path: Path) -> None:
         "settings": json.dumps(asdict(trainer.settings)),
         "config": trainer.model.config.to_json(),
         "progress": json.dumps(asdict(trainer.progress)),
+        "scaler": json.dumps(trainer.scaler.state_dict()),
     }
     write_tensors(path, tensors, metadata)
 
@@ -52,6 +53,8 @@ def load(trainer: Trainer, path: Path) -> None:
     _require_same_settings(trainer, path, metadata)
     _require_same_size(trainer, path, tensors)
     _restore(trainer, tensors)
+    if trainer.scaler.is_enabled():
+        trainer.scaler.load_state_dict(json.loads(metadata["scaler"]))
     progress = json.loads(metadata["progress"])
     progress["validations"] = [(step, loss) for step, loss in progress["validations"]]
     trainer.progress = Progress(**progress)
@@ -85,7 +88,7 @@ def _restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
     with torch.no_grad():
         for name, parameter in trainer.model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
-            trainer.average[name].copy_(tensors[f"average.{name}"])
+        trainer.averager.load(tensors)
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer."):

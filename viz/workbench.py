@@ -64,11 +64,19 @@ class Workbench:
     _traced: tuple[str, str] = ("", "")
 
     def look(self, lens: Inspectable, source: str, target: str) -> Trace:
-        """The trace of this input, computed once per change; an empty target is the model's to write."""
+        """The trace of this input, computed once per change; an empty target is the model's to write.
+
+        Models with one stack have no target.
+        """
         wanted = (source, target)
         if self.trace is None or lens is not self.lens or wanted != self._traced:
+            from model.writing import Translator
+
             self.source = lens.source_tokens(source)
-            if target:
+            if not isinstance(lens, Translator):
+                self.target = self.generation = None
+                self.trace = lens.trace_tokens(self.source)
+            elif target:
                 self.target, self.generation = lens.target_tokens(target), None
                 self.trace = lens.trace_tokens(self.source, self.target)
             else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import torch
 
 from model.attention import MultiHeadAttention
+from model.masks import Mask
 from model.norms import Norm
 from model.trace import AttentionKind, ordinary
 
@@ -87,13 +88,11 @@ def _other_path(trace: Trace, path: str) -> torch.Tensor:
     attention = trace.model.get_submodule(path)
     assert isinstance(attention, MultiHeadAttention)
     if not trace.maps:
-        return trace[f"{path}.weights"] @ trace[f"{path}.value"]
+        return trace[f"{path}.weights"] @ trace.values(path)
     query, key, value = (trace[f"{path}.{name}"][None] for name in ("query", "key", "value"))
+    visible = trace[f"{path}.visible"]
     with torch.inference_mode(), ordinary():
-        visible = trace[f"{path}.visible"]
-        return torch.nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=visible, scale=attention.scaled.factor
-        )[0]
+        return attention.fused(query, key, value, Mask(pattern=lambda *positions: visible))[0]
 
 
 def _norm_errors(trace: Trace) -> _Largest:

@@ -8,7 +8,7 @@ import torch
 
 from model.beam import beam_search
 from tests.model.examples import network
-from tests.model.test_decoding import END, PADDING, SOURCES, START, naive, padded
+from tests.model.test_decoding import END, SOURCES, START, context, naive
 
 
 def log_probabilities(model, source, ids):
@@ -48,7 +48,7 @@ def plain_beam(model, source, limit, beam, penalty):
 
 
 def run(model, rows, limits, extra=0, **options):
-    return beam_search(model, padded(rows, extra), padding=PADDING, start=START, end=END, limits=limits, **options)
+    return beam_search(context(model, rows, extra), end=END, limits=limits, **options)
 
 
 def ending(seed, **options):

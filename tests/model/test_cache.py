@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from model.cache import DecoderCache
+from model.masks import Mask
 from tests.model.examples import network
 
 KINDS = [{"norm_placement": "pre", "position": "learned"}, {"norm_placement": "post"}, {"position": "none"}]
 KINDS += [
     {"position": "rotary", "norm_placement": "sandwich"},
     {"heads": "full", "qk_norm": True, "position": "rotary"},
+    {"position": "alibi", "window": 3},
+    {"position": "rotary", "n_key_value_heads": 1, "window": 2},
 ]
 MODELS = [network(seed, **kind).double() for seed, kind in enumerate(KINDS)]
 REAL = torch.tensor([[True] * 5, [True, True, False, False, False]])
@@ -20,7 +23,8 @@ chunks = st.lists(st.integers(1, 3), min_size=1, max_size=5)
 
 
 def in_chunks(model, target, memory, sizes, cache):
-    states = [model.decode_next(part, memory, cache, REAL) for part in target.split(sizes, dim=1)]
+    masks = Mask(causal=True, window=model.config.window), Mask(keys=REAL)
+    states = [model.decoder(part, masks[0], memory, masks[1], cache) for part in target.split(sizes, dim=1)]
     return torch.cat(states, dim=1)
 
 

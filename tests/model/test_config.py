@@ -34,8 +34,18 @@ def unchecked(monkeypatch):
         ({"source_vocabulary": 0}, "source_vocabulary (0) must be at least 1"),
         ({"target_vocabulary": -1}, "target_vocabulary (-1) must be at least 1"),
         ({"n_heads": 0}, "n_heads (0) must be at least 1"),
-        ({"n_encoder_layers": 0}, "n_encoder_layers (0) must be at least 1"),
-        ({"n_decoder_layers": 0}, "n_decoder_layers (0) must be at least 1"),
+        ({"n_encoder_layers": -1}, "n_encoder_layers (-1) must be at least 0"),
+        ({"n_encoder_layers": 0}, "source_vocabulary (100) must be 0 where n_encoder_layers is 0"),
+        ({"n_decoder_layers": 0}, "target_vocabulary (100) must be 0 where n_decoder_layers is 0"),
+        (
+            {"n_encoder_layers": 0, "n_decoder_layers": 0},
+            "n_encoder_layers (0) and n_decoder_layers (0): one of them must be at least 1",
+        ),
+        ({"n_key_value_heads": 3}, "n_heads (8) must be divisible by n_key_value_heads (3)"),
+        ({"n_key_value_heads": 0}, "n_key_value_heads (0) must be at least 1"),
+        ({"window": 0}, "window (0) must be at least 1"),
+        ({"window": 2.5}, "window (2.5) must be a whole number"),
+        ({"embedding_norm": 1}, "embedding_norm (1) must be true or false"),
         ({"d_ff": 0}, "d_ff (0) must be at least 1"),
         ({"d_model": 64.0}, "d_model (64.0) must be a whole number"),
         ({"d_model": "64"}, "d_model ('64') must be a whole number"),
@@ -49,12 +59,12 @@ def unchecked(monkeypatch):
         ({"position_base": math.nan}, "position_base (nan) must be a finite number"),
         ({"position_base": math.inf}, "position_base (inf) must be a finite number"),
         ({"norm_epsilon": True}, "norm_epsilon (True) must be a finite number"),
-        ({"position": "angular"}, "position ('angular') must be one of sinusoidal, learned, rotary, none"),
+        ({"position": "angular"}, "position ('angular') must be one of sinusoidal, learned, rotary, alibi, none"),
         ({"position": "rotary", "d_model": 12, "n_heads": 4}, "a head's width (3) must be even"),
         ({"heads": "wide"}, "heads ('wide') must be one of split, full"),
         ({"qk_norm": None}, "qk_norm (None) must be true or false"),
         ({"norm_placement": "both"}, "norm_placement ('both') must be one of post, pre, sandwich"),
-        ({"activation": "swish"}, "activation ('swish') must be one of relu, gelu, swiglu"),
+        ({"activation": "swish"}, "activation ('swish') must be one of relu, gelu, gelu-tanh, swiglu"),
         ({"tied_embeddings": "yes"}, "tied_embeddings ('yes') must be one of none, output, all"),
         ({"norm": "batch"}, "norm ('batch') must be one of layer, textbook, textbook-sample, rms, none"),
         ({"residual": 0}, "residual (0) must be true or false"),
@@ -103,7 +113,9 @@ def configs(draw):
         tied_embeddings=tied,
         position_base=draw(st.floats(1e-3, 1e9)),
         norm_epsilon=draw(st.floats(1e-12, 1e-2)),
-        **{name: draw(st.booleans()) for name in ("residual", "qk_norm", "scale_embedding", "scale_attention", "bias")},
+        n_key_value_heads=draw(st.sampled_from([None, 1, heads])),
+        window=draw(st.none() | count),
+        **{name: draw(st.booleans()) for name in ("embedding_norm", "residual", "qk_norm", "scale_embedding", "scale_attention", "bias")},
     )
 
 
@@ -113,6 +125,23 @@ def test_json_brings_back_the_same_config(config):
     assert TransformerConfig.from_json(text) == config
     assert json.loads(text) == dataclasses.asdict(config)
     assert config.d_head * (config.n_heads if config.heads == "split" else 1) == config.d_model
+
+
+@pytest.mark.parametrize(
+    ("kind", "side", "stack"),
+    [
+        ("encoder-only", "source_vocabulary", "n_encoder_layers"),
+        ("decoder-only", "target_vocabulary", "n_decoder_layers"),
+    ],
+)
+def test_one_stack_has_nothing_of_the_other(kind, side, stack):
+    config = TransformerConfig.one_stack(kind, 40, 3, d_model=32, tied_embeddings="all")
+    assert (config.kind, config.vocabulary) == (kind, 40)
+    sizes = [name for name in dataclasses.asdict(config) if name.endswith(("_vocabulary", "coder_layers"))]
+    assert {name: getattr(config, name) for name in sizes if getattr(config, name)} == {side: 40, stack: 3}
+    assert TransformerConfig.from_json(config.to_json()) == config
+    with pytest.raises(ValueError, match="'encoder-decoder'.* must be one of encoder-only, decoder-only"):
+        TransformerConfig.one_stack("encoder-decoder", 40, 3)
 
 
 @pytest.mark.parametrize(

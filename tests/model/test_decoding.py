@@ -19,6 +19,10 @@ def padded(rows: list[list[int]], extra: int = 0) -> torch.Tensor:
     return torch.tensor([row + [PADDING] * (longest - len(row)) for row in rows])
 
 
+def context(model, rows, extra=0):
+    return model.read(padded(rows, extra), padding=PADDING, start=START)
+
+
 def naive(model, source: list[int], max_length: int) -> tuple[list[int], list[list[float]]]:
     """The whole network again for each token: its ids, and log-probabilities of the whole vocabulary."""
     ids, steps = [START], []
@@ -33,8 +37,8 @@ def naive(model, source: list[int], max_length: int) -> tuple[list[int], list[li
 
 
 def run(model, rows, extra=0, **options):
-    options = {"padding": PADDING, "start": START, "end": END, "max_length": 12} | options
-    return greedy(model, padded(rows, extra), **options)
+    limits = [options.pop("limit", 11)] * len(rows)
+    return greedy(context(model, rows, extra), **({"end": END, "limits": limits} | options))
 
 
 @pytest.mark.parametrize("placement", ["post", "pre"])
@@ -75,9 +79,9 @@ def test_company_and_padding_change_nothing(seed):
     assert together == [run(model, [source])[0][0] for source in SOURCES]
 
 
-@pytest.mark.parametrize(("max_length", "count"), [(1, 0), (2, 1), (6, 5)])
-def test_it_stops_at_the_longest_length(max_length, count):
-    ids, values, tokens = run(network(), SOURCES, max_length=max_length, end=99)  # no token of this network
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_it_stops_at_the_limit(count):
+    ids, values, tokens = run(network(), SOURCES, limit=count, end=99)  # no token of this network
     assert values.shape == tokens.shape == (count, len(SOURCES), 5)
     assert [len(row) for row in ids] == [count] * len(SOURCES)
 
@@ -85,8 +89,8 @@ def test_it_stops_at_the_longest_length(max_length, count):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_draft_changes_nothing_but_the_work(seed, monkeypatch):
     model, passes = network(seed), []
-    decode_next = model.decode_next
-    monkeypatch.setattr(model, "decode_next", lambda *rest: passes.append(rest[0].shape[1]) or decode_next(*rest))
+    decode = model.decoder.forward
+    monkeypatch.setattr(model.decoder, "forward", lambda *rest: passes.append(rest[0].shape[1]) or decode(*rest))
     (written,), values, tokens = run(model, SOURCES[:1])
     assert passes == [1] * len(written)
     wrong = [(token + 1) % 13 for token in written]

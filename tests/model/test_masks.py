@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.masks import Mask, causal, real_tokens
+from model.masks import Mask, real_tokens
 
 CPU = torch.device("cpu")
 
@@ -12,7 +12,7 @@ CPU = torch.device("cpu")
 @given(st.integers(1, 9), st.integers(1, 9))
 def test_causal_lets_no_query_see_a_later_key(queries, keys):
     """The last query stands where the last key does."""
-    visible = causal(queries, keys)
+    visible = Mask(causal=True).visible(queries, keys, CPU)[0, 0]
     assert visible.shape == (queries, keys)
     for query in range(queries):
         for key in range(keys):
@@ -20,17 +20,21 @@ def test_causal_lets_no_query_see_a_later_key(queries, keys):
 
 
 @given(st.data())
-def test_visible_is_both_rules_together(data):
+def test_visible_is_all_rules_together(data):
     batch, queries, keys = (data.draw(st.integers(1, 5)) for _ in range(3))
-    is_causal = data.draw(st.booleans())
+    is_causal, window = data.draw(st.booleans()), data.draw(st.none() | st.integers(1, 4))
+    odd = data.draw(st.booleans())
     row = st.lists(st.booleans(), min_size=keys, max_size=keys)
     real = data.draw(st.lists(row, min_size=batch, max_size=batch))
-    visible = Mask(keys=torch.tensor(real), causal=is_causal).visible(queries, keys, CPU)
+    mask = Mask(torch.tensor(real), is_causal, window, (lambda query, key: key % 2 == 1) if odd else None)
+    visible = mask.visible(queries, keys, CPU)
     assert visible.shape == (batch, 1, queries, keys)
     for example in range(batch):
         for query in range(queries):
             for key in range(keys):
-                expected = real[example][key] and (keys - key >= queries - query or not is_causal)
+                distance = (keys - key) - (queries - query)
+                expected = real[example][key] and (distance >= 0 or not is_causal)
+                expected &= (window is None or abs(distance) < window) and (key % 2 == 1 or not odd)
                 assert bool(visible[example, 0, query, key]) == expected
 
 

@@ -11,7 +11,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 from model.sampling import Sampling, sample
 from tests.model.examples import network
 from tests.model.test_beam import ending, log_probabilities
-from tests.model.test_decoding import END, PADDING, SOURCES, START, naive, padded
+from tests.model.test_decoding import END, SOURCES, START, context, naive
 
 OPTIONS = [
     {"temperature": 0.5},
@@ -35,7 +35,7 @@ def test_the_probabilities_are_hugging_faces(options):
 
 def run(model, rows, sampling, limits=None, extra=0):
     limits = limits or [8] * len(rows)
-    return sample(model, padded(rows, extra), sampling, padding=PADDING, start=START, end=END, limits=limits)
+    return sample(context(model, rows, extra), sampling, end=END, limits=limits)
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=3.0, seed=4), Sampling(top_k=4, top_p=0.9)])

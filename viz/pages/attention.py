@@ -138,7 +138,7 @@ def show_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection)
     rows, columns = SIDES[kind]
     head, query = chosen.head, chosen.query
     stage = {name: trace[f"{path}.{name}"][head, query].float() for name in ("scores", "scaled", "masked", "weights")}
-    weighted = stage["weights"][:, None] * trace[f"{path}.value"][head].float()
+    weighted = stage["weights"][:, None] * trace.values(path)[head].float()
     output = trace[f"{path}.heads"][head, query].float()
     attention = trace.model.get_submodule(path)
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0

@@ -1,0 +1,195 @@
+"""What is learned from: examples of each kind of model, given out in batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from model.data import Example, Pair, batch_order, encode_pairs, pad, undo_merges
+from model.masks import real_tokens
+from model.text import Tokenizer
+
+IGNORED = -100  # a label where nothing is to be predicted
+
+
+@dataclass(frozen=True)
+class Batch:
+    """inputs: what the network's `states` takes. labels: the token to predict at each position, or IGNORED."""
+
+    inputs: tuple[Tensor | None, ...]
+    labels: Int[Tensor, "batch length"]
+
+    def to(self, device: torch.device) -> Batch:
+        inputs = tuple(None if each is None else each.to(device) for each in self.inputs)
+        return Batch(inputs, self.labels.to(device))
+
+    @property
+    def tokens(self) -> int:
+        """Positions computed, padding included."""
+        return sum(each.numel() for each in self.inputs if each is not None and each.dtype == torch.long)
+
+    @property
+    def predicted(self) -> int:
+        return int((self.labels != IGNORED).sum())
+
+
+class Corpus(Protocol):
+    """Examples by number. The same generators give the same batches."""
+
+    def __len__(self) -> int: ...
+
+    def order(self, tokens: int, shuffle: random.Random | None) -> list[list[int]]:
+        """Every example once, in batches of at most so many tokens; without `shuffle` always the same."""
+        ...
+
+    def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
+        """These examples. chance: for what is drawn anew each time; None: as in validation."""
+        ...
+
+
+def unshuffled(corpus: Corpus, tokens: int) -> Iterator[Batch]:
+    """Every example once, for validation."""
+    for indices in corpus.order(tokens, None):
+        yield corpus.batch(indices, None)
+
+
+class PairCorpus:
+    """Sources and targets for an encoder-decoder model (section 5.1)."""
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        max_length: int,
+        undone: float = 0.0,
+    ) -> None:
+        """undone: the share of merged source tokens cut in two, see `data.undo_merges`."""
+        self.examples = encode_pairs(pairs, *tokenizers, max_length)
+        self.padding = (tokenizers[0].padding, tokenizers[1].padding)
+        self.max_length, self.undone = max_length, undone
+        self.parents = tokenizers[0].parents() if undone else {}
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def order(self, tokens: int, shuffle: random.Random | None) -> list[list[int]]:
+        return batch_order(self.examples, tokens, shuffle)
+
+    def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
+        examples = [self.examples[index] for index in indices]
+        if self.parents and chance:
+            examples = [Example(self._cut_anew(source, chance), target) for source, target in examples]
+        source = pad([example.source for example in examples], self.padding[0])
+        target = pad([example.target for example in examples], self.padding[1])
+        read, labels = target[:, :-1], target[:, 1:]
+        real = real_tokens(source, self.padding[0]), real_tokens(read, self.padding[1])
+        return Batch((source, read, *real), labels.masked_fill(labels == self.padding[1], IGNORED))
+
+    def _cut_anew(self, source: list[int], chance: random.Random) -> list[int]:
+        """`source` with its `</s>`, cut off where undone merges made it longer than the positions reach."""
+        cut = undo_merges(source, self.parents, self.undone, chance)
+        return cut if len(cut) <= self.max_length else [*cut[: self.max_length - 1], cut[-1]]
+
+
+class RowCorpus:
+    """Rows of ids of various lengths, what the corpora of one-stack models share."""
+
+    def __init__(self, rows: Sequence[list[int]], padding: int) -> None:
+        self.rows, self.padding = rows, padding
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def order(self, tokens: int, shuffle: random.Random | None) -> list[list[int]]:
+        return batch_order([Example([], row) for row in self.rows], tokens, shuffle)
+
+
+class AnswerCorpus(RowCorpus):
+    """`<s>` source separator target `</s>` for a decoder-only model; what follows the separator is to be predicted."""
+
+    def __init__(self, pairs: Sequence[Pair], tokenizer: Tokenizer, max_length: int, separator: str) -> None:
+        rows, self.answers = [], []
+        for source, target in pairs:
+            question = [tokenizer.start, *tokenizer.encode(source + separator).ids]
+            rows.append([*question, *tokenizer.encode(target).ids, tokenizer.end][: max_length + 1])
+            self.answers.append(len(question))
+        super().__init__(rows, tokenizer.padding)
+
+    def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
+        ids = pad([self.rows[index] for index in indices], self.padding)
+        labels = ids[:, 1:].masked_fill(ids[:, 1:] == self.padding, IGNORED)
+        for row, index in enumerate(indices):
+            labels[row, : self.answers[index] - 1] = IGNORED
+        return Batch((ids[:, :-1], real_tokens(ids[:, :-1], self.padding)), labels)
+
+
+class TextCorpus:
+    """Running text for a decoder-only model: windows that begin with `<s>`, each token to be predicted once."""
+
+    def __init__(self, text: str, tokenizer: Tokenizer, max_length: int) -> None:
+        self.ids = torch.tensor(tokenizer.encode(text).ids, dtype=torch.long)
+        if not len(self.ids):
+            raise ValueError("the text is empty: there is nothing to predict")
+        self.start, self.padding, self.length = tokenizer.start, tokenizer.padding, max_length
+
+    def __len__(self) -> int:
+        return -(-len(self.ids) // self.length)
+
+    def order(self, tokens: int, shuffle: random.Random | None) -> list[list[int]]:
+        """An example is where its window begins. Each shuffled order cuts the text elsewhere; what stands before
+        its first window is left out this time.
+        """
+        begins = list(range(shuffle.randrange(self.length) if shuffle else 0, len(self.ids), self.length))
+        if shuffle:
+            shuffle.shuffle(begins)
+        rows = max(1, tokens // self.length)
+        return [begins[place : place + rows] for place in range(0, len(begins), rows)]
+
+    def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
+        windows = [self.ids[begin : begin + self.length] for begin in indices]
+        labels = torch.nn.utils.rnn.pad_sequence(windows, batch_first=True, padding_value=IGNORED)
+        read = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.padding)
+        ids = torch.cat([torch.full((len(windows), 1), self.start), read], dim=1)
+        return Batch((ids, None), labels)
+
+
+class MaskedCorpus(RowCorpus):
+    """`<s>` text `</s>` for an encoder-only model, some tokens hidden (Devlin et al., 2019, section 3.1).
+
+    Of the tokens chosen, 80 % become `<mask>`, 10 % another token, 10 % stay.
+    """
+
+    def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, max_length: int, rate: float = 0.15) -> None:
+        assert tokenizer.mask is not None
+        rows = [[tokenizer.start, *tokenizer.encode(text).ids[: max_length - 2], tokenizer.end] for text in texts]
+        super().__init__(rows, tokenizer.padding)
+        self.rate, self.mask, self.first, self.vocabulary = rate, tokenizer.mask, 5, len(tokenizer)
+
+    def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
+        hidden, labels = [], []
+        for index in indices:
+            row = self.rows[index]
+            draw = chance or random.Random(f"validation {index}")
+            shown, asked = list(row), [IGNORED] * len(row)
+            for place in self._chosen(len(row), draw):
+                asked[place], kind = row[place], draw.random()
+                if kind < 0.8:
+                    shown[place] = self.mask
+                elif kind < 0.9:
+                    shown[place] = draw.randrange(self.first, self.vocabulary)
+            hidden.append(shown)
+            labels.append(asked)
+        ids = pad(hidden, self.padding)
+        return Batch((ids, real_tokens(ids, self.padding)), pad(labels, IGNORED))
+
+    def _chosen(self, length: int, draw: random.Random) -> list[int]:
+        """At least one place between `<s>` and `</s>`, where there is one."""
+        places = range(1, length - 1)
+        count = max(1, round(self.rate * len(places)))
+        return draw.sample(places, min(count, len(places)))

@@ -1,0 +1,89 @@
+"""What networks are built from: stacks of layers, and the projection to the vocabulary (figure 1)."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from model.cache import DecoderCache
+from model.config import TransformerConfig
+from model.layers import DecoderLayer, Embedding, EncoderLayer
+from model.masks import Mask
+from model.norms import norm
+
+
+def final_norm(config: TransformerConfig) -> nn.Module:
+    """Pre-norm and sandwich stacks end in a norm; post-norm stacks have had theirs in the last layer."""
+    return nn.Identity() if config.norm_placement == "post" else norm(config)
+
+
+class Encoder(nn.Module):
+    """Embedding and layers of self-attention. On its own, with an output on top, an encoder-only model."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.source_vocabulary, config)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
+        self.norm = final_norm(config)
+
+    def forward(self, ids: Int[Tensor, "batch source"], mask: Mask) -> Float[Tensor, "batch source d_model"]:
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    """Embedding and layers that see earlier target tokens and the whole source."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.target_vocabulary, config)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
+        self.norm = final_norm(config)
+
+    def forward(
+        self,
+        ids: Int[Tensor, "batch target"],
+        mask: Mask,
+        memory: Float[Tensor, "batch source d_model"],
+        memory_mask: Mask,
+        cache: DecoderCache | None = None,
+    ) -> Float[Tensor, "batch target d_model"]:
+        x = self.embedding(ids, cache.length if cache else 0)
+        for index, layer in enumerate(self.layers):
+            x = layer(x, mask, memory, memory_mask, cache.layers[index] if cache else None)
+        if cache:
+            cache.length += ids.shape[1]
+        return self.norm(x)
+
+
+class LanguageDecoder(nn.Module):
+    """Embedding and layers that see earlier tokens, without an encoder (Radford et al., 2018)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.target_vocabulary, config)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_decoder_layers))
+        self.norm = final_norm(config)
+
+    def forward(
+        self, ids: Int[Tensor, "batch length"], mask: Mask, cache: DecoderCache | None = None
+    ) -> Float[Tensor, "batch length d_model"]:
+        x = self.embedding(ids, cache.length if cache else 0)
+        for index, layer in enumerate(self.layers):
+            x = layer(x, mask, cache.layers[index] if cache else None)
+        if cache:
+            cache.length += ids.shape[1]
+        return self.norm(x)
+
+
+class Output(nn.Module):
+    """Logits over the vocabulary (section 3.4)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.logits = nn.Linear(config.d_model, config.vocabulary, bias=False)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
+        return self.logits(x)

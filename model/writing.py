@@ -1,0 +1,195 @@
+"""Models that write from left to right: translators and language models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.beam import SearchTree, beam_search
+from model.context import Context
+from model.decoding import Alternative, Generation, greedy
+from model.inspectable import Inspectable
+from model.sampling import Sampling, Step, sample
+from model.text import Tokens
+from model.trace import Trace, ordinary, record
+from model.transformer import Transformer
+
+CONTINUATION = 50  # tokens that a language model writes unless told
+
+
+class Writer(Inspectable):
+    """A model with a decoder."""
+
+    def generate_batch(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int = 1,
+        length_penalty: float = 0.6,
+        sampling: Sampling | None = None,
+        length: int | None = None,
+    ) -> list[Generation]:
+        if sampling and beam != 1:
+            raise ValueError(f"beam ({beam}) and sampling exclude each other: choose one")
+        if length is not None and length < 1:
+            raise ValueError(f"length ({length}) must be at least 1")
+        rows = [self.source_tokens(text).ids for text in texts]
+        written: dict[int, Generation] = {}
+        for group in self._groups(rows):
+            together = [rows[index] for index in group]
+            limits = [self._limit(row, length) for row in together]
+            if max(limits) < 1:
+                made = [self._generation(row, []) for row in together]
+            elif sampling:
+                drawn = sample(self._context(together), sampling, end=self.target_tokenizer.end, limits=limits)
+                made = [self._generation(row, steps) for row, steps in zip(together, drawn, strict=True)]
+            elif beam == 1:
+                made = self._write(together, self._context(together), limits)
+            else:
+                made = self._search(together, limits, beam, length_penalty)
+            written |= dict(zip(group, made, strict=True))
+        return [written[index] for index in range(len(texts))]
+
+    def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
+        """The texts that can be computed as one batch, by their numbers."""
+        raise NotImplementedError
+
+    def _context(self, rows: Sequence[list[int]]) -> Context:
+        raise NotImplementedError
+
+    def _limit(self, row: list[int], length: int | None) -> int:
+        """The most tokens to write for a text."""
+        raise NotImplementedError
+
+    def _text(self, row: list[int], written: list[int]) -> str:
+        return self.target_tokenizer.decode(written)
+
+    def _write(
+        self, rows: Sequence[list[int]], context: Context, limits: Sequence[int], draft: Sequence[int] = ()
+    ) -> list[Generation]:
+        ids, values, tokens = greedy(context, end=self.target_tokenizer.end, limits=limits, draft=draft)
+        generations = []
+        for index, (row, chosen) in enumerate(zip(rows, ids, strict=True)):
+            columns = tokens[: len(chosen), index].tolist(), values[: len(chosen), index].tolist()
+            choices = [list(zip(*step, strict=True)) for step in zip(*columns, strict=True)]
+            generations.append(self._generation(row, [(*step[0], step) for step in choices]))
+        return generations
+
+    def _search(
+        self, rows: Sequence[list[int]], limits: Sequence[int], beam: int, length_penalty: float
+    ) -> list[Generation]:
+        options: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "limits": limits}
+        trees = beam_search(self._context(rows), end=self.target_tokenizer.end, **options)
+        generations = []
+        for row, tree in zip(rows, trees, strict=True):
+            path = [tree.nodes[index] for index in tree.path(tree.ranked()[0])]
+            choices = [tree.nodes[node.parent].choices for node in path]
+            steps = [(node.token, node.log_probability, each) for node, each in zip(path, choices, strict=True)]
+            generations.append(self._generation(row, steps, tree))
+        return generations
+
+    def _generation(self, row: list[int], steps: Sequence[Step], tree: SearchTree | None = None) -> Generation:
+        tokenizer = self.target_tokenizer
+        ids = [token for token, _, _ in steps]
+        return Generation(
+            text=self._text(row, ids),
+            ids=ids,
+            tokens=[tokenizer.label(token) for token in ids],
+            log_probabilities=[value for _, value, _ in steps],
+            alternatives=[
+                [Alternative(token, tokenizer.label(token), value) for token, value in choices]
+                for _, _, choices in steps
+            ],
+            tree=tree,
+        )
+
+
+class Translator(Writer):
+    """An encoder-decoder model: it reads a source and writes a target."""
+
+    model: Transformer
+
+    def source_tokens(self, text: str) -> Tokens:
+        """`text` as the encoder gets it, with `</s>`, cut at max_length."""
+        tokenizer = self.source_tokenizer
+        tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
+        return tokens.between(after=tokenizer.tokens([tokenizer.end]))
+
+    def target_tokens(self, text: str) -> Tokens:
+        """`text` as the decoder gets it, after `<s>`, cut at max_length."""
+        tokenizer = self.target_tokenizer
+        tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
+        return tokens.between(before=tokenizer.tokens([tokenizer.start]))
+
+    def trace(self, source: str, target: str | None = None) -> Trace:
+        if target is None:
+            return self.trace_generated(self.source_tokens(source))[0]
+        return self.trace_tokens(self.source_tokens(source), self.target_tokens(target))
+
+    def trace_generated(self, source: Tokens, draft: Generation | None = None) -> tuple[Trace, Tokens, Generation]:
+        """The trace on what the model writes for `source`, its tokens after `<s>`, and how it wrote them.
+
+        draft: what it wrote for a similar source; the less has changed, the faster this is.
+        """
+        tokenizer = self.target_tokenizer
+        with torch.inference_mode(), record(self.model) as trace:
+            memory = self.model.encode(self._ids(source))
+            with ordinary():
+                limits, context = [self._limit(source.ids, None)], self._context_of([source.ids], memory)
+                generation = self._write([source.ids], context, limits, draft.ids if draft else ())[0]
+            written = [token for token in generation.ids if token != tokenizer.end]
+            target = tokenizer.tokens([tokenizer.start, *written])
+            self.model.output(self.model.decode(self._ids(target), memory))
+        trace.source_tokens, trace.target_tokens = source.labels, target.labels
+        return trace, target, generation
+
+    def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
+        return [list(range(len(rows)))]
+
+    def _limit(self, row: list[int], length: int | None) -> int:
+        """A model that repeats itself ends there; `<s>` has a place of its own."""
+        longest = min(self.config.max_length, 2 * len(row) + 16) - 1
+        return longest if length is None else min(length, self.config.max_length - 1)
+
+    def _context(self, rows: Sequence[list[int]]) -> Context:
+        return self._context_of(rows, None)
+
+    def _context_of(self, rows: Sequence[list[int]], memory: Tensor | None) -> Context:
+        padding, start = self.source_tokenizer.padding, self.target_tokenizer.start
+        return self.model.read(self._padded(rows), padding=padding, start=start, memory=memory)
+
+    def _padded(self, rows: Sequence[list[int]]) -> Tensor:
+        longest = max(len(row) for row in rows)
+        padding = self.source_tokenizer.padding
+        return torch.tensor([row + [padding] * (longest - len(row)) for row in rows], device=self.device)
+
+
+class LanguageModel(Writer):
+    """A decoder-only model: it goes on with a text."""
+
+    def source_tokens(self, text: str) -> Tokens:
+        """`text` after `<s>`, cut at max_length."""
+        tokenizer = self.source_tokenizer
+        tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
+        return tokens.between(before=tokenizer.tokens([tokenizer.start]))
+
+    def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
+        """Prompts of one length each: no padding stands between a prompt and what follows it."""
+        lengths = sorted({len(row) for row in rows})
+        return [[index for index, row in enumerate(rows) if len(row) == length] for length in lengths]
+
+    def _limit(self, row: list[int], length: int | None) -> int:
+        return min(length or CONTINUATION, self.config.max_length - len(row) + 1)  # the last one is not read again
+
+    def _context(self, rows: Sequence[list[int]]) -> Context:
+        tokenizer = self.source_tokenizer
+        prompts = torch.tensor(list(rows), device=self.device)
+        return self.model.read(prompts, padding=tokenizer.padding, start=tokenizer.start)
+
+    def _text(self, row: list[int], written: list[int]) -> str:
+        """What follows the prompt: a first space is seen only behind it."""
+        before = self.target_tokenizer.decode(row)
+        return self.target_tokenizer.decode([*row, *written])[len(before) :]
