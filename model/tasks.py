@@ -1,0 +1,198 @@
+"""Built-in tasks: pairs made by a rule, so that what a model writes is right or wrong beyond doubt.
+
+A character is a token, and the length of a task's source is its number of characters.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from model import dates
+from model.brackets import NO, YES, balanced_count, draw_brackets, judge_brackets
+from model.data import Pair
+
+LETTERS, DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
+LONGEST = 1000
+
+
+@dataclass(frozen=True)
+class Task:
+    """A rule from a source to the one right target.
+
+    draw: a source of a given length with its target, by chance. solve: the target of any source, found in another
+    way than `draw` finds it; ValueError where the source is none of this task. lengths: those to train with.
+    sources: how many there are of a length. answers: the only targets there are, each equally frequent; none: any text.
+    """
+
+    name: str
+    description: str
+    draw: Callable[[int, random.Random], tuple[str, str]]
+    solve: Callable[[str], str]
+    lengths: tuple[int, ...]
+    sources: Callable[[int], int]
+    answers: tuple[str, ...] = ()
+
+
+def find_task(name: str) -> Task:
+    """The built-in task of that name.
+
+    Raises:
+        ValueError: there is none; the message lists those that there are.
+    """
+    if name not in TASKS:
+        raise ValueError(f"task ({name!r}) must be one of {', '.join(TASKS)}")
+    return TASKS[name]
+
+
+def task_pairs(name: str, count: int, lengths: Sequence[int], seed: int) -> list[Pair]:
+    """`count` pairs of a task with distinct sources of these lengths, each length equally often while it has sources.
+
+    The same arguments give the same pairs. A task with few answers gives each in turn.
+
+    Raises:
+        ValueError: unknown task, a count below 1, a length that the task does not have, or fewer sources than `count`.
+    """
+    task = find_task(name)
+    left = _room(task, lengths)
+    if count < 1:
+        raise ValueError(f"count ({count}) must be at least 1")
+    if count > sum(left.values()):
+        raise ValueError(
+            f"count ({count:,}) must be at most {sum(left.values()):,}: the task {name} has no more distinct pairs "
+            f"of the lengths {_listed(lengths)}; allow more lengths"
+        )
+    generator = random.Random(f"{name} {seed}")
+    targets: dict[str, str] = {}
+    while len(targets) < count:
+        answer = task.answers[len(targets) % len(task.answers)] if task.answers else None
+        length = generator.choice([length for length, kind in left if kind == answer and left[length, kind]])
+        source, target = task.draw(length, generator)
+        while source in targets or answer not in (None, target):
+            source, target = task.draw(length, generator)
+        targets[source] = target
+        left[length, answer] -= 1
+    return [Pair(source, target) for source, target in targets.items()]
+
+
+def exact_match(name: str, sources: Sequence[str], written: Sequence[str]) -> float:
+    """The share of written targets that are what the task's rule says of their source, to the character.
+
+    Raises:
+        ValueError: unknown task, no sources, not one target for each, or a source that is none of the task.
+    """
+    task = find_task(name)
+    if not sources or len(sources) != len(written):
+        raise ValueError(f"{len(written)} written targets for {len(sources)} sources: give one for each, at least one")
+    right = [task.solve(source) == target for source, target in zip(sources, written, strict=True)]
+    return sum(right) / len(right)
+
+
+def _room(task: Task, lengths: Sequence[int]) -> dict[tuple[int, str | None], int]:
+    """How many sources there are of each length and answer."""
+    if not lengths:
+        raise ValueError(f"no length is given for the task {task.name}: it is usually trained with {_usual(task)}")
+    for length in lengths:
+        if not 1 <= length <= LONGEST:
+            raise ValueError(f"length ({length}) must be from 1 to {LONGEST:,}")
+        if not task.sources(length):
+            raise ValueError(f"the task {task.name} has no sources of length {length}: usual are {_usual(task)}")
+    kinds: tuple[str | None, ...] = task.answers or (None,)
+    return {(length, kind): task.sources(length) // len(kinds) for length in sorted(set(lengths)) for kind in kinds}
+
+
+def _usual(task: Task) -> str:
+    return _listed(task.lengths)
+
+
+def _listed(lengths: Sequence[int]) -> str:
+    return ", ".join(map(str, lengths))
+
+
+def _string_task(
+    name: str, description: str, alphabet: str, rule: Callable[[str], str], solve: Callable[[str], str]
+) -> Task:
+    """A task whose source is any string of letters from an alphabet."""
+
+    def draw(length: int, generator: random.Random) -> tuple[str, str]:
+        source = "".join(generator.choices(alphabet, k=length))
+        return source, rule(source)
+
+    def checked(source: str) -> str:
+        if not source or set(source) - set(alphabet):
+            raise ValueError(f"source ({source!r}) must be of the characters {alphabet[0]} to {alphabet[-1]} only")
+        return solve(source)
+
+    return Task(name, description, draw, checked, tuple(range(2, 13)), lambda length: len(alphabet) ** length)
+
+
+def _reverse(source: str) -> str:
+    return "".join(source[place] for place in range(len(source) - 1, -1, -1))
+
+
+def _count_out(source: str) -> str:
+    return "".join(digit * source.count(digit) for digit in DIGITS)
+
+
+def _draw_addition(length: int, generator: random.Random) -> tuple[str, str]:
+    digits = generator.randint(1, length - 2)
+    first, second = (_draw_number(width, generator) for width in (digits, length - 1 - digits))
+    return f"{first}+{second}", str(first + second)
+
+
+def _draw_number(digits: int, generator: random.Random) -> int:
+    """A number that is written with so many digits: no leading zero, but 0 itself is a number."""
+    return generator.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
+
+
+def _add(source: str) -> str:
+    """The sum as on paper: column by column from the right, with a carry."""
+    numbers = source.split("+")
+    if len(numbers) != 2 or not all(number and not set(number) - set(DIGITS) for number in numbers):
+        raise ValueError(f"source ({source!r}) must be two numbers with a + between them, as 123+45")
+    width = max(map(len, numbers)) + 1
+    written, carry = "", 0
+    for column in zip(*(reversed(number.zfill(width)) for number in numbers), strict=True):
+        carry, digit = divmod(sum(map(int, column)) + carry, 10)
+        written = f"{digit}{written}"
+    return written.lstrip("0") or "0"
+
+
+def _additions(length: int) -> int:
+    numbers = {digits: 9 * 10 ** (digits - 1) + (digits == 1) for digits in range(1, length)}
+    return sum(numbers[digits] * numbers[length - 1 - digits] for digits in range(1, length - 1))
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        _string_task("copy", "Write the letters again: abc → abc.", LETTERS, str, "".join),
+        _string_task("reverse", "Write the letters backwards: abc → cba.", LETTERS, lambda text: text[::-1], _reverse),
+        _string_task(
+            "sort",
+            "Write the digits from small to large: 3121 → 1123.",
+            DIGITS,
+            lambda text: "".join(sorted(text)),
+            _count_out,
+        ),
+        Task("addition", "Add two numbers: 123+45 → 168.", _draw_addition, _add, tuple(range(3, 9)), _additions),
+        Task(
+            "brackets",
+            "Say whether every bracket is closed by its own kind, in the right order: ([]{}) → yes, ([)] → no.",
+            draw_brackets,
+            judge_brackets,
+            tuple(range(4, 17, 2)),
+            lambda length: 2 * balanced_count(length),
+            (YES, NO),
+        ),
+        Task(
+            "dates",
+            "Write a date as year-month-day: March 4, 2021 → 2021-03-04; 04/03/2021 is the same, day before month.",
+            dates.draw_date,
+            dates.solve_date,
+            tuple(dates.lengths()),
+            dates.date_count,
+        ),
+    )
+}
