@@ -1,11 +1,10 @@
-"""Sentence pairs from files, their split, and batches of similar length."""
+"""Sentence pairs, their split, and batches of similar length."""
 
 from __future__ import annotations
 
 import hashlib
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
@@ -29,33 +28,6 @@ class Example(NamedTuple):
 
     source: list[int]
     target: list[int]
-
-
-def read_pairs(path: Path) -> list[Pair]:
-    """The first two columns of a tab-separated file: UTF-8, no header, no quoting.
-
-    Raises:
-        ValueError: the file is missing or not UTF-8, or a line has no two columns; the message tells which.
-    """
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
-    except FileNotFoundError:
-        raise ValueError(f"{path} does not exist: give a tab-separated file with --data") from None
-    except (UnicodeDecodeError, OSError) as error:
-        raise ValueError(f"{path} cannot be read as UTF-8 text: {error}") from error
-    pairs = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        columns = line.rstrip("\r").split("\t")
-        if len(columns) < 2 or not columns[0].strip() or not columns[1].strip():
-            raise ValueError(
-                f"line {number} of {path} has no sentence and translation separated by a tab: {line[:60]!r}"
-            )
-        pairs.append(Pair(columns[0], columns[1]))
-    if not pairs:
-        raise ValueError(f"{path} holds no sentence pairs")
-    return pairs
 
 
 def split_of(source: str) -> Split:

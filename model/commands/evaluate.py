@@ -12,9 +12,10 @@ from tqdm import tqdm
 
 from model.card import card
 from model.checkpoints import CARD, TRAINING, open_checkpoint
-from model.data import Pair, in_split, read_pairs
+from model.data import Pair, in_split
 from model.files import write_text
 from model.inspectable import Inspectable
+from model.reading import read_pairs
 
 Figures = dict[str, float | int | str]
 BATCH = 64  # sentences translated together

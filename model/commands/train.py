@@ -17,8 +17,9 @@ from model.card import card
 from model.checkpoints import CONFIG, save_checkpoint
 from model.commands.evaluate import print_figures, record_figures
 from model.config import CHOICES, PRESETS, TransformerConfig
-from model.data import encode_pairs, in_split, read_pairs
+from model.data import encode_pairs, in_split
 from model.device import choose_device, keep_freed_memory
+from model.reading import read_pairs
 from model.text import Tokenizer, train_bpe, train_characters
 from model.training import Trainer, TrainingSettings
 from model.transformer import Transformer

@@ -1,4 +1,4 @@
-"""Pairs from files, their split, batches, and merges undone."""
+"""The split of pairs, batches, and merges undone."""
 
 import hashlib
 import itertools
@@ -18,7 +18,6 @@ from model.data import (
     collate,
     encode_pairs,
     in_split,
-    read_pairs,
     split_of,
     undo_merges,
 )
@@ -48,32 +47,6 @@ def test_no_english_sentence_is_in_two_splits():
     assert Counter(pair for part in parts for pair in part) == Counter(pairs)
     sources = [{pair.source for pair in part} for part in parts]
     assert sum(map(len, sources)) == len(set.union(*sources)) == len(PAIRS)
-
-
-def test_read_pairs_takes_the_first_two_columns(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_bytes('\ufeffHi.\t嗨。\tby "me"\r\n\n"Yes", he said.\t是。\n  \nA\u2028b\tc'.encode())
-    assert read_pairs(path) == [("Hi.", "嗨。"), ('"Yes", he said.', "是。"), ("A\u2028b", "c")]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"a\tb\nno tab\n", r"line 2 of .*pairs.tsv has no sentence and translation .*: 'no tab'"),
-        (b"a\tb\n\n\tb\n", "line 3 of "),
-        (b"a\t \n", "line 1 of "),
-        (b"\n \n", "holds no sentence pairs"),
-        (b"", "holds no sentence pairs"),
-        ("é\tb".encode("latin-1"), "cannot be read as UTF-8 text"),
-        (None, "does not exist"),
-    ],
-)
-def test_read_pairs_says_what_is_wrong_and_where(content, message, tmp_path):
-    path = tmp_path / "pairs.tsv"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        read_pairs(path)
 
 
 @given(st.integers(1, 6))

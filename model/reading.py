@@ -1,0 +1,128 @@
+"""Sentence pairs from wherever they are: files, built-in tasks, data sets of Hugging Face."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from model.data import Pair
+from model.tables import read_table
+from model.tasks import find_task, task_pairs
+
+TASK_PAIRS = 10_000  # of a built-in task, unless the spec says otherwise
+SPEC_HELP = (
+    "a .tsv or .txt file (sentence, tab, translation on each line), a .csv file, task:NAME or task:NAME:COUNT for a "
+    "built-in task, datasets:NAME or datasets:NAME:CONFIG for a data set of Hugging Face"
+)
+
+
+def read_pairs_from(spec: str, header: bool | None = None) -> list[Pair]:
+    """The pairs that `spec` names: a file, a built-in task or a data set, as SPEC_HELP says.
+
+    header: as in `read_pairs`.
+
+    Raises:
+        ValueError: there is no such thing or it cannot be read; the message says which and why.
+    """
+    kind, _, name = spec.partition(":")
+    if kind == "task":
+        return _read_task(name)
+    if kind == "datasets":
+        return read_dataset(name)
+    return read_pairs(Path(spec), header)
+
+
+def read_pairs(path: Path, header: bool | None = None) -> list[Pair]:
+    """The pairs in a UTF-8 file: .tsv, .txt separated by tabs, without quoting; .csv by , or ; quoted as in RFC 4180.
+
+    header: whether the first line names the columns; None: it does if they are called source and target in a .csv.
+    The columns of these names are taken, else the first two. Empty lines are skipped.
+
+    Raises:
+        ValueError: the file is missing, not UTF-8 or of another kind, or a line has no pair; the message tells which.
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in (".tsv", ".txt", ".csv"):
+        raise ValueError(f"{path} must end in .tsv, .txt or .csv, so that it is clear how its columns are separated")
+    rows = read_table(read_text(path), str(path), quoted=kind == ".csv", header=header)
+    for number, beginning, source, target in rows:
+        if not source.strip() or not target.strip():
+            what = "and translation separated by a tab" if kind != ".csv" else "and translation in two columns"
+            raise ValueError(f"line {number} of {path} has no sentence {what}: {beginning!r}")
+    if not rows:
+        raise ValueError(f"{path} holds no sentence pairs")
+    return [Pair(source, target) for _, _, source, target in rows]
+
+
+def read_text(path: Path) -> str:
+    r"""The text of a UTF-8 file, with or without a byte order mark, its lines ended by "\n".
+
+    Raises:
+        ValueError: the file is missing, empty or not UTF-8; the message tells which.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist: give the path of a text file") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        start = before.rfind(b"\n") + 1
+        line = content[start:].split(b"\n")[0].decode("utf-8", "replace")
+        raise ValueError(
+            f"line {before.count(10) + 1} of {path} cannot be read as UTF-8 text: {line[:60]!r}; save the file as UTF-8"
+        ) from error
+    return text.replace("\r\n", "\n")
+
+
+def read_dataset(name: str, split: str = "train") -> list[Pair]:
+    """The pairs of a data set of Hugging Face: its `translation` column, else the first two columns of text.
+
+    name: as the library knows it, with `:CONFIG` behind it where there are several. split: as the data set names it.
+
+    Raises:
+        ValueError: the library is not installed, or cannot load this data set, or it has no pairs.
+    """
+    try:
+        datasets = importlib.import_module("datasets")
+    except ImportError as error:
+        raise ValueError(f"datasets:{name} needs the library datasets: run pip install datasets") from error
+    title, _, config = name.partition(":")
+    if not title:
+        raise ValueError(f"datasets:{name} names no data set: write datasets:NAME or datasets:NAME:CONFIG")
+    try:
+        loaded = datasets.load_dataset(title, config or None, split=split)
+    except Exception as error:  # the library raises its own, those of the network, of parquet and more
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"the {split} split of datasets:{name} cannot be loaded: {reason}") from error
+    return _pairs_of(loaded, f"datasets:{name}")
+
+
+def _pairs_of(loaded: Any, name: str) -> list[Pair]:
+    columns = list(loaded.features)
+    texts = [
+        column for column in columns if getattr(loaded.features[column], "dtype", "") in ("string", "large_string")
+    ]
+    if "translation" not in columns and len(texts) < 2:
+        raise ValueError(f"{name} has neither a translation column nor two of text: {', '.join(columns)}")
+    pairs = []
+    for number, row in enumerate(loaded, start=1):
+        cells = list(row["translation"].values()) if "translation" in columns else [row[column] for column in texts]
+        if len(cells) < 2 or not all(isinstance(cell, str) and cell.strip() for cell in cells[:2]):
+            raise ValueError(f"row {number} of {name} is no pair of sentences: {str(cells)[:60]}")
+        pairs.append(Pair(cells[0], cells[1]))
+    if not pairs:
+        raise ValueError(f"{name} holds no sentence pairs")
+    return pairs
+
+
+def _read_task(name: str) -> list[Pair]:
+    title, colon, count = name.partition(":")
+    task = find_task(title)
+    if colon and not count.isdecimal():
+        raise ValueError(f"task:{name} must be task:NAME or task:NAME:COUNT, the count a number of pairs")
+    return task_pairs(title, int(count) if colon else TASK_PAIRS, task.lengths, seed=0)
