@@ -131,7 +131,10 @@ def beam_search(
         raise ValueError(f"length_penalty ({length_penalty}) must be at least 0 and finite")
     context.repeat(beam)
     newest = context.first
-    searches = [_Search(beam, limit, int(first[-1]), end, length_penalty) for limit, first in zip(limits, newest[::beam], strict=True)]
+    searches = [
+        _Search(beam, limit, int(first[-1]), end, length_penalty)
+        for limit, first in zip(limits, newest[::beam], strict=True)
+    ]
     active = searches
     totals = torch.full((len(searches), beam), -math.inf, device=newest.device)
     totals[:, 0] = 0

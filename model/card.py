@@ -7,6 +7,12 @@ from typing import Any
 
 from model.config import TransformerConfig
 
+WORDS = {"encoder-decoder": "Encoder-decoder", "decoder-only": "Decoder-only", "encoder-only": "Encoder-only"}
+SPLIT = (
+    "what is kept for the test has 0 or 1 as the SHA-1 of its UTF-8 bytes modulo 100, for validation 2; "
+    "the rest is trained on"
+)
+
 
 def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[str, Any]) -> str:
     """The card's text. `record` is the content of training.json."""
@@ -14,17 +20,13 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
     lines = [
         f"# {name}",
         "",
-        f"Encoder-decoder Transformer, {parameters:,} parameters: {config.n_encoder_layers} + "
-        f"{config.n_decoder_layers} layers, d_model {config.d_model}, {config.n_heads} heads, d_ff {config.d_ff}, "
-        f"{config.norm_placement}-norm, {config.position} positions, dropout {config.dropout}. "
-        f"Source: BPE, {config.source_vocabulary:,} tokens; target: {config.target_vocabulary:,} characters. "
-        f"At most {config.max_length} tokens a side.",
+        f"{WORDS[config.kind]} Transformer, {parameters:,} parameters: {_layers(config)}, d_model {config.d_model}, "
+        f"{config.n_heads} heads, d_ff {config.d_ff}, {config.norm_placement}-norm, {config.position} positions, "
+        f"dropout {config.dropout}. {_vocabularies(config)}",
         "",
         "## Data",
         "",
-        f"`{record.get('data', '?')}`: {record.get('licence') or 'licence not recorded'}. "
-        f"{record.get('training_pairs', 0):,} training pairs; an English sentence goes to test when the SHA-1 of its "
-        "UTF-8 bytes is 0 or 1 modulo 100, to validation when it is 2, else to training.",
+        f"`{record.get('data', '?')}`: {record.get('licence') or 'licence not recorded'}. {_split(record)}",
         "",
         "## Training",
         "",
@@ -36,23 +38,44 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         f"| device, torch | {record.get('device', '?')}, {record.get('torch', '?')} |",
         *(f"| {key.replace('_', ' ')} | {value} |" for key, value in settings.items() if key != "seed"),
         "",
-        "The weights are a running average over training, kept at the best validation loss.",
+        f"The weights are {_kept(settings)}, kept at the best validation loss.",
         *(["", str(record["note"])] if "note" in record else []),
         "",
     ]
     if test := record.get("test"):
         lines += ["## Test", "", "| figure | value |", "| --- | --- |"]
         lines += [f"| {key} | {_figure(value)} |" for key, value in test.items()]
-        lines += [
-            "",
-            "Greedy; every translation of a sentence is a reference. The same figures come from",
-            "",
-        ]
-        lines += [
-            f"    python -m model evaluate checkpoints/{name} --data {record.get('data', 'FILE.tsv')}",
-            "",
-        ]
+        how = "Greedy; every translation of a sentence is a reference. " if "BLEU" in test else ""
+        lines += ["", f"{how}The same figures come from", ""]
+        lines += [f"    python -m model evaluate checkpoints/{name} --data {record.get('data', 'FILE.tsv')}", ""]
     return "\n".join(lines)
+
+
+def _layers(config: TransformerConfig) -> str:
+    counts = [count for count in (config.n_encoder_layers, config.n_decoder_layers) if count]
+    return f"{' + '.join(map(str, counts))} layers"
+
+
+def _vocabularies(config: TransformerConfig) -> str:
+    reads = f"At most {config.max_length} tokens"
+    if config.kind != "encoder-decoder":
+        return f"Vocabulary: {config.vocabulary:,} tokens. {reads}."
+    return (
+        f"Vocabulary: {config.source_vocabulary:,} source, {config.target_vocabulary:,} target tokens. {reads} a side."
+    )
+
+
+def _split(record: Mapping[str, Any]) -> str:
+    if "training_characters" in record:
+        return f"The first {record['training_characters']:,} characters; the last tenth is for validation."
+    count = record.get("training_pairs") or record.get("training_sentences", 0)
+    return f"{count:,} training {'pairs' if 'training_pairs' in record else 'sentences'}; of the sources, {SPLIT}."
+
+
+def _kept(settings: Mapping[str, Any]) -> str:
+    if last := settings.get("average_last"):
+        return f"the mean of those at the last {last} validations"
+    return "a running average over training"
 
 
 def _figure(value: object) -> str:
@@ -60,4 +83,4 @@ def _figure(value: object) -> str:
 
 
 def _loss(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.4f} nats per target token"
+    return "not measured" if value is None else f"{value:.4f} nats per predicted token"

@@ -53,11 +53,11 @@ class Context:
         if self._mask.keys is not None:
             self._mask = Mask(keys=self._mask.keys.repeat_interleave(times, dim=0))
 
-    def select(self, rows: Int[Tensor, "rows"]) -> None:
+    def select(self, rows: Int[Tensor, rows]) -> None:
         """Go on with the texts at these rows, each still of the same source."""
         self.cache.select(rows)
 
-    def select_sources(self, rows: Int[Tensor, "rows"]) -> None:
+    def select_sources(self, rows: Int[Tensor, rows]) -> None:
         """Go on with the sources at these rows."""
         if self._memory is None:
             return

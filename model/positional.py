@@ -122,7 +122,7 @@ class Rotation(nn.Module):
         return kept
 
 
-def alibi_slopes(n_heads: int) -> Float[Tensor, "head"]:
+def alibi_slopes(n_heads: int) -> Float[Tensor, head]:
     """2^(−8h/n) for head h of n = 2^k; for other n those of the next lower 2^k, then every second of the next
     higher (Press et al., 2022, section 3 and its published code).
     """

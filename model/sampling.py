@@ -56,9 +56,7 @@ class Sampling:
 
 
 @torch.inference_mode()
-def sample(
-    context: Context, sampling: Sampling, *, end: int, limits: Sequence[int], keep: int = 5
-) -> list[list[Step]]:
+def sample(context: Context, sampling: Sampling, *, end: int, limits: Sequence[int], keep: int = 5) -> list[list[Step]]:
     """A continuation drawn for each text of a batch. limits: the most tokens to write for each.
 
     Log-probabilities are the model's own, not those after `sampling`; `keep` of them stay for each step.
@@ -70,12 +68,12 @@ def sample(
     for step in range(max(limits)):
         log_probabilities = context.log_probabilities(newest)[:, 0]
         probabilities = sampling(log_probabilities).cpu()
-        drawn = [
-            int(row.multinomial(1, generator=own)) for row, own in zip(probabilities, chance, strict=True)
-        ]
+        drawn = [int(row.multinomial(1, generator=own)) for row, own in zip(probabilities, chance, strict=True)]
         newest = torch.tensor(drawn, device=newest.device)[:, None]
         own_values = log_probabilities.gather(1, newest)[:, 0].tolist()
-        values, tokens = (each.tolist() for each in log_probabilities.topk(min(keep, log_probabilities.shape[-1]), dim=-1))
+        values, tokens = (
+            each.tolist() for each in log_probabilities.topk(min(keep, log_probabilities.shape[-1]), dim=-1)
+        )
         for row, target in enumerate(written):
             if step < limits[row] and not (target and target[-1][0] == end):
                 target.append((drawn[row], own_values[row], list(zip(tokens[row], values[row], strict=True))))

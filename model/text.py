@@ -162,16 +162,28 @@ def _bpe_trainer(vocabulary: int, special: list[str]) -> trainers.BpeTrainer:
     return trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False, min_frequency=2)
 
 
-def train_characters(texts: Iterable[str], vocabulary: int = 1_000_000) -> Tokenizer:
-    """One token per character, as for Chinese."""
+def train_characters(texts: Iterable[str], mask: bool = False) -> Tokenizer:
+    """One token per character, as for Chinese. mask: with a token for what is hidden from the model."""
     inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
     inner.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     )
     inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"."), "isolated")
     inner.decoder = decoders.Fuse()
-    trainer = trainers.WordLevelTrainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False)
-    return _trained(inner, texts, trainer)
+    return _trained(inner, texts, _character_trainer([*SPECIAL, MASK] if mask else SPECIAL))
+
+
+def train_text_characters(texts: Iterable[str]) -> Tokenizer:
+    """One token per character, each space and line break too: decoding gives the text back."""
+    inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
+    inner.normalizer = normalizers.NFC()
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
+    inner.decoder = decoders.Fuse()
+    return _trained(inner, texts, _character_trainer(SPECIAL))
+
+
+def _character_trainer(special: list[str]) -> trainers.WordLevelTrainer:
+    return trainers.WordLevelTrainer(vocab_size=1_000_000, special_tokens=special, show_progress=False)
 
 
 def _trained(inner: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers.Trainer) -> Tokenizer:

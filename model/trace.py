@@ -111,7 +111,7 @@ class Trace:
         return list(self._norm_inputs)
 
     def tokens_of(self, name: str) -> list[str]:
-        """The tokens at the positions of a quantity: with two stacks, the source's in the encoder, else the target's."""
+        """The tokens at the positions of a quantity: of two stacks' the source's in the encoder, else the target's."""
         one_stack = not self.target_tokens
         return self.source_tokens if one_stack or name.startswith("encoder.") else self.target_tokens
 

@@ -81,9 +81,7 @@ class Trainer:
     def finished(self) -> bool:
         """The last step is done, or the validation loss has not fallen for too long."""
         patience = self.settings.patience
-        return self.progress.step >= self.total_steps or (
-            patience is not None and self.progress.since_best >= patience
-        )
+        return self.progress.step >= self.total_steps or (patience is not None and self.progress.since_best >= patience)
 
     def steps(self, count: int | None = None) -> Iterator[StepReport]:
         """Train `count` steps, or to the end, and yield a report after each.
@@ -126,8 +124,8 @@ class Trainer:
         total = math.hypot(*norms.values())
         if not math.isfinite(loss) or not (math.isfinite(total) or self.scaler.is_enabled()):
             raise FloatingPointError(
-                f"step {step}: loss {loss}, gradient norm {total}{self.gradients.culprit()}; the weights are still those "
-                f"of step {step - 1}: lower the rate ({rate:.2g})"
+                f"step {step}: loss {loss}, gradient norm {total}{self.gradients.culprit()}; the weights are still "
+                f"those of step {step - 1}: lower the rate ({rate:.2g})"
             )
         self.gradients.clip(total, self.settings.clip)
         self.scaler.step(self.optimizer)

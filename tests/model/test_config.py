@@ -115,7 +115,10 @@ def configs(draw):
         norm_epsilon=draw(st.floats(1e-12, 1e-2)),
         n_key_value_heads=draw(st.sampled_from([None, 1, heads])),
         window=draw(st.none() | count),
-        **{name: draw(st.booleans()) for name in ("embedding_norm", "residual", "qk_norm", "scale_embedding", "scale_attention", "bias")},
+        **{
+            name: draw(st.booleans())
+            for name in ("embedding_norm", "residual", "qk_norm", "scale_embedding", "scale_attention", "bias")
+        },
     )
 
 
@@ -140,7 +143,7 @@ def test_one_stack_has_nothing_of_the_other(kind, side, stack):
     sizes = [name for name in dataclasses.asdict(config) if name.endswith(("_vocabulary", "coder_layers"))]
     assert {name: getattr(config, name) for name in sizes if getattr(config, name)} == {side: 40, stack: 3}
     assert TransformerConfig.from_json(config.to_json()) == config
-    with pytest.raises(ValueError, match="'encoder-decoder'.* must be one of encoder-only, decoder-only"):
+    with pytest.raises(ValueError, match=r"'encoder-decoder'.* must be one of encoder-only, decoder-only"):
         TransformerConfig.one_stack("encoder-decoder", 40, 3)
 
 

@@ -11,7 +11,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 from model.sampling import Sampling, sample
 from tests.model.examples import network
 from tests.model.test_beam import ending, log_probabilities
-from tests.model.test_decoding import END, SOURCES, START, context, naive
+from tests.model.test_decoding import END, SOURCES, context, naive
 
 OPTIONS = [
     {"temperature": 0.5},

@@ -1,0 +1,87 @@
+"""Command-line options made from the fields of TransformerConfig and TrainingSettings."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import Any
+
+from model.config import CHOICES, TransformerConfig
+from model.training_settings import SETTING_CHOICES, TrainingSettings
+
+HELP = {
+    "d_model": "width of the residual stream; even, and divisible by the heads",
+    "n_heads": "attention heads of each layer",
+    "n_key_value_heads": "heads of keys and values, shared in groups by the others; 1: multi-query",
+    "n_encoder_layers": "layers that read the source",
+    "n_decoder_layers": "layers that write the target",
+    "d_ff": "units of each feed-forward block",
+    "dropout": "share of each block's output that is dropped while training",
+    "attention_dropout": "the same for the attention weights",
+    "activation_dropout": "the same for the feed-forward units",
+    "max_length": "longest source or target, in tokens",
+    "position": "how the model knows where a token stands",
+    "position_base": "base of the sinusoidal or rotary wavelengths",
+    "window": "self-attention reaches so many tokens, its own counted",
+    "embedding_norm": "a norm on what enters a stack",
+    "heads": "split d_model among the heads, or give each its full width",
+    "qk_norm": "RMSNorm on each head's queries and keys",
+    "norm": "LayerNorm as in torch, as in textbooks (population or sample deviation), RMSNorm, or none",
+    "norm_placement": "norm after each block, as in the paper, before it, or both (sandwich)",
+    "residual": "add each block's output to its input",
+    "norm_epsilon": "added to the variance in a norm, to the deviation in the textbook's",
+    "scale_embedding": "multiply embeddings by the square root of d_model",
+    "scale_attention": "divide scores by the square root of a head's width",
+    "activation": "of the feed-forward units; swiglu gates them",
+    "tied_embeddings": "share the target's embedding with the output, or one matrix for all three",
+    "bias": "biases in linear layers and norms",
+    "epochs": "how often every example is seen",
+    "batch_tokens": "tokens of a batch on each side, padding included",
+    "accumulation": "batches whose gradients make one step",
+    "rate": "peak learning rate",
+    "warmup": "steps in which the rate rises to its peak",
+    "schedule": "how the rate falls after that",
+    "label_smoothing": "share of the target probability spread over all tokens",
+    "weight_decay": "of AdamW",
+    "clip": "largest gradient norm",
+    "undo_merges": "share of merged source tokens cut in two, so that words are seen in several ways",
+    "average": "decay of the running average of the weights, which is what is kept",
+    "average_last": "keep the mean of the weights at so many last validations instead; 0: the running average",
+    "validate_every": "steps between validations, instead of one after each epoch",
+    "patience": "stop after so many validations without a new best one",
+    "precision": "of the forward and backward pass; weights stay float32",
+    "compile": "compile the network with torch.compile: slow to start, then faster",
+    "seed": "of the initial weights, the order of the data and dropout",
+}
+KINDS = {"int": int, "float": float, "int | None": int}
+
+
+def add_network_options(group: Any) -> None:
+    """An option for each choice of the network; those that are not given stay as the preset has them."""
+    for field in dataclasses.fields(TransformerConfig):
+        if not field.name.endswith("_vocabulary"):
+            _add(group, field, argparse.SUPPRESS, CHOICES)
+
+
+def add_training_options(group: Any) -> None:
+    for field in dataclasses.fields(TrainingSettings):
+        _add(group, field, field.default, SETTING_CHOICES)
+
+
+def settings_of(options: argparse.Namespace) -> TrainingSettings:
+    return TrainingSettings(**{each.name: getattr(options, each.name) for each in dataclasses.fields(TrainingSettings)})
+
+
+def network_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What was given of the network."""
+    names = [field.name for field in dataclasses.fields(TransformerConfig)]
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}
+
+
+def _add(group: Any, field: dataclasses.Field[Any], default: Any, choices: dict[str, tuple[str, ...]]) -> None:
+    flag, text = "--" + field.name.replace("_", "-"), HELP[field.name]
+    if field.type == "bool":
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=text)
+    else:
+        kind = KINDS.get(str(field.type), str)
+        group.add_argument(flag, type=kind, default=default, choices=choices.get(field.name), help=text)

@@ -1,0 +1,182 @@
+"""What a model of each kind is trained on: texts and their split, and tokenizers made from the training part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from model.config import Kind
+from model.corpus import AnswerCorpus, Corpus, MaskedCorpus, PairCorpus, TextCorpus
+from model.data import Pair, Split, in_split
+from model.reading import read_pairs_from, read_text
+from model.text import (
+    MASK,
+    Tokenizer,
+    train_bpe,
+    train_characters,
+    train_text_bpe,
+    train_text_characters,
+)
+
+Units = Literal["mixed", "bpe", "characters", "joint"]
+SPLITS: tuple[Split, Split] = ("train", "validation")
+SEPARATOR = "="  # between question and answer, where one stack reads both
+VALIDATION_SHARE = 10  # the last tenth of a running text
+
+
+class Material(Protocol):
+    """What to learn from.
+
+    tokenizers: of source and target; of one stack, the same one twice. example: a text to show the model first.
+    tested: whether something is kept for the test.
+    """
+
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    example: str
+    tested: bool
+
+    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+        """For training and for validation. undone: see `data.undo_merges`."""
+        ...
+
+    def record(self) -> dict[str, Any]:
+        """What training.json says of it."""
+        ...
+
+
+def prepare(kind: Kind, spec: str, units: Units | None, vocabulary: int) -> Material:
+    """What `spec` (see `reading.SPEC_HELP`) holds, for a model of this kind.
+
+    units: what a token is; "mixed" is BPE in the source and characters in the target, "joint" one BPE for both.
+    Unless told, characters in built-in tasks, else mixed for two stacks and BPE for one. vocabulary: of a BPE.
+
+    Raises:
+        ValueError: it cannot be read, or holds nothing to train on, or the kind has no such units.
+    """
+    task = spec.partition(":")[2].partition(":")[0] if spec.startswith("task:") else ""
+    units = units or ("characters" if task else "mixed" if kind == "encoder-decoder" else "bpe")
+    if kind != "encoder-decoder" and units not in ("bpe", "characters"):
+        raise ValueError(f"units ({units!r}) must be bpe or characters: a {kind} model has one tokenizer")
+    if kind == "decoder-only" and spec.endswith(".txt"):
+        return RunningText(read_text(Path(spec)), units, vocabulary)
+    if kind == "encoder-only" and spec.endswith(".txt"):
+        lines = [line.strip() for line in read_text(Path(spec)).splitlines() if line.strip()]
+        return Sentences(lines, units, vocabulary)
+    pairs = read_pairs_from(spec)
+    if kind == "encoder-only":
+        return Sentences([pair.source for pair in pairs], units, vocabulary)
+    if kind == "decoder-only":
+        return Answers(pairs, task, units, vocabulary)
+    return Translations(pairs, task, units, vocabulary)
+
+
+class Translations:
+    """Pairs for an encoder-decoder model."""
+
+    def __init__(self, pairs: Sequence[Pair], task: str, units: Units, vocabulary: int) -> None:
+        self.pairs, self.task = {split: in_split(pairs, split) for split in SPLITS}, task
+        test = in_split(pairs, "test")
+        self.tested = bool(test)
+        sources, targets = ([pair[side] for pair in self.pairs["train"]] for side in (0, 1))
+        self.tokenizers = _two_tokenizers(sources, targets, units, vocabulary)
+        self.example = _shown(test, self.pairs["train"])
+
+    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+        train = PairCorpus(self.pairs["train"], self.tokenizers, max_length, undone)
+        return train, PairCorpus(self.pairs["validation"], self.tokenizers, max_length)
+
+    def record(self) -> dict[str, Any]:
+        return {"task": self.task, "training_pairs": len(self.pairs["train"])}
+
+
+class Answers:
+    """Pairs for a decoder-only model, which reads the source and goes on with the target."""
+
+    def __init__(self, pairs: Sequence[Pair], task: str, units: Units, vocabulary: int) -> None:
+        self.pairs, self.task = {split: in_split(pairs, split) for split in SPLITS}, task
+        test = in_split(pairs, "test")
+        self.tested = bool(test)
+        texts = [f"{pair.source}{SEPARATOR}{pair.target}" for pair in self.pairs["train"]]
+        made = train_characters(texts) if units == "characters" else train_bpe(texts, vocabulary)
+        self.tokenizers = made, made
+        self.example = _shown(test, self.pairs["train"]) + SEPARATOR
+
+    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+        train, validation = (
+            AnswerCorpus(self.pairs[split], self.tokenizers[0], max_length, SEPARATOR) for split in SPLITS
+        )
+        return train, validation
+
+    def record(self) -> dict[str, Any]:
+        return {"task": self.task, "training_pairs": len(self.pairs["train"]), "separator": SEPARATOR}
+
+
+class RunningText:
+    """A text for a decoder-only model; the last tenth is for validation."""
+
+    tested = True
+
+    def __init__(self, text: str, units: Units, vocabulary: int) -> None:
+        cut = len(text) - len(text) // VALIDATION_SHARE
+        self.parts = text[:cut], text[cut:]
+        train = [self.parts[0]]
+        made = train_text_characters(train) if units == "characters" else train_text_bpe(train, vocabulary)
+        self.tokenizers = made, made
+        self.example = next((line for line in self.parts[1].splitlines() if len(line) > 20), self.parts[1][:40])
+
+    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+        train, validation = (TextCorpus(part, self.tokenizers[0], max_length) for part in self.parts)
+        return train, validation
+
+    def record(self) -> dict[str, Any]:
+        tokens = len(self.tokenizers[0].encode(self.parts[1]))
+        return {
+            "training_characters": len(self.parts[0]),
+            "validation_characters_per_token": len(self.parts[1]) / max(1, tokens),
+        }
+
+
+class Sentences:
+    """Single sentences for an encoder-only model; a sentence that comes several times counts once."""
+
+    def __init__(self, texts: Iterable[str], units: Units, vocabulary: int) -> None:
+        pairs = [Pair(text, "") for text in dict.fromkeys(texts)]
+        self.texts = {split: [pair.source for pair in in_split(pairs, split)] for split in SPLITS}
+        test = in_split(pairs, "test")
+        self.tested = bool(test)
+        train = self.texts["train"]
+        made = train_characters(train, mask=True) if units == "characters" else train_bpe(train, vocabulary, mask=True)
+        self.tokenizers = made, made
+        self.example = _with_a_mask(_shown(test, pairs))
+
+    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+        train, validation = (MaskedCorpus(self.texts[split], self.tokenizers[0], max_length) for split in SPLITS)
+        return train, validation
+
+    def record(self) -> dict[str, Any]:
+        return {"training_sentences": len(self.texts["train"])}
+
+
+def _two_tokenizers(
+    sources: Sequence[str], targets: Sequence[str], units: Units, vocabulary: int
+) -> tuple[Tokenizer, Tokenizer]:
+    if units == "joint":
+        made = train_bpe([*sources, *targets], vocabulary)
+        return made, made
+    source = train_characters(sources) if units == "characters" else train_bpe(sources, vocabulary)
+    target = train_bpe(targets, vocabulary) if units == "bpe" else train_characters(targets)
+    return source, target
+
+
+def _shown(*places: Sequence[Pair]) -> str:
+    """A source of middling length."""
+    sources = next((sorted((pair.source for pair in pairs), key=len) for pairs in places if pairs), [""])
+    return sources[len(sources) * 3 // 4]
+
+
+def _with_a_mask(text: str) -> str:
+    words = text.split()
+    if words:
+        words[len(words) // 2] = MASK
+    return " ".join(words)

@@ -1,0 +1,144 @@
+"""How good a model is at what it was trained for, in figures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from model.corpus import IGNORED, Corpus, MaskedCorpus, TextCorpus, unshuffled
+from model.data import Pair, Split, in_split
+from model.inspectable import Inspectable
+from model.materials import SEPARATOR, VALIDATION_SHARE
+from model.reading import read_pairs_from, read_text
+from model.tasks import exact_match, find_task, task_pairs
+from model.training import summed_loss
+
+Figures = dict[str, float | int | str]
+BATCH = 64  # texts written together
+TOKENS = 8192  # of a batch that is only read
+BEYOND = (1, 2, 4, 8)  # how much longer than in training, for built-in tasks
+COUNT = 200  # sources of each such length
+
+
+def measure(
+    lens: Inspectable, spec: str, split: Split = "test", bleu: str = "zh", **options: Any
+) -> tuple[Figures, dict[str, str]]:
+    """The figures on a split of what `spec` (see `reading.SPEC_HELP`) holds, and what the model wrote for each text.
+
+    bleu: sacrebleu's tokenizer. options: of `Inspectable.generate_batch`.
+
+    Raises:
+        ValueError: the split is empty, or `spec` cannot be read.
+    """
+    if lens.kind == "decoder-only" and spec.endswith(".txt"):
+        text = read_text(Path(spec))
+        part = text[len(text) - len(text) // VALIDATION_SHARE :]
+        return text_figures(lens, part), {}
+    if lens.kind == "encoder-only" and spec.endswith(".txt"):
+        pairs = [Pair(line.strip(), "") for line in read_text(Path(spec)).splitlines() if line.strip()]
+    else:
+        pairs = read_pairs_from(spec)
+    pairs = in_split(pairs, split)
+    if not pairs:
+        raise ValueError(f"the {split} split of {spec} is empty: it needs more sentences")
+    if lens.kind == "encoder-only":
+        return masked_figures(lens, list(dict.fromkeys(pair.source for pair in pairs))), {}
+    if task := str(lens.training.get("task", "")):
+        return task_figures(lens, task, pairs, **options)
+    if lens.kind == "decoder-only":
+        pairs = [Pair(pair.source + SEPARATOR, pair.target) for pair in pairs]
+    return translation_figures(lens, pairs, bleu, **options)
+
+
+def translation_figures(
+    lens: Inspectable, pairs: Sequence[Pair], bleu: str = "zh", **options: Any
+) -> tuple[Figures, dict[str, str]]:
+    """BLEU and chrF of the translations, and the translation of each source sentence."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    references: dict[str, list[str]] = defaultdict(list)
+    for pair in pairs:
+        references[pair.source].append(pair.target)
+    written = _write(lens, sorted(references, key=len), **options)
+    most = max(len(given) for given in references.values())
+    # sacrebleu wants one list per reference number; None where a sentence has fewer, which its types omit.
+    columns: Any = [[_get(references[source], number) for source in written] for number in range(most)]
+    scores, chrf = BLEU(tokenize=bleu), CHRF()
+    outputs = list(written.values())
+    figures: Figures = {
+        "sentences": len(written),
+        "BLEU": scores.corpus_score(outputs, columns).score,
+        "chrF": chrf.corpus_score(outputs, columns).score,
+        "BLEU signature": str(scores.get_signature()),
+        "chrF signature": str(chrf.get_signature()),
+    }
+    return figures, written
+
+
+def task_figures(lens: Inspectable, task: str, pairs: Sequence[Pair], **options: Any) -> tuple[Figures, dict[str, str]]:
+    """The share of exactly right answers in per cent, at the lengths trained on and at longer ones."""
+    longest = max(find_task(task).lengths)
+    figures: Figures = {}
+    given = {f"exact match, lengths up to {longest}, %": [pair.source for pair in pairs]}
+    for more in BEYOND:
+        if longest + more + 2 <= lens.config.max_length and find_task(task).sources(longest + more) >= COUNT:
+            longer = task_pairs(task, COUNT, [longest + more], seed=1)
+            given[f"exact match, length {longest + more}, %"] = [pair.source for pair in longer]
+    written: dict[str, str] = {}
+    separator = SEPARATOR if lens.kind == "decoder-only" else ""
+    for name, sources in given.items():
+        answers = _write(lens, [source + separator for source in sources], **options)
+        figures[name] = 100 * exact_match(task, sources, list(answers.values()))
+        written |= answers
+    return {"questions": len(pairs), **figures}, written
+
+
+def text_figures(lens: Inspectable, text: str) -> Figures:
+    """Cross-entropy of a running text, in windows of the model's length."""
+    corpus = TextCorpus(text, lens.source_tokenizer, lens.config.max_length)
+    loss, tokens, _ = _losses(lens, corpus)
+    return {
+        "tokens": tokens,
+        "characters": len(text),
+        "nats per token": loss / tokens,
+        "nats per character": loss / len(text),
+    }
+
+
+def masked_figures(lens: Inspectable, texts: Sequence[str]) -> Figures:
+    """Cross-entropy at hidden tokens, and how often the right one is the most probable."""
+    corpus = MaskedCorpus(texts, lens.source_tokenizer, lens.config.max_length)
+    loss, tokens, right = _losses(lens, corpus)
+    return {"sentences": len(texts), "hidden tokens": tokens, "nats": loss / tokens, "found, %": 100 * right / tokens}
+
+
+@torch.inference_mode()
+def _losses(lens: Inspectable, corpus: Corpus) -> tuple[float, int, int]:
+    """The sum of the cross-entropies in nats, how many there are, and how often the prediction is right."""
+    loss, tokens, right = 0.0, 0, 0
+    for batch in unshuffled(corpus, TOKENS):
+        batch = batch.to(lens.device)
+        asked = batch.labels != IGNORED
+        loss += float(summed_loss(lens.model, batch, 0.0))
+        tokens += batch.predicted
+        best = lens.model.output(lens.model.states(*batch.inputs)[asked]).argmax(dim=-1)
+        right += int((best == batch.labels[asked]).sum())
+    return loss, tokens, right
+
+
+def _write(lens: Inspectable, sources: Sequence[str], **options: Any) -> dict[str, str]:
+    """What the model writes for each source."""
+    outputs: list[str] = []
+    for first in tqdm(range(0, len(sources), BATCH), unit="batch", leave=False):
+        outputs += [made.text for made in lens.generate_batch(sources[first : first + BATCH], **options)]
+    return dict(zip(sources, outputs, strict=True))
+
+
+def _get(texts: list[str], number: int) -> str | None:
+    return texts[number] if number < len(texts) else None
