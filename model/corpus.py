@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int
@@ -39,6 +39,7 @@ class Batch:
         return int((self.labels != IGNORED).sum())
 
 
+@runtime_checkable
 class Corpus(Protocol):
     """Examples by number. The same generators give the same batches."""
 

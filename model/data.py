@@ -64,6 +64,8 @@ def batch_order(examples: Sequence[Example], tokens: int, shuffle: random.Random
         return (len(examples[index].target) + 2 * jitter) // 2, len(examples[index].source) + jitter
 
     order = list(range(len(examples)))
+    if not order:
+        return []
     if shuffle:
         shuffle.shuffle(order)
     order.sort(key=key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from model.config import Kind
 from model.corpus import AnswerCorpus, Corpus, MaskedCorpus, PairCorpus, TextCorpus
@@ -25,6 +25,7 @@ SEPARATOR = "="  # between question and answer, where one stack reads both
 VALIDATION_SHARE = 10  # the last tenth of a running text
 
 
+@runtime_checkable
 class Material(Protocol):
     """What to learn from.
 

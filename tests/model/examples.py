@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 
-from model.config import TransformerConfig
-from model.data import Example, Pair, encode_pairs
+from model.config import Kind, TransformerConfig
+from model.corpus import PairCorpus
+from model.data import Pair
+from model.network import Network
 from model.text import Tokenizer, train_bpe, train_characters
 from model.training import Trainer, TrainingSettings
-from model.transformer import Transformer
+from model.transformer import Transformer, build
 
 NOUNS = "teacher doctor student cat dog bird river mountain letter window garden train".split()
 VERBS = "sees likes follows finds paints forgets hears watches".split()
@@ -37,10 +39,23 @@ def network(seed: int = 0, **options: Any) -> Transformer:
     """A network in evaluation mode, every weight random, biases and norms too: none can hide an error."""
     torch.manual_seed(seed)
     model = Transformer(config(**options)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.2)
+    disturb(model)
     return model
+
+
+def one_stack(kind: Kind, seed: int = 0, **options: Any) -> Network:
+    """The same of a decoder-only or encoder-only network."""
+    torch.manual_seed(seed)
+    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 24, "max_length": 32, "dropout": 0.0}
+    model = build(TransformerConfig.one_stack(kind, options.pop("vocabulary", 13), 2, **(sizes | options))).eval()
+    disturb(model)
+    return model
+
+
+@torch.no_grad()
+def disturb(model: Network) -> None:
+    for parameter in model.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.2)
 
 
 def sentences(count: int, seed: int = 0) -> list[Pair]:
@@ -76,5 +91,6 @@ def trainer(
     torch.manual_seed(7)
     sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
     model = Transformer(config(**(sizes | network_options)))
-    examples: list[list[Example]] = [encode_pairs(part, *both, model.config.max_length) for part in (pairs, validation)]
-    return Trainer(model, both, *examples, TrainingSettings(**settings))
+    chosen = TrainingSettings(**settings)
+    train = PairCorpus(pairs, both, model.config.max_length, chosen.undo_merges)
+    return Trainer(model, train, PairCorpus(validation, both, model.config.max_length), chosen)

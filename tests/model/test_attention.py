@@ -73,7 +73,7 @@ def test_the_stages_are_equation_1():
     """One head, two queries, three keys, by hand."""
     module = attention(n_heads=8)  # two channels a head
     query, key = [[1.0, 2.0], [0.5, -1.0]], [[3.0, 0.0], [-1.0, 1.0], [2.0, 2.0]]
-    scores = module.scores(torch.tensor(query), torch.tensor(key))
+    scores = module.scores(torch.tensor([query]), torch.tensor([key]))[0]
     for i, (a, b) in enumerate(query):
         for j, (c, d) in enumerate(key):
             assert float(scores[i, j]) == pytest.approx(a * c + b * d)

@@ -1,14 +1,15 @@
-"""Rotary positions, heads of full width, QK-norm: against Llama's attention and against their formulas."""
+"""Rotary positions, ALiBi, windows, shared keys, heads of full width, QK-norm: against Hugging Face and formulas."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 from transformers import LlamaConfig
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
 from model.masks import Mask
-from model.positional import Rotation
+from model.positional import Rotation, alibi_slopes
 from tests.model.examples import config
 from tests.model.test_attention import attention, path_of
 
@@ -42,11 +43,13 @@ def test_rotary_positions_turn_queries_and_keys(base, is_explicit):
 
 
 @pytest.mark.parametrize("is_explicit", [False, True])
-def test_rotary_attention_is_llamas(is_explicit):
+@pytest.mark.parametrize("shared", [4, 2, 1])
+def test_rotary_attention_is_llamas(is_explicit, shared):
     rope = {"rope_type": "default", "rope_theta": 100.0}
-    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2, "rope_parameters": rope}
+    sizes = {"hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": shared, "rope_parameters": rope}
     llama = LlamaConfig(**sizes, attention_bias=True, attn_implementation="eager")
-    ours, theirs = attention(2, torch.float32, position="rotary", position_base=100.0), LlamaAttention(llama, 0)
+    options = {"position": "rotary", "position_base": 100.0, "n_key_value_heads": shared}
+    ours, theirs = attention(4, torch.float32, **options), LlamaAttention(llama, 0)
     pairs = [(ours.query, theirs.q_proj), (ours.key, theirs.k_proj), (ours.value, theirs.v_proj)]
     for mine, other in [*pairs, (ours.output, theirs.o_proj)]:
         other.load_state_dict(mine.state_dict())
@@ -92,3 +95,62 @@ def test_qk_norm_gives_queries_and_keys_one_length(position):
     plain.load_state_dict(ours.state_dict(), strict=False)
     if position == "none":
         assert_close(ours.query(x), F.rms_norm(plain.query(x), (8,), eps=1e-9) * 1.5)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 6, 8, 12])
+def test_alibi_slopes_are_blooms(heads):
+    """Bloom adds slope × key position, which differs from −slope × distance by the same number in a whole row."""
+    theirs = build_alibi_tensor(torch.ones(1, 5), heads, torch.float32)[:, 0]
+    assert_close(theirs, (alibi_slopes(heads)[:, None] * torch.arange(5)).float())
+
+
+@pytest.mark.parametrize("is_explicit", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_alibi_takes_distance_from_the_scores(is_explicit, is_causal, padded):
+    ours, plain = attention(2, position="alibi"), attention(2)
+    plain.load_state_dict(ours.state_dict())
+    x = torch.randn(2, 7, 16, dtype=torch.float64)
+    real = torch.tensor([[True] * 7, [True] * 4 + [False] * 3]) if padded else None
+    mask = Mask(real, causal=is_causal)
+    query, key, value = plain.query(x), plain.key(x), plain.value(x)
+    scores = query @ key.mT / 8**0.5
+    for head, slope in enumerate([1 / 16, 1 / 256]):
+        for i in range(7):
+            for j in range(7):
+                scores[:, head, i, j] -= slope * abs(i - j)
+    scores = scores.masked_fill(~mask.visible(7, 7, x.device), -torch.inf)
+    expected = plain.output((scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2))
+    with path_of(is_explicit):
+        assert_close(ours(x, x, mask), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("is_explicit", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_a_window_hides_what_is_far(is_explicit, is_causal):
+    ours = attention(2)
+    x = torch.randn(2, 9, 16, dtype=torch.float64)
+    moved = x.clone()
+    moved[:, 3] += 1
+    with path_of(is_explicit):
+        before, after = (ours(each, each, Mask(causal=is_causal, window=3)) for each in (x, moved))
+        whole = ours(x, x, Mask(causal=is_causal, window=9))
+        assert_close(whole, ours(x, x, Mask(causal=is_causal)), rtol=0, atol=1e-12)
+    changed = [place for place in range(9) if not torch.equal(before[:, place], after[:, place])]
+    assert changed == ([3, 4, 5] if is_causal else [1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("is_explicit", [False, True])
+@pytest.mark.parametrize("shared", [1, 2])
+def test_heads_share_keys_and_values_in_groups(is_explicit, shared):
+    """As if each head had its own, equal in a group."""
+    ours, plain = attention(4, n_key_value_heads=shared), attention(4)
+    weights = dict(ours.state_dict())
+    for name in ("key.weight", "key.bias", "value.weight", "value.bias"):
+        assert len(weights[name]) == 4 * shared
+        weights[name] = weights[name].unflatten(0, (shared, 4)).repeat_interleave(4 // shared, dim=0).flatten(0, 1)
+    plain.load_state_dict(weights)
+    x = torch.randn(2, 6, 16, dtype=torch.float64)
+    for mask in (Mask(), Mask(causal=True), Mask(torch.tensor([[True] * 6, [True] * 2 + [False] * 4]))):
+        with path_of(is_explicit):
+            assert_close(ours(x, x, mask), plain(x, x, mask), rtol=0, atol=1e-12)

@@ -114,12 +114,12 @@ def test_files_that_do_not_belong_together_are_refused(folder):
     with pytest.raises(ValueError, match=r"has shape \(24, 16\), the config asks for \(25, 16\)"):
         open_checkpoint(folder)
     config.write_text(json.dumps(options | {"target_vocabulary": 7}))
-    message = rf"the target tokenizer has {len(BOTH[1])} tokens, config.json says 7"
+    message = rf"target_tokenizer.json has {len(BOTH[1])} tokens, config.json says 7"
     with pytest.raises(ValueError, match=message):
         open_checkpoint(folder)
     config.write_text(json.dumps(options))
     shutil.copy(folder / "target_tokenizer.json", folder / "source_tokenizer.json")
-    with pytest.raises(ValueError, match="the source tokenizer has"):
+    with pytest.raises(ValueError, match=r"source_tokenizer.json has"):
         open_checkpoint(folder)
 
 

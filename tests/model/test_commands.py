@@ -8,10 +8,10 @@ from sacrebleu import corpus_bleu, corpus_chrf
 
 from model.__main__ import main
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.commands.evaluate import measure
 from model.data import Pair
 from model.decoding import Generation
 from model.inspectable import Inspectable
+from model.measuring import translation_figures
 from model.sampling import Sampling
 from tests.model.examples import TINY, network, sentences, tokenizers, write_pairs
 
@@ -92,7 +92,7 @@ def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path
         """Translates from a table."""
 
         def generate_batch(self, texts, **options):
-            assert options == {"beam": 3, "length_penalty": 0.5}
+            assert options == {"beam": 3}
             return [Generation(table[text], [], [], [], []) for text in texts]
 
     table = {"a": "我是一个老师。", "bb": "他在看书。", "ccc": "今天天气不好。"}
@@ -104,7 +104,7 @@ def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path
     ]
     lens = open_checkpoint(checkpoint(tmp_path / "c"))
     fixed = Fixed("fixed", lens.model, (lens.source_tokenizer, lens.target_tokenizer), {})
-    figures, outputs = measure(fixed, pairs, 3, 0.5)
+    figures, outputs = translation_figures(fixed, pairs, beam=3)
     references = [["我是老师。", "他正在看一本书。", "天气好。"], ["我是一个老师。", None, None]]
     expected = corpus_bleu(list(table.values()), references, tokenize="zh").score
     assert 0 < expected < 100

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +13,6 @@ from model.data import (
     Example,
     Pair,
     batch_order,
-    batches,
-    collate,
     encode_pairs,
     in_split,
     split_of,
@@ -90,19 +87,6 @@ def test_the_order_follows_the_seed_and_batches_are_of_similar_length():
     for batch in first:
         sizes = [len(examples[index].target) for index in batch]
         assert max(sizes) - min(sizes) <= 2
-
-
-def test_collate_pads_at_the_end():
-    batch = collate([Example([5, 3], [2, 6, 7, 3]), Example([4, 4, 3], [2, 3])], 0, 1)
-    assert batch.source.tolist() == [[5, 3, 0], [4, 4, 3]]
-    assert batch.target.tolist() == [[2, 6, 7, 3], [2, 3, 1, 1]]
-    assert batch.source.dtype == torch.long
-
-
-def test_validation_batches_hold_every_example_once():
-    examples = encode_pairs(PAIRS[:50], ENGLISH, CHINESE, 32)
-    rows = [row for batch in batches(examples, 60, 0, 0) for row in batch.target.tolist()]
-    assert sorted([t for t in row if t] for row in rows) == sorted(example.target for example in examples)
 
 
 def test_undone_merges_spell_the_same_text():

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.data import collate
-from model.training import StepReport, Trainer, TrainingSettings, learning_rate, token_loss
+from model.corpus import PairCorpus
+from model.training import StepReport, Trainer, TrainingSettings, learning_rate, summed_loss
 from tests.model.examples import network, sentences, tokenizers, trainer
 
 PAIRS = sentences(60)
@@ -21,7 +21,7 @@ def make(**options) -> Trainer:
 
 def test_nothing_to_train_on_is_refused():
     with pytest.raises(ValueError, match="the training split is empty"):
-        Trainer(network(), tokenizers(PAIRS), [], [], TrainingSettings())
+        Trainer(network(), *[PairCorpus([], tokenizers(PAIRS), 32)] * 2, TrainingSettings())
 
 
 def naive_losses(model, examples, smoothing: float) -> list[float]:
@@ -39,13 +39,16 @@ def naive_losses(model, examples, smoothing: float) -> list[float]:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_smoothed_cross_entropy_over_real_tokens(smoothing):
     given = make()
-    examples = [*given.train[:6], *given.train[-6:]]
+    chosen = [*range(6), *range(len(given.train) - 6, len(given.train))]
+    examples = [given.train.examples[index] for index in chosen]
     assert len({len(example.target) for example in examples}) > 1
     assert len({len(example.source) for example in examples}) > 1
     given.model.eval()
-    loss = token_loss(given.model, collate(examples, *given.padding), given.padding, smoothing)
+    batch = given.train.batch(chosen, None)
+    loss = summed_loss(given.model, batch, smoothing)
     losses = naive_losses(given.model, examples, smoothing)
-    assert loss.item() == pytest.approx(math.fsum(losses) / len(losses), abs=1e-5)
+    assert batch.predicted == len(losses)
+    assert loss.item() == pytest.approx(math.fsum(losses), rel=1e-6)
 
 
 def test_validation_is_nats_per_token_of_the_averaged_weights():
@@ -56,7 +59,7 @@ def test_validation_is_nats_per_token_of_the_averaged_weights():
     assert torch.equal(given.model.output.logits.weight, trained)
     with given.averaged_weights():
         assert not torch.equal(given.model.output.logits.weight, trained)
-        losses = naive_losses(given.model, given.validation, 0.0)
+        losses = naive_losses(given.model, given.validation.examples, 0.0)
     assert validation == pytest.approx(math.fsum(losses) / len(losses), abs=1e-5)
 
 
@@ -92,8 +95,8 @@ def test_a_report_says_what_the_step_did():
 def test_each_epoch_trains_on_every_example_once(monkeypatch):
     given = make(epochs=2)
     seen = []
-    batch_of = given._batch
-    monkeypatch.setattr(given, "_batch", lambda indices, step: seen.append(indices) or batch_of(indices, step))
+    batch_of = given.train.batch
+    monkeypatch.setattr(given.train, "batch", lambda indices, chance: seen.append(indices) or batch_of(indices, chance))
     list(given.steps())
     first, second = seen[: given.epoch_ends[0]], seen[given.epoch_ends[0] :]
     for epoch in (first, second):
@@ -163,20 +166,11 @@ def test_a_loss_that_is_not_finite_leaves_the_weights():
         given.model.output.logits.weight[0, 0] = math.inf
     before = {name: value.clone() for name, value in given.model.state_dict().items()}
     average = {name: value.clone() for name, value in given.average.items()}
-    with pytest.raises(FloatingPointError, match="step 4: loss nan, gradient norm nan; lower the rate"):
+    with pytest.raises(
+        FloatingPointError,
+        match=r"step 4: loss nan, gradient norm nan, not finite first in .*; the weights are still those of step 3",
+    ):
         next(given.steps())
     assert given.progress.step == 3
     assert all(torch.equal(value, before[name]) for name, value in given.model.state_dict().items())
     assert all(torch.equal(value, average[name]) for name, value in given.average.items())
-
-
-def test_undone_merges_never_outgrow_learned_positions():
-    """Sources already as long as the positions reach, each merge undone."""
-    options = {"position": "learned", "max_length": 6}
-    given = trainer(PAIRS, [], options, epochs=1, batch_tokens=100, undo_merges=1.0)
-    assert any(len(example.source) == 6 for example in given.train)
-    end = given.train[0].source[-1]
-    batch = given._batch(list(range(10)), 1)
-    assert batch.source.shape[1] == 6
-    assert all([token for token in row if token != given.padding[0]][-1] == end for row in batch.source.tolist())
-    assert len(list(given.steps())) == given.total_steps

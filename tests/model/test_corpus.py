@@ -1,0 +1,117 @@
+"""What is learned from, batch by batch, against the texts read by hand."""
+
+import itertools
+import random
+from collections import Counter
+
+import pytest
+import torch
+
+from model.corpus import IGNORED, AnswerCorpus, MaskedCorpus, PairCorpus, TextCorpus, unshuffled
+from model.data import Pair
+from model.text import train_bpe, train_text_characters
+from tests.model.examples import sentences, tokenizers
+
+PAIRS = sentences(60)
+BOTH = tokenizers(PAIRS)
+MASKED = train_bpe([pair.source for pair in PAIRS], 90, mask=True)
+TEXT = "".join(f"{pair.source}\n" for pair in PAIRS)
+LETTERS = train_text_characters([TEXT])
+
+
+def epoch(corpus, seed=0, tokens=200):
+    return [corpus.batch(indices, random.Random(0)) for indices in corpus.order(tokens, random.Random(seed))]
+
+
+def test_pairs_are_padded_at_the_end_and_padding_is_not_asked_for():
+    corpus = PairCorpus([PAIRS[0], PAIRS[1], Pair("The cat.", "猫。")], BOTH, 32)
+    batch = corpus.batch([0, 2], None)
+    source, read, source_real, read_real = batch.inputs
+    for row, (given, target) in enumerate((corpus.examples[0], corpus.examples[2])):
+        assert source[row, : len(given)].tolist() == given
+        assert read[row, : len(target) - 1].tolist() == target[:-1]  # what is predicted from </s> is not asked
+        assert batch.labels[row, : len(target) - 1].tolist() == target[1:]
+        assert (batch.labels[row, len(target) - 1 :] == IGNORED).all()
+        assert source_real[row].sum() == len(given)
+        assert read_real[row].sum() in (len(target) - 1, len(target))  # the shorter one's </s> is read too
+    assert batch.tokens == source.numel() + read.numel()
+    assert batch.predicted == sum(len(corpus.examples[index].target) - 1 for index in (0, 2))
+
+
+def test_undone_merges_never_outgrow_the_positions():
+    """Sources already as long as the positions reach, each merge undone."""
+    corpus = PairCorpus(PAIRS, BOTH, 6, undone=1.0)
+    assert any(len(example.source) == 6 for example in corpus.examples)
+    end = BOTH[0].end
+    source = corpus.batch(range(10), random.Random(0)).inputs[0]
+    assert source.shape[1] == 6
+    assert all([token for token in row if token != BOTH[0].padding][-1] == end for row in source.tolist())
+    assert corpus.batch([0], None).inputs[0][0].tolist() == corpus.examples[0].source  # validation: none undone
+
+
+def test_a_text_is_predicted_once_whole_in_order():
+    corpus = TextCorpus(TEXT, LETTERS, 16)
+    batches = list(unshuffled(corpus, 64))
+    assert all(batch.inputs[0].shape[1] <= 16 for batch in batches)
+    labels = [token for batch in batches for row in batch.labels.tolist() for token in row if token != IGNORED]
+    assert LETTERS.decode(labels) == TEXT
+    for batch in batches:
+        ids = batch.inputs[0]
+        assert (ids[:, 0] == LETTERS.start).all()
+        shown = batch.labels[:, :-1] != IGNORED
+        assert torch.equal(ids[:, 1:][shown], batch.labels[:, :-1][shown])
+
+
+def test_each_epoch_cuts_a_text_elsewhere():
+    corpus = TextCorpus(TEXT, LETTERS, 16)
+    begins = [sorted(itertools.chain.from_iterable(corpus.order(64, random.Random(seed)))) for seed in (1, 2)]
+    assert begins[0] != begins[1]
+    for each in begins:
+        assert {after - before for before, after in itertools.pairwise(each)} == {16}
+        assert each[0] < 16
+        assert len(corpus.ids) - each[-1] <= 16
+    with pytest.raises(ValueError, match="the text is empty"):
+        TextCorpus("", LETTERS, 16)
+
+
+def test_answers_are_asked_for_and_questions_are_not():
+    pairs = [Pair("The cat", "sees"), Pair("The doctor likes", "the train")]
+    corpus = AnswerCorpus(pairs, BOTH[0], 32, ".")
+    batch = corpus.batch([0, 1], None)
+    for row, (source, target) in enumerate(pairs):
+        asked = batch.labels[row][batch.labels[row] != IGNORED].tolist()
+        assert asked == [*BOTH[0].encode(target).ids, BOTH[0].end]
+        read = [token for token in batch.inputs[0][row].tolist() if token != BOTH[0].padding]
+        whole = [BOTH[0].start, *BOTH[0].encode(source + ".").ids, *asked]
+        assert read in (whole, whole[:-1])  # what is longer in a batch sees its own end
+    assert corpus.batch([0], None).inputs[1] is None
+
+
+def test_hidden_tokens_are_asked_for_in_berts_shares():
+    corpus = MaskedCorpus([pair.source for pair in PAIRS], MASKED, 32, rate=0.3)
+    kinds, asked = Counter(), 0
+    for seed in range(60):
+        for indices in corpus.order(300, None):
+            batch = corpus.batch(indices, random.Random(seed))
+            for row, index in enumerate(indices):
+                for place, token in enumerate(corpus.rows[index]):
+                    label, shown = int(batch.labels[row, place]), int(batch.inputs[0][row, place])
+                    if label == IGNORED:
+                        assert shown == token
+                        continue
+                    assert label == token
+                    assert 0 < place < len(corpus.rows[index]) - 1
+                    asked += 1
+                    kinds["mask" if shown == MASKED.mask else "same" if shown == token else "other"] += 1
+    inner = 60 * sum(len(row) - 2 for row in corpus.rows)
+    assert asked / inner == pytest.approx(0.3, abs=0.05)
+    assert kinds["mask"] / asked == pytest.approx(0.8, abs=0.02)
+    assert kinds["other"] / asked == pytest.approx(0.1, abs=0.02)
+
+
+def test_validation_hides_the_same_tokens_each_time():
+    corpus = MaskedCorpus([pair.source for pair in PAIRS], MASKED, 32)
+    first, again = ([batch.inputs[0] for batch in unshuffled(corpus, 300)] for _ in range(2))
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    assert not torch.equal(epoch(corpus)[0].inputs[0], first[0])
+    assert corpus.batch([0], random.Random(1)).predicted >= 1

@@ -1,0 +1,191 @@
+"""Decoder-only and encoder-only models: everything that encoder-decoder models have, through the same names."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from model.checkpoints import open_checkpoint, save_checkpoint
+from model.config import TransformerConfig
+from model.corpus import AnswerCorpus, MaskedCorpus, TextCorpus
+from model.decoding import greedy
+from model.network import Network
+from model.sampling import Sampling
+from model.text import MASK, train_bpe, train_text_characters
+from model.trace import MAPS, record
+from model.training import Trainer, TrainingSettings
+from model.transformer import DecoderOnly, EncoderOnly, Transformer, build
+from tests.model.examples import config, one_stack, sentences
+
+PAIRS = sentences(60)
+TEXT = "".join(f"{pair.source}\n" for pair in PAIRS)
+TOKENIZERS = {
+    "decoder-only": train_text_characters([TEXT]),
+    "encoder-only": train_bpe([pair.source for pair in PAIRS], 90, mask=True),
+}
+STACKS = {"decoder-only": "decoder", "encoder-only": "encoder"}
+OPTIONS = [
+    {"norm_placement": "pre"},
+    {"norm_placement": "post", "position": "learned", "embedding_norm": True, "tied_embeddings": "all"},
+    {"position": "alibi", "n_key_value_heads": 1},
+    {"position": "rotary", "window": 3, "activation": "swiglu", "norm": "rms", "norm_placement": "sandwich"},
+]
+
+
+def lens(kind, folder, seed=0, **options):
+    made = TOKENIZERS[kind]
+    save_checkpoint(folder, one_stack(kind, seed, vocabulary=len(made), **options), (made, made))
+    return open_checkpoint(folder)
+
+
+def test_the_config_chooses_the_network():
+    assert [type(build(each)) for each in (config(), *map(one_config, STACKS))] == [
+        Transformer,
+        DecoderOnly,
+        EncoderOnly,
+    ]
+    with pytest.raises(
+        ValueError, match=r"Transformer is encoder-decoder, the config decoder-only: use build\(config\)"
+    ):
+        Transformer(one_config("decoder-only"))
+
+
+def one_config(kind) -> TransformerConfig:
+    return TransformerConfig.one_stack(kind, 13, 2, d_model=16, n_heads=2, d_ff=24)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("kind", STACKS)
+def test_a_trace_has_everything_and_proves_itself(kind, options, tmp_path):
+    given = lens(kind, tmp_path / "c", **options)
+    trace = given.trace("The cat sees the dog.")
+    stack = STACKS[kind]
+    assert trace.target_tokens == []
+    assert trace.source_tokens == given.source_tokens("The cat sees the dog.").labels
+    count = len(trace.source_tokens)
+    assert trace.attention(stack).shape == (2, 2, count, count)
+    assert [name for name in ("encoder", "decoder", "cross") if trace.attention_paths(name)] == [stack]
+    assert trace["output.logits"].shape == (count, len(TOKENIZERS[kind]))
+    assert trace.tokens_of(f"{stack}.layers.0.self_attention.output") == trace.source_tokens
+    assert set(trace.norms()["token"]) == set(trace.source_tokens)
+    checks = {check.name: check for check in trace.checks()}
+    assert all(check.passed for check in checks.values())
+    assert (checks["future"].cells > 0) == (kind == "decoder-only")
+    assert (checks["padding"].cells > 0) == ("window" in options)
+    biased = [name for name in trace.names() if name.endswith(".biased")]
+    assert len(biased) == (2 if options.get("position") == "alibi" else 0)
+    with torch.inference_mode(), record(given.model, maps=True) as explicit:
+        given.model(torch.tensor([given.source_tokens("The cat sees the dog.").ids]))
+    for name in explicit.names():
+        assert_close(trace[name], explicit[name], rtol=1e-5, atol=1e-5)
+    assert any(name.endswith(MAPS) for name in explicit.names())
+
+
+def test_two_texts_belong_to_two_stacks(tmp_path):
+    with pytest.raises(ValueError, match="c is decoder-only: it reads one text and has no target"):
+        lens("decoder-only", tmp_path / "c").trace("a", "b")
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_no_future_reaches_a_language_model_and_both_sides_reach_an_encoder(options):
+    ids = torch.randint(13, (1, 9))
+    other = ids.clone()
+    other[0, 5] = (ids[0, 5] + 1) % 13
+    for kind in STACKS:
+        model = one_stack(kind, **options).double()
+        before, after = model(ids), model(other)
+        same = [bool(torch.equal(before[0, place], after[0, place])) for place in range(9)]
+        assert same[:5] == [True] * 5 if kind == "decoder-only" else not all(same[3:5])
+        assert not same[5]
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_padding_changes_nothing(kind):
+    model, ids = one_stack(kind).double(), torch.randint(1, 13, (1, 6))
+    real = torch.tensor([[True] * 6 + [False] * 3])
+    padded = torch.cat([ids, torch.zeros(1, 3, dtype=torch.long)], dim=1)
+    assert_close(model(padded, real)[:, :6], model(ids), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_cached_writing_is_the_uncached_one(options):
+    model, prompts = one_stack("decoder-only", **options), torch.randint(3, 13, (3, 4))
+    ids, values, _ = greedy(model.read(prompts, padding=0, start=1), end=2, limits=[9, 5, 9])
+    for row, limit, written, prompt in zip(range(3), [9, 5, 9], ids, prompts, strict=True):
+        assert len(written) == limit or written[-1] == 2
+        whole = torch.cat([prompt, torch.tensor(written)])[None]
+        expected = model(whole).log_softmax(dim=-1)[0, 3:-1]
+        assert expected.argmax(dim=-1).tolist() == written
+        assert_close(values[: len(written), row, 0], expected.max(dim=-1).values, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(temperature=2.0)}])
+def test_prompts_are_continued_alone_as_together(options, tmp_path):
+    given = lens("decoder-only", tmp_path / "c")
+    texts = ["The cat", "The dog sees", "", "The cat sees t"]
+    together = given.generate_batch(texts, length=6, **options)
+    for text, made in zip(texts, together, strict=True):
+        assert given.generate(text, length=6, **options).ids == made.ids
+        assert len(made.ids) <= 6
+        whole = TOKENIZERS["decoder-only"].decode([*given.source_tokens(text).ids, *made.ids])
+        assert text + made.text == whole
+        row = torch.tensor([[*given.source_tokens(text).ids, *made.ids]])
+        expected = given.model(row)[0].log_softmax(dim=-1)[-len(made.ids) - 1 : -1]
+        own = expected.gather(1, torch.tensor(made.ids)[:, None])[:, 0].tolist()
+        assert made.log_probabilities == pytest.approx(own, abs=1e-4)
+
+
+def test_a_long_prompt_is_cut_and_still_continued(tmp_path):
+    given = lens("decoder-only", tmp_path / "c", position="learned")
+    tokens = given.source_tokens("a" * 100)
+    assert (len(tokens), tokens.left_out) == (32, 69)
+    assert len(given.generate("a" * 100).ids) == 1
+    assert len(given.generate("a", length=100).ids) <= 31
+
+
+def test_masks_are_filled_with_what_is_most_probable(tmp_path):
+    given = lens("encoder-only", tmp_path / "c")
+    text = f"The {MASK} sees the {MASK}."
+    tokens = given.source_tokens(text)
+    places = [place for place, label in enumerate(tokens.labels) if label == MASK]
+    assert len(places) == 2
+    made = given.generate(text)
+    best = given.trace(text)["output.logits"].log_softmax(dim=-1)[places]
+    assert made.ids == best.argmax(dim=-1).tolist()
+    assert made.log_probabilities == pytest.approx(best.max(dim=-1).values.tolist(), abs=1e-5)
+    assert [len(each) for each in made.alternatives] == [5, 5]
+    assert given.generate("The cat.").ids == []
+    with pytest.raises(ValueError, match="fills in <mask> and does not write"):
+        given.generate(text, beam=2)
+    with pytest.raises(ValueError, match="encoder-only models do not write"):
+        given.model.read(torch.ones(1, 2, dtype=torch.long), padding=0, start=1)
+
+
+def learnt(model: Network, corpus) -> tuple[float, float]:
+    settings = TrainingSettings(epochs=12, batch_tokens=200, warmup=5, rate=1e-2, label_smoothing=0.0, undo_merges=0.0)
+    reports = list(Trainer(model, corpus, corpus, settings).steps())
+    validations = [report.validation for report in reports if report.validation is not None]
+    return validations[0], validations[-1]
+
+
+def test_every_kind_learns():
+    letters, words = TOKENIZERS["decoder-only"], TOKENIZERS["encoder-only"]
+    corpora = {
+        "text": ("decoder-only", TextCorpus(TEXT, letters, 32), letters),
+        "answers": ("decoder-only", AnswerCorpus(PAIRS, words, 32, "="), words),
+        "masked": ("encoder-only", MaskedCorpus([pair.source for pair in PAIRS], words, 32), words),
+    }
+    for kind, corpus, tokenizer in corpora.values():
+        first, last = learnt(one_stack(kind, vocabulary=len(tokenizer), norm_placement="pre"), corpus)
+        assert last < 0.85 * first
+        assert first < 2 * math.log(len(tokenizer))
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_weights_of_another_kind_are_refused(kind, tmp_path):
+    lens(kind, tmp_path / "c")
+    (other,) = set(STACKS) - {kind}
+    (tmp_path / "c" / "config.json").write_text(one_stack(other, vocabulary=len(TOKENIZERS[kind])).config.to_json())
+    with pytest.raises(ValueError, match=r"the weights hold|has no <mask> token"):
+        open_checkpoint(tmp_path / "c")
