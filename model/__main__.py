@@ -1,4 +1,4 @@
-"""python -m model train | evaluate | generate"""
+"""python -m model train | evaluate | generate | inspect"""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from model.commands import evaluate, generate, train
+from model.commands import evaluate, generate, inspect, train
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m model", description="Train a Transformer, measure it, or let it write."
+        prog="python -m model", description="Train a Transformer, measure it, let it write, or look into its file."
     )
     commands = parser.add_subparsers(required=True, metavar="command")
-    for command in (train, evaluate, generate):
+    for command in (train, evaluate, generate, inspect):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     try:

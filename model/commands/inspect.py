@@ -1,0 +1,132 @@
+"""python -m model inspect: the tensors of a file or checkpoint folder."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from model.checkpoints import CONFIG, TRAINING
+from model.tensors import Measures, TensorInfo, tensor_table
+
+COLUMNS = ("name", "shape", "dtype", "bytes", "norm", "largest", "")
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "inspect",
+        help="list the tensors of a model file",
+        description="Print each tensor of a file: its shape, type and size, its norm (the square root of the sum of "
+        "squares), its largest absolute value, and how many of its values are NaN or infinite, if any: norm and "
+        "largest leave those out. Nothing in the file is run.",
+    )
+    parser.add_argument(
+        "path", type=Path, help="checkpoint folder, folder with model.safetensors, or .safetensors, .pt or .pth file"
+    )
+    parser.add_argument(
+        "--sort",
+        choices=["name", "size", "norm"],
+        help="by name (layer 2 before layer 10), or the largest size or norm first; without it, the order of the file",
+    )
+    parser.add_argument(
+        "--match", metavar="PATTERN", help="only names with this in them; * is any text, ? any character: 'enc*bias'"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    everything = tensor_table(options.path)
+    header = _header(options.path)
+    infos = [info for info in everything if options.match is None or _matches(info.name, options.match)]
+    if options.match is not None and not infos:
+        raise ValueError(f"no name of the {len(everything)} tensors in {options.path} matches {options.match!r}")
+    measured = _measured(everything, infos)
+    if options.sort == "name":
+        infos.sort(key=lambda info: _natural(info.name))
+    elif options.sort == "size":
+        infos.sort(key=lambda info: -info.bytes)
+    elif options.sort == "norm":
+        infos.sort(key=lambda info: -measured[info.place].norm)
+    table = _table([COLUMNS, *(_cells(info, measured[info.place]) for info in infos)])
+    print("\n".join([*header, *table, "", _totals(infos)]))
+
+
+def _measured(everything: Sequence[TensorInfo], infos: Sequence[TensorInfo]) -> dict[str, Measures]:
+    """What the values of `infos` measure, by their place in the file, each place read once."""
+    wanted = {info.place for info in infos}
+    return {info.place: info.measure() for info in everything if info.name in wanted}
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(name, f"*{pattern}*")
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def _cells(info: TensorInfo, measures: Measures) -> tuple[str, ...]:
+    shape = " × ".join(map(str, info.shape)) or "one number"
+    counts = ((measures.nan, "NaN"), (measures.infinite, "infinite"))
+    notes = [f"{count:,} {what}" for count, what in counts if count]
+    if info.place != info.name:
+        notes.append(f"same as {_printable(info.place)}")
+    numbers = f"{info.bytes:,}", f"{measures.norm:.4g}", f"{measures.largest:.4g}"
+    return _printable(info.name), shape, info.dtype, *numbers, ", ".join(notes)
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else ascii(text)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = (0, 1, 2, 6)  # text; numbers end where their column ends
+    return [
+        "  ".join(
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _totals(infos: Sequence[TensorInfo]) -> str:
+    own = list({info.place: info for info in infos}.values())
+    tied = f" in {len(own):,} places of the file" if len(own) < len(infos) else ""
+    tensors = "1 tensor" if len(infos) == 1 else f"{len(infos):,} tensors"
+    parameters, size = sum(info.elements for info in own), sum(info.bytes for info in own)
+    return f"{tensors}{tied}; {parameters:,} parameters; {size:,} bytes"
+
+
+def _header(path: Path) -> list[str]:
+    """What a checkpoint folder of ours says of itself, a line for each of its two records; of other paths nothing."""
+    files = [path / CONFIG, path / TRAINING]
+    if not all(file.is_file() for file in files):
+        return []
+    return [*(f"{file.name}: {_summary(_read_record(file))}" for file in files), ""]
+
+
+def _summary(record: dict[str, Any]) -> str:
+    """The values that are not lists, those within dictionaries too."""
+    said = []
+    for name, value in record.items():
+        if isinstance(value, dict):
+            said.append(f"{name} ({_summary(value)})")
+        elif not isinstance(value, list):
+            said.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
+    return _printable(", ".join(said))
+
+
+def _read_record(file: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{file} cannot be read as JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"{file} must hold a JSON object, not {type(record).__name__}")
+    return record

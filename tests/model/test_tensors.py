@@ -1,0 +1,251 @@
+"""Tensors of files: what the header says, what the values measure, and files that are damaged or made to harm."""
+
+import json
+import math
+import pickle
+import struct
+import zipfile
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from model.tensors import PIECE, measure, tensor_table
+
+DTYPES = "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu complex64 bool".split()
+DTYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+def raw_safetensors(path, header, data=b""):
+    content = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(content)) + content + data)
+    return path
+
+
+def rezipped(source, path, change, compression=zipfile.ZIP_STORED):
+    """A copy of a zip archive; `change` gives the new content of each file, None to leave it out."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w", compression) as new:
+        for name in old.namelist():
+            if (content := change(name, old.read(name))) is not None:
+                new.writestr(name, content)
+    return path
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A file of torch.save with one tensor of five numbers."""
+    torch.save({"a": torch.arange(5.0)}, tmp_path / "saved.pt")
+    return tmp_path / "saved.pt"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("ending", ["safetensors", "pt", "pth"])
+def test_every_type_is_listed_and_measured(dtype, ending, tmp_path):
+    tensor = torch.tensor([[0.5, 1, 2], [4, 1, 0.25]]).to(getattr(torch, dtype))
+    path = tmp_path / f"t.{ending}"
+    save_file({"a": tensor}, path) if ending == "safetensors" else torch.save({"a": tensor}, path)
+    (info,) = tensor_table(path)
+    assert (info.name, info.shape, info.dtype, info.elements) == ("a", (2, 3), dtype, 6)
+    assert info.bytes == 6 * tensor.element_size()
+    values = np.array(tensor.to(torch.complex64).tolist())
+    found = info.measure()
+    assert found.norm == pytest.approx(np.sqrt((np.abs(values) ** 2).sum()), rel=1e-12)
+    assert (found.largest, found.nan, found.infinite) == (np.abs(values).max(), 0, 0)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.randn(2 * PIECE + 3, dtype=torch.float64),
+        torch.randn(7, 5).T,
+        torch.tensor([3e200, -4e200], dtype=torch.float64),
+        torch.tensor([3e-200, 4e-200], dtype=torch.float64),
+        torch.tensor(-2.5),
+        torch.zeros(3),
+    ],
+)
+def test_norms_are_those_of_exact_sums(tensor):
+    values = tensor.flatten().tolist()
+    found = measure(tensor)
+    assert found.norm == pytest.approx(math.hypot(*values), rel=1e-12)
+    assert found.largest == max(map(abs, values))
+
+
+def test_what_is_not_finite_is_counted_and_left_out():
+    tensor = torch.full((2 * PIECE,), 0.0)
+    tensor[[0, PIECE]] = torch.nan
+    tensor[[1, 2, PIECE + 7]] = torch.tensor([torch.inf, -torch.inf, torch.inf])
+    tensor[[3, PIECE + 1]] = torch.tensor([-3.0, 4.0])
+    found = measure(tensor)
+    assert (found.norm, found.largest, found.nan, found.infinite) == (5, 4, 2, 3)
+    assert measure(torch.tensor([torch.nan])).norm == measure(torch.zeros(0, 4)).largest == 0
+
+
+def test_the_table_reads_no_values(tmp_path):
+    """Shapes and types of a file whose values cannot be read: torch has no such type."""
+    header = {"b": {"dtype": "F6_E2M3", "shape": [4], "data_offsets": [4, 7]}}
+    header |= {"z": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}, "__metadata__": {"format": "pt"}}
+    infos = tensor_table(raw_safetensors(tmp_path / "x.safetensors", header, struct.pack("<f", -2) + b"123"))
+    assert [(info.name, info.shape, info.dtype, info.bytes) for info in infos] == [
+        ("z", (), "float32", 4),
+        ("b", (4,), "F6_E2M3", 3),
+    ]
+    assert infos[0].measure().norm == 2
+    with pytest.raises(ValueError, match="torch cannot compute with F6_E2M3, the type of 'b'"):
+        infos[1].measure()
+
+
+def test_dictionaries_are_flattened_and_tied_tensors_named(tmp_path):
+    weight = torch.randn(4, 3)
+    content = {"model": OrderedDict(wte=weight, lm_head=torch.nn.Parameter(weight)), "state": {0: {"step": weight[1]}}}
+    torch.save(content, tmp_path / "n.pt")
+    infos = tensor_table(tmp_path / "n.pt")
+    assert [(info.name, info.place) for info in infos] == [
+        ("model.wte", "model.wte"),
+        ("model.lm_head", "model.wte"),
+        ("state.0.step", "state.0.step"),
+    ]
+    assert infos[2].measure().norm == pytest.approx(float(weight[1].norm()))
+
+
+def test_a_folder_gives_its_model_safetensors(tmp_path):
+    save_file({"w": torch.ones(2)}, tmp_path / "model.safetensors")
+    assert [info.name for info in tensor_table(tmp_path)] == ["w"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "data"),
+    [
+        ({"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}, b"1234"),
+        ({"dtype": "F32", "shape": [2**40], "data_offsets": [0, 4]}, b"1234"),
+        ({"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 4]}, b"1234"),
+        ({"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, b"123"),
+        ({"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, b"12345"),
+        ({"dtype": "X", "shape": [1], "data_offsets": [0, 4]}, b"1234"),
+        (["not", "a", "tensor"], b""),
+    ],
+)
+def test_a_safetensors_header_that_does_not_fit_is_refused(entry, data, tmp_path):
+    with pytest.raises(ValueError, match="cannot be read as safetensors: "):
+        tensor_table(raw_safetensors(tmp_path / "x.safetensors", {"a": entry}, data))
+
+
+GARBAGE = [
+    b"",
+    b"\0",
+    b"PK\x03\x04",
+    b"not tensors at all " * 9,
+    bytes(range(256)) * 5,
+    struct.pack("<Q", 2**60) + b"{}",
+]
+
+
+@pytest.mark.parametrize("content", [*GARBAGE, pickle.dumps({"a": 1})])
+@pytest.mark.parametrize("ending", ["safetensors", "pt"])
+def test_garbage_is_refused(content, ending, tmp_path):
+    path = tmp_path / f"x.{ending}"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"x.{ending} cannot be read as .*: ."):
+        tensor_table(path)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("ending", ["safetensors", "pt"])
+def test_a_file_cut_short_is_refused(share, ending, tmp_path):
+    path = tmp_path / f"x.{ending}"
+    save_file({"a": torch.ones(500)}, path) if ending == "safetensors" else torch.save({"a": torch.ones(500)}, path)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(ValueError, match="cannot be read as"):
+        tensor_table(path)
+
+
+class RunsCode:
+    def __reduce__(self):
+        return (exec, ("raise SystemExit('this file has run its code')",))
+
+
+def nested(depth):
+    content = {"a": torch.ones(1)}
+    for _ in range(depth):
+        content = {"d": content}
+    return content
+
+
+def endless():
+    content = {}
+    content["again"] = content
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"a": RunsCode()}, r"holds more than tensors \(\w*.?exec\), which could run code: save only"),
+        (torch.nn.Linear(2, 2), r"holds more than tensors \(torch.nn.modules.linear.Linear\)"),
+        ({"a": torch.zeros(1).expand(2**40)}, "holds at 'a' a tensor that claims 1,099,511,627,776 elements"),
+        ({"a": {"b": 3}}, "holds at 'a.b' a value of type int, not a tensor"),
+        ({"a": [torch.ones(1)]}, "holds at 'a' a value of type list, not a tensor"),
+        ({(1, 2): torch.ones(1)}, "holds at '' a name that is a value of type tuple"),
+        ([torch.ones(1)], "holds a value of type list, not tensors by name"),
+        (torch.ones(3), "holds a value of type Tensor, not tensors by name"),
+        ({"a.b": torch.ones(1), "a": {"b": torch.ones(1)}}, "holds two tensors called 'a.b'"),
+        (nested(40), "dictionaries too deep"),
+        (endless(), "holds at 'again' once more a dictionary that it holds elsewhere"),
+        ({"a": torch.eye(2).to_sparse()}, "holds at 'a' a tensor that is torch.sparse_coo: only plain ones"),
+        ({"a": torch.empty(2**40, device="meta")}, "holds at 'a' a tensor that is on the device meta"),
+    ],
+)
+def test_a_pickle_of_something_else_is_refused(content, message, tmp_path):
+    torch.save(content, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match=message):
+        tensor_table(tmp_path / "x.pt")
+
+
+def test_a_pickle_that_claims_more_than_its_file_is_refused(saved, tmp_path):
+    for claimed in (200, 2**40):
+
+        def claim(name, content, number=claimed):
+            if name.endswith("data.pkl"):
+                assert content.count(b"K\x05") == 2  # the size of the storage and of the tensor
+                content = content.replace(b"K\x05", b"\x8a\x07" + number.to_bytes(7, "little"))
+            return content
+
+        with pytest.raises(ValueError, match="is damaged: torch cannot load it"):
+            tensor_table(rezipped(saved, tmp_path / "claim.pt", claim))
+
+
+@pytest.mark.parametrize(
+    ("change", "compression", "message"),
+    [
+        (lambda name, content: None if name.endswith("data.pkl") else content, 0, "zip archive of something else"),
+        (lambda name, content: content, zipfile.ZIP_DEFLATED, "is a packed zip archive"),
+        (lambda name, content: None if name.endswith("data/0") else content, 0, "is damaged: torch cannot load it"),
+        (lambda name, content: content[:-9] if name.endswith(".pkl") else content, 0, "is damaged: torch cannot load"),
+        (lambda name, content: b"\x80\x02K\x01" if name.endswith(".pkl") else content, 0, "is damaged: torch cannot"),
+    ],
+)
+def test_an_archive_that_torch_did_not_write_is_refused(change, compression, message, saved, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        tensor_table(rezipped(saved, tmp_path / "x.pt", change, compression))
+
+
+def test_the_format_before_torch_1_6_is_refused(tmp_path):
+    torch.save({"a": torch.ones(1)}, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
+    with pytest.raises(ValueError, match=r"a zip archive since torch 1\.6"):
+        tensor_table(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (".", "is a folder without model.safetensors: give"),
+        ("no.pt", "does not exist"),
+        ("x.gguf", "must be a checkpoint"),
+    ],
+)
+def test_a_path_of_something_else_is_refused(name, message, tmp_path):
+    (tmp_path / "x.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ValueError, match=message):
+        tensor_table(tmp_path / name)
