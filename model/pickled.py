@@ -55,11 +55,15 @@ def _require_plain_archive(path: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
-    found = re.search(r"GLOBAL ([\w.]+)", str(error))
-    if found or "weights_only" in str(error).lower().split("\n")[0]:
-        what = f"{found[1]}" if found else "objects of Python"
-        return f"holds more than tensors ({what}), which could run code: save only a model's state_dict"
-    return f"is damaged: torch cannot load it ({type(error).__name__}: {(str(error).splitlines() or [''])[0][:120]})"
+    """What torch says in many lines, some of them how to load the file with the code in it, as part of a sentence."""
+    text = str(error).rpartition("WeightsUnpickler error: ")[2].strip()
+    if refused := re.search(
+        r"GLOBAL (\S+) w|(Can only create new object|Can only build)|unrecognized function (.+)", text
+    ):
+        what = refused[1] or refused[3] or "objects of Python"
+        return f"holds more than tensors ({what[:60]}), which could run code: save only a model's state_dict"
+    detail = f"{type(error).__name__}: {text[:120]}".splitlines()[0].removesuffix(": ")
+    return f"is damaged: torch cannot load it ({detail})"
 
 
 def _flattened(content: Any, path: Path) -> dict[str, Tensor]:

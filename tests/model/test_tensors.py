@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import random
 import struct
 import zipfile
 from collections import OrderedDict
@@ -159,6 +160,27 @@ def test_a_file_cut_short_is_refused(share, ending, tmp_path):
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     with pytest.raises(ValueError, match="cannot be read as"):
         tensor_table(path)
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt"])
+def test_changed_bytes_give_a_table_or_one_sentence(ending, saved, tmp_path):
+    whole = tmp_path / "saved.safetensors"
+    save_file({"a": torch.arange(5.0)}, whole)
+    content = (saved if ending == "pt" else whole).read_bytes()
+    refused = 0
+    for seed in range(150):
+        generator = random.Random(seed)
+        changed = bytearray(content)
+        changed[generator.randrange(min(len(content), 400))] = generator.randrange(256)
+        path = tmp_path / f"x.{ending}"
+        path.write_bytes(changed)
+        try:
+            for info in tensor_table(path):
+                info.measure()
+        except ValueError as error:
+            assert "\n" not in str(error)
+            refused += 1
+    assert 30 < refused < 150
 
 
 class RunsCode:
