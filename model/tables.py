@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas
+if TYPE_CHECKING:
+    import pandas
 
 SOURCE, TARGET = "source", "target"  # names of the columns of a pair
 SHOWN = 60  # characters of a line in a message
@@ -105,6 +106,8 @@ def _cells(records: list[str], separator: str, quoted: bool, columns: tuple[int,
 
 def _frame(records: list[str], separator: str, quoted: bool, **columns: Any) -> pandas.DataFrame:
     """Records as text, no word of it taken for a missing value."""
+    import pandas
+
     return pandas.read_csv(
         io.StringIO("\n".join(records)),
         sep=separator,

@@ -6,7 +6,7 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.reading import TASK_PAIRS, read_dataset, read_pairs, read_pairs_from, read_text
@@ -47,6 +47,7 @@ def test_a_csv_is_quoted_and_has_a_header_if_it_says_so(content, header, pairs, 
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r")).filter(str.strip)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(cells, cells), min_size=1, max_size=8), st.sampled_from(",;"), st.booleans())
 def test_what_pythons_csv_writes_is_read_back(rows, separator, quote_all):
     written = io.StringIO()
