@@ -1,0 +1,101 @@
+"""Everything on one device: on CUDA as on the CPU where there is one, and by the meta device everywhere.
+
+The meta device computes shapes alone, but refuses to mix in a tensor that was left on the CPU.
+"""
+
+import copy
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from model.attention import explicit_attention
+from model.corpus import PairCorpus
+from model.inspectable import Inspectable
+from model.sampling import Sampling
+from model.trace import record
+from model.training import Trainer, TrainingSettings
+from model.writing import LanguageModel, Translator
+from tests.model.examples import network, one_stack, sentences, tokenizers
+
+OPTIONS = [
+    {},
+    {"norm_placement": "pre", "position": "learned", "activation": "gelu-tanh", "embedding_norm": True},
+    {"position": "alibi", "window": 3},
+    {"position": "rotary", "n_key_value_heads": 1, "norm": "rms", "activation": "swiglu", "qk_norm": True},
+    {"position": "none", "norm": "textbook-sample", "norm_placement": "sandwich"},
+]
+LONG = 40  # beyond max_length: tables grow on the way
+
+
+@pytest.mark.parametrize("is_explicit", [False, True])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_no_tensor_is_left_on_the_cpu(options, is_explicit):
+    device, length = torch.device("meta"), 30 if options.get("position") == "learned" else LONG
+    ids, real = torch.ones(2, length, dtype=torch.long, device=device), torch.ones(2, length, device=device).bool()
+    token = explicit_attention.set(is_explicit)
+    try:
+        for model in (network(**options), one_stack("decoder-only", **options), one_stack("encoder-only", **options)):
+            model.to(device)
+            inputs = (ids, ids, real, real) if model.kind == "encoder-decoder" else (ids, real)
+            with record(model, maps=is_explicit) as trace:
+                assert model(*inputs).device == device
+            assert {trace[name].device for name in trace.names()} == {device}
+    finally:
+        explicit_attention.reset(token)
+
+
+def test_the_test_above_sees_a_tensor_on_the_cpu():
+    model = network().to("meta")
+    model.decoder.norm = torch.nn.Identity()
+    model.decoder.embedding.positions.table = torch.zeros(32, 16)
+    ids = torch.ones(2, 5, dtype=torch.long, device="meta")
+    with pytest.raises(RuntimeError, match="device"):
+        model(ids, ids)
+
+
+def lenses() -> list[Inspectable]:
+    both = tokenizers(sentences(60))
+    sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
+    translator = Translator("pairs", network(**sizes), both, {})
+    return [translator, LanguageModel("text", one_stack("decoder-only", vocabulary=len(both[0])), (both[0],) * 2, {})]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("number", [0, 1])
+def test_cuda_traces_and_writes_what_the_cpu_does(number, dtype):
+    lens = lenses()[number]
+    other = type(lens)("cuda", copy.deepcopy(lens.model).to("cuda", dtype), (lens.source_tokenizer,) * 2, {})
+    other.target_tokenizer = lens.target_tokenizer
+    text, loose = sentences(60)[0].source, {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 2e-2}[dtype]
+    tokens = [lens.source_tokens(text)] if number else [lens.source_tokens(text), lens.target_tokens("师学")]
+    ours, theirs = lens.trace_tokens(*tokens), other.trace_tokens(*tokens)
+    assert all(check.passed for check in theirs.checks())
+    for name in ours.names():
+        assert theirs[name].is_cuda
+        assert_close(theirs[name].cpu().to(ours[name].dtype), ours[name], rtol=loose, atol=loose)
+    for options in ({}, {"beam": 3}, {"sampling": Sampling(seed=3)}):
+        made = other.generate(text, **options)
+        assert len(made.log_probabilities) == len(made.ids)
+        if dtype == torch.float32 and "sampling" not in options:
+            assert made.ids == lens.generate(text, **options).ids
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_cuda_trains_as_the_cpu_does(precision, tmp_path):
+    pairs = sentences(60)
+    both = tokenizers(pairs)
+    corpus = PairCorpus(pairs, both, 32)
+    sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
+    settings = TrainingSettings(epochs=3, batch_tokens=100, warmup=5, rate=5e-3, undo_merges=0.0, precision=precision)
+    ours = Trainer(network(**sizes), corpus, corpus, TrainingSettings(**vars(settings) | {"precision": "float32"}))
+    theirs = Trainer(network(**sizes).cuda(), corpus, corpus, settings)
+    losses = [[report.loss for report in trainer.steps(12)] for trainer in (ours, theirs)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3 if precision == "float32" else 0.05)
+    theirs.save_state(tmp_path / "run.resume")
+    again = Trainer(network(**sizes).cuda(), corpus, corpus, settings)
+    again.load_state(tmp_path / "run.resume")
+    expected = [report.loss for report in theirs.steps(3)]
+    assert [report.loss for report in again.steps(3)] == pytest.approx(expected, rel=1e-5)
