@@ -13,7 +13,10 @@ from model.sampling import Sampling
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
-        "generate", help="let a model write", description="Print a model's answer to each text."
+        "generate",
+        help="let a model write",
+        description="Print what a model writes for each text: the translation, the continuation, or the text with each "
+        "<mask> filled in.",
     )
     parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint")
     parser.add_argument("text", nargs="+", help="one or more texts, each in quotes")
@@ -21,6 +24,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--temperature", type=float, help="draw by chance; below 1 the likely become likelier")
     parser.add_argument("--top-k", type=int, help="draw by chance from the K most probable tokens")
     parser.add_argument("--top-p", type=float, help="draw by chance from the fewest tokens of probability P together")
+    parser.add_argument("--length", type=int, help="the most tokens to write; unless told, a language model writes 50")
     parser.add_argument("--seed", type=int, default=0, help="of the chance (0)")
     parser.set_defaults(run=run)
 
@@ -31,5 +35,5 @@ def run(options: argparse.Namespace) -> None:
     sampling = Sampling(seed=options.seed, **given) if given else None
     lens = open_checkpoint(options.checkpoint)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
-    for generation in lens.generate_batch(options.text, sampling=sampling, **beam):
+    for generation in lens.generate_batch(options.text, sampling=sampling, length=options.length, **beam):
         print(generation.text)

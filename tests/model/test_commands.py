@@ -1,5 +1,7 @@
 """python -m model: generate, evaluate, and errors in one sentence. Training is in test_stopping.py."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from model.decoding import Generation
 from model.inspectable import Inspectable
 from model.measuring import translation_figures
 from model.sampling import Sampling
-from tests.model.examples import TINY, network, sentences, tokenizers, write_pairs
+from model.text import train_text_characters
+from tests.model.examples import TINY, network, one_stack, sentences, tokenizers, write_pairs
 
+ROOT = Path(__file__).parents[2]
 PAIRS = sentences(400)
 
 
@@ -144,3 +148,22 @@ def test_training_errors_are_one_sentence(content, arguments, message, tmp_path,
     assert errors.count("\n") == 1
     assert not out.exists()
     assert content is None or places["data"].read_text(encoding="utf-8") == content
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    command = f"'{sys.executable}' -m model inspect '{checkpoint(tmp_path / 'c')}' | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("config.json: ")
+    assert done.stdout.endswith("\n0\n")
+    assert done.stderr == ""
+
+
+def test_a_language_model_writes_as_much_as_it_is_told(tmp_path, capsys):
+    tokenizer = train_text_characters([pair.source for pair in PAIRS])
+    model = one_stack("decoder-only", vocabulary=len(tokenizer))
+    save_checkpoint(tmp_path / "c", model, (tokenizer, tokenizer))
+    assert main(["generate", str(tmp_path / "c"), "The c", "--length", "7"]) == 0
+    lens = open_checkpoint(tmp_path / "c")
+    assert capsys.readouterr().out == lens.generate("The c", length=7).text + "\n"
+    assert main(["generate", str(tmp_path / "c"), "The c", "--length", "0"]) == 2
+    assert "length (0) must be at least 1" in capsys.readouterr().err
