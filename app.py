@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import time
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,6 @@ from viz.workbench import (
 if TYPE_CHECKING:
     from model import Inspectable
 
-PAUSE = 0.04  # seconds
 PAGES = {"attention": "viz/pages/attention.py"}
 STYLE = """
 <style>
@@ -40,7 +38,6 @@ STYLE = """
 .st-key-input_bar { padding: 0.3rem 0 0.6rem;
   border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); }
 [data-testid="stCaptionContainer"] { color: inherit !important; opacity: 0.76; }
-.js-plotly-plot :is(.xaxislayer-above, .yaxislayer-above, .infolayer) text { fill: currentColor !important; }
 @media (max-width: 640px) {
   .block-container { padding: 3rem 0.8rem 2rem; }
   .vitrine-sticky { position: static; }
@@ -81,22 +78,10 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     """The input bar and the page under it: all that a keystroke draws again."""
     i18n.use(st.session_state[Key.LANGUAGE])
     bench.look(lens, typed(Key.SOURCE, FIRST_SOURCE), typed(Key.TARGET, ""))
-    bar, below = st.container(key="input_bar"), st.container()
-    # Not by the navigation's own run(): that works only in a run of the whole script.
-    drawing = import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page()
-    with below:
-        next(drawing, None)
-    # A pause lets the browser paint what has come before it takes the next part.
-    time.sleep(PAUSE)
-    with bar:
+    with st.container(key="input_bar"):
         show_input(bench)
-    with below:
-        next(drawing, None)
-    # Plotly holds the browser's thread for several frames: first let it paint all the rest. Whoever goes on
-    # typing interrupts the script here, and the large figure waits for the last keystroke.
-    time.sleep(2 * PAUSE)
-    with below:
-        next(drawing, None)
+    # Not by the navigation's own run(): that works only in a run of the whole script.
+    import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page()
 
 
 def show_input(bench: Workbench) -> None:
@@ -179,8 +164,7 @@ def show_tokens(bench: Workbench) -> None:
         if check.cells
     ]
     words = {"source": _("Source tokens"), "target": _("Target tokens")}
-    chosen = {"side": "", "position": -1}
-    token_bar({**data, "notes": notes, "badges": badges, "words": words, "chosen": chosen}, Key.TOKENS, on_token)
+    token_bar({**data, "notes": notes, "badges": badges, "words": words}, Key.TOKENS, on_token)
 
 
 def on_token() -> None:

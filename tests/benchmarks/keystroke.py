@@ -4,7 +4,7 @@
 
 Both servers run at once; keystrokes go to one and the other in turn, and type on at a sentence (a space at its end
 changes no token and is not counted). Prints medians in milliseconds: the echo, every
-head's thumbnail painted, and the whole page painted (tokens, stages and the large Plotly figure too); `--write` puts
+head's thumbnail painted, and the whole page painted (tokens, stages and the large figure too); `--write` puts
 them into RESULTS.md.
 """
 
@@ -38,7 +38,7 @@ WATCH = """
     heads: inside('.vitrine.heads'),
     tokens: inside('.vitrine.bar'),
     stages: inside('.vitrine.stages'),
-    figure: document.querySelector('[data-testid="stPlotlyChart"]')?.closest('[data-testid="stColumn"]'),
+    figure: inside('.vitrine.heatmap'),
   };
   let start = 0;
   input.addEventListener('input', () => {
@@ -87,7 +87,7 @@ def main(keystrokes: int, write: bool) -> None:
         # A browser each: a page in the background is throttled.
         browsers = [play.chromium.launch(**CHROMIUM_OPTIONS) for _ in range(2)]  # type: ignore[arg-type]
         echo = open_page(browsers[0], echo_url, '[data-testid="stText"]')
-        app = open_page(browsers[1], app_url, ".js-plotly-plot .xaxislayer-above")
+        app = open_page(browsers[1], app_url, ".vitrine.heatmap[data-painted]")
         for page in (echo, app):
             page.locator('input[aria-label="Source"]').fill(SENTENCE)
             page.wait_for_timeout(3000)

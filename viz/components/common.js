@@ -36,6 +36,23 @@ function significant(value) {
   return text.replace("-", "−");
 }
 
+// All digits that a float32 has, and no more: reading them back gives the same number.
+function exact(value) {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(9))) : significant(value);
+}
+
+function largest(values) {
+  return values.reduce((top, value) => (Number.isFinite(value) ? Math.max(top, Math.abs(value)) : top), 0);
+}
+
+// The diverging scale of signed values: vermilion below 0, blue above, by opacity over the page's background.
+const SIGNED = [[213, 94, 0], [0, 114, 178]];
+
+function signedColour(value, top, strength = 0.85) {
+  const [r, g, b] = SIGNED[value < 0 ? 0 : 1];
+  return `rgba(${r},${g},${b},${top ? strength * Math.min(1, Math.abs(value) / top) : 0})`;
+}
+
 // Tokens light up together wherever they are drawn: components share one event target.
 const bus = (window.__vitrine ??= new EventTarget());
 
@@ -49,20 +66,35 @@ function onHover(listener) {
   return () => bus.removeEventListener("hover", handle);
 }
 
-// A token as a chip: special tokens dimmed, hovering announced, a click given to `choose`.
-function chip(label, side, position, special, choose) {
-  const made = element(choose ? "button" : "span", "chip" + (special ? " special" : ""), label === " " ? "␣" : label);
-  made.dataset.side = side;
+// A row of tokens as chips: special tokens dimmed, hovering announced, a click given to `choose` of the chip's side and
+// position. Chips that are there already are used again: typing changes a few of them.
+function showChips(parent, labels, special, side, choose) {
+  while (parent.children.length > labels.length) parent.lastElementChild.remove();
+  labels.forEach((label, position) => {
+    const made = parent.children[position] ?? parent.appendChild(newChip(position, choose));
+    showChip(made, label, special[position], side);
+  });
+}
+
+function newChip(position, choose) {
+  const made = element(choose ? "button" : "span");
   made.dataset.position = position;
   made.dir = "auto";
-  made.title = label;
-  made.addEventListener("pointerenter", () => hover(side, position));
-  made.addEventListener("pointerleave", () => hover(side, -1));
+  made.addEventListener("pointerenter", () => hover(made.dataset.side, position));
+  made.addEventListener("pointerleave", () => hover(made.dataset.side, -1));
   if (choose) {
     made.type = "button";
-    made.addEventListener("click", () => choose(side, position));
+    made.addEventListener("click", () => choose(made.dataset.side, position));
   }
   return made;
+}
+
+function showChip(made, label, special, side) {
+  made.className = special ? "chip special" : "chip";
+  made.dataset.side = side;
+  if (made.title === label && made.textContent) return;
+  made.title = label;
+  made.textContent = label === " " ? "␣" : label;
 }
 
 function lightChips(root) {
@@ -71,6 +103,10 @@ function lightChips(root) {
       made.classList.toggle("lit", Number(made.dataset.position) === position);
     }
   });
+}
+
+function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
 }
 
 // The hatch of masked cells, as a canvas pattern.

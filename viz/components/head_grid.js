@@ -107,7 +107,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     root = element("div", "vitrine heads");
     parentElement.appendChild(root);
   }
-  const { layers, heads, rows, columns, chosen, entropy, tops, words, labels, sides, arrays } = unpack(data);
+  const { layers, heads, rows, columns, chosen, entropy, tops, words, stamp, labels, sides, arrays } = unpack(data);
   const [weights, visible] = arrays;
   const mark = (layer, head) =>
     root.thumbnails.forEach((button, index) => {
@@ -131,7 +131,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const from = index * rows * columns;
     const [layer, head] = [Math.floor(index / heads), index % heads];
     const map = button.querySelector(".map");
-    button.querySelector(".entropy").textContent = `H ${entropy[index].toFixed(2)}`;
+    write(button.querySelector(".entropy"), `H ${entropy[index].toFixed(2)}`);
     const name = `${words.layer} ${layer + 1}, ${words.head} ${head + 1}`;
     button.setAttribute("aria-label", `${name}, ${words.entropy} ${entropy[index].toFixed(2)}`);
     map.onpointermove = (event) => {
@@ -153,5 +153,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.tip.textContent = words.caption;
   mark(...chosen);
   root.dataset.cells = `${columns} ${rows}`;
-  root.dataset.painted = words.stamp;
+  root.dataset.painted = stamp;
 }

@@ -1,95 +1,130 @@
 // One query of one head, step by step: score, scaled, masked, weight, weighted value, for every key; their sum below.
-const SIGNED = [[213, 94, 0], [0, 114, 178]]; // negative, positive: the diverging scale of signed values
+// Vectors are painted as strips on one canvas over the table: a canvas each costs the browser a third of its frame.
 
-function signedColour(value, top, strength = 0.85) {
-  const [r, g, b] = SIGNED[value < 0 ? 0 : 1];
-  return `rgba(${r},${g},${b},${top ? strength * Math.min(1, Math.abs(value) / top) : 0})`;
-}
-
-function strip(values, top, title) {
-  const canvas = element("canvas", "strip");
-  canvas.width = values.length;
-  canvas.height = 1;
-  const context = canvas.getContext("2d");
-  values.forEach((value, channel) => {
-    context.fillStyle = signedColour(value, top);
-    context.fillRect(channel, 0, 1, 1);
-  });
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", title);
-  canvas.onpointermove = (event) => {
-    const channel = Math.min(values.length - 1, Math.floor((event.offsetX / canvas.clientWidth) * values.length));
-    canvas.title = `${title} [${channel}] = ${values[channel]}`;
+function build(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine stages"));
+  const picker = element("div", "picker");
+  root.queries = element("div", "chips");
+  picker.append(element("span", "muted"), root.queries);
+  const scroll = element("div", "scroll");
+  const sheet = scroll.appendChild(element("div", "sheet"));
+  root.table = sheet.appendChild(element("table"));
+  root.atlas = sheet.appendChild(element("canvas", "atlas"));
+  root.append(picker, scroll);
+  root.head = root.table.createTHead().insertRow();
+  root.body = root.table.createTBody();
+  root.total = root.table.createTFoot().insertRow();
+  for (let column = 0; column < 6; column++) {
+    const title = root.head.appendChild(element("th"));
+    title.append(element("span", "name"), element("span", "formula muted"));
+    root.total.insertCell();
+  }
+  root.total.cells[5].appendChild(newStrip());
+  const sizes = new ResizeObserver(() => paint(root));
+  sizes.observe(sheet);
+  const dark = lightChips(root);
+  root.stop = () => {
+    sizes.disconnect();
+    dark();
   };
-  return canvas;
+  return root;
 }
 
-function largest(values) {
-  return values.reduce((top, value) => (Number.isFinite(value) ? Math.max(top, Math.abs(value)) : top), 0);
+function newStrip() {
+  const made = element("span", "strip");
+  made.setAttribute("role", "img");
+  made.addEventListener("pointermove", (event) => {
+    const { values, name } = made;
+    const channel = Math.min(values.length - 1, Math.floor((event.offsetX / made.clientWidth) * values.length));
+    made.title = `${name} [${channel}] = ${values[channel]}`;
+  });
+  return made;
+}
+
+function newRow(body, position) {
+  const row = body.insertRow();
+  for (let column = 0; column < 6; column++) row.insertCell();
+  row.cells[0].className = "key";
+  row.cells[0].appendChild(newChip(position));
+  row.cells[4].append(element("i", "bar"), element("span"));
+  row.cells[5].appendChild(newStrip());
+}
+
+function showStrip(strip, values, name) {
+  strip.values = values;
+  strip.name = name;
+  strip.setAttribute("aria-label", name);
+}
+
+// Every strip of the table: its vector, a channel as wide as the other, over the place that the table gives it.
+function paint(root) {
+  const ratio = window.devicePixelRatio || 1;
+  const sheet = root.atlas.parentElement.getBoundingClientRect();
+  if (!sheet.width || !root.top) return; // not laid out yet: the observer of its size calls again
+  const places = [...root.table.querySelectorAll(".strip")].map((strip) => [strip, strip.getBoundingClientRect()]);
+  const first = places[0][1];
+  const edge = Math.round((first.left - sheet.left) * ratio);
+  root.atlas.style.left = `${edge / ratio}px`;
+  root.atlas.width = Math.round(first.width * ratio);
+  root.atlas.height = Math.round(sheet.height * ratio);
+  root.atlas.style.width = `${root.atlas.width / ratio}px`;
+  root.atlas.style.height = `${root.atlas.height / ratio}px`;
+  const context = root.atlas.getContext("2d");
+  for (const [{ values }, box] of places) {
+    const top = Math.round((box.top - sheet.top) * ratio);
+    const height = Math.round(box.height * ratio);
+    const wide = root.atlas.width / values.length;
+    values.forEach((value, channel) => {
+      const left = Math.round(channel * wide);
+      context.fillStyle = signedColour(value, root.top);
+      context.fillRect(left, top, Math.round((channel + 1) * wide) - left, height);
+    });
+  }
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  let root = parentElement.querySelector(".vitrine");
-  if (!root) {
-    root = element("div", "vitrine stages");
-    root.stop = lightChips(root);
-    parentElement.appendChild(root);
-  }
-  const { queries, keys, sides, chosen, words, special, arrays } = unpack(data);
+  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  const { queries, keys, sides, chosen, words, special, arrays, stamp } = unpack(data);
   const [scores, scaled, masked, weights, weighted, sum] = arrays;
   const channels = sum.length;
-  const choose = (side, position) => setTriggerValue("query", position);
-
-  const picker = element("div", "picker");
-  picker.appendChild(element("span", "muted", words.query));
-  queries.forEach((label, position) => {
-    const made = chip(label, sides.rows, position, special.rows[position], choose);
+  root.choose = (position) => setTriggerValue("query", position);
+  write(root.querySelector(".picker .muted"), words.query);
+  showChips(root.queries, queries, special.rows, sides.rows, (side, position) => root.choose(position));
+  [...root.queries.children].forEach((made, position) => {
     made.classList.toggle("chosen", position === chosen);
     made.setAttribute("aria-pressed", position === chosen);
-    picker.appendChild(made);
+  });
+  words.columns.forEach(({ name, formula }, column) => {
+    write(root.head.cells[column].firstElementChild, name);
+    write(root.head.cells[column].lastElementChild, formula);
   });
 
-  const table = element("table");
-  const head = table.createTHead().insertRow();
-  for (const { name, formula } of words.columns) {
-    const cell = element("th");
-    cell.append(element("span", "name", name), element("span", "formula muted", formula));
-    head.appendChild(cell);
-  }
   const tops = [largest(scores), largest(scaled), largest(masked)];
-  const topWeighted = Math.max(largest(weighted), largest(sum));
-  const body = table.createTBody();
-  keys.forEach((label, key) => {
-    const row = body.insertRow();
-    const name = row.insertCell();
-    name.className = "key";
-    name.appendChild(chip(label, sides.columns, key, special.columns[key]));
+  while (root.body.rows.length > keys.length) root.body.lastElementChild.remove();
+  while (root.body.rows.length < keys.length) newRow(root.body, root.body.rows.length);
+  [...root.body.rows].forEach(({ cells }, key) => {
+    showChip(cells[0].firstElementChild, keys[key], special.columns[key], sides.columns);
     [scores, scaled, masked].forEach((stage, index) => {
-      const cell = row.insertCell();
-      cell.textContent = significant(stage[key]);
+      const cell = cells[index + 1];
+      const hidden = stage[key] === -Infinity;
+      write(cell, significant(stage[key]));
       cell.title = stage[key];
-      if (stage[key] === -Infinity) cell.className = "masked";
-      else cell.style.background = signedColour(stage[key], tops[index], 0.5); // the number stays legible
+      cell.className = hidden ? "masked" : "";
+      cell.style.background = hidden ? "" : signedColour(stage[key], tops[index], 0.5); // the number stays legible
     });
-    const weight = row.insertCell();
+    const weight = cells[4];
     weight.className = masked[key] === -Infinity ? "masked weight" : "weight";
     weight.title = weights[key];
-    const bar = element("i", "bar");
-    bar.style.width = `${100 * weights[key]}%`;
-    weight.append(bar, element("span", "", significant(weights[key])));
+    weight.firstElementChild.style.width = `${100 * weights[key]}%`;
+    write(weight.lastElementChild, significant(weights[key]));
     const part = weighted.subarray(key * channels, (key + 1) * channels);
-    row.insertCell().appendChild(strip(part, topWeighted, `${label} · ${words.value}`));
+    showStrip(cells[5].firstElementChild, part, `${keys[key]} · ${words.value}`);
   });
-  const total = table.createTFoot().insertRow();
-  total.insertCell().textContent = "Σ";
-  for (let column = 0; column < 3; column++) total.insertCell();
-  total.insertCell().textContent = significant(weights.reduce((a, b) => a + b, 0));
-  total.insertCell().appendChild(strip(sum, topWeighted, words.output));
-
-  const scroll = element("div", "scroll");
-  const before = root.querySelector(".scroll");
-  scroll.appendChild(table);
-  root.replaceChildren(picker, scroll);
-  if (before) scroll.scrollTop = before.scrollTop;
+  write(root.total.cells[0], "Σ");
+  write(root.total.cells[4], significant(weights.reduce((a, b) => a + b, 0)));
+  showStrip(root.total.cells[5].firstElementChild, sum, words.output);
+  root.top = Math.max(largest(weighted), largest(sum));
+  paint(root);
+  root.dataset.painted = stamp;
   return () => root.stop();
 }

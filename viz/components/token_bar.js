@@ -9,35 +9,40 @@ function stayOnTop(parentElement) {
   bar.style.backgroundColor = getComputedStyle(host).getPropertyValue("--st-background-color");
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
-  let root = parentElement.querySelector(".vitrine");
-  if (!root) {
-    root = element("div", "vitrine bar");
-    root.stop = lightChips(root);
-    parentElement.appendChild(root);
+function build(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine bar"));
+  const rows = root.appendChild(element("div", "rows"));
+  for (const side of ["source", "target"]) {
+    rows.appendChild(element("div")).appendChild(element("div", "tokens " + side)).setAttribute("role", "list");
   }
-  const choose = (side, position) => setTriggerValue("token", { side, position });
-  const row = (side, tokens, note) => {
-    const made = element("div", "tokens " + side);
-    made.setAttribute("role", "list");
-    made.setAttribute("aria-label", data.words[side]);
-    tokens.forEach(({ label, special }, position) => {
-      const token = chip(label, side, position, special, choose);
-      token.classList.toggle("chosen", side === data.chosen.side && position === data.chosen.position);
-      made.appendChild(token);
-    });
-    if (note) made.appendChild(element("span", "note", note));
-    return made;
-  };
-  const badges = element("div", "badges");
-  for (const { text, passed, title } of data.badges) {
-    const badge = element("span", "badge " + (passed ? "passed" : "failed"), (passed ? "✓ " : "✗ ") + text);
+  root.appendChild(element("div", "badges"));
+  root.stop = lightChips(root);
+  return root;
+}
+
+function showBadges(parent, badges) {
+  while (parent.children.length > badges.length) parent.lastElementChild.remove();
+  badges.forEach(({ text, passed, title }, index) => {
+    const badge = parent.children[index] ?? parent.appendChild(element("span"));
+    badge.className = "badge " + (passed ? "passed" : "failed");
     badge.title = title;
-    badges.appendChild(badge);
+    write(badge, (passed ? "✓ " : "✗ ") + text);
+  });
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  root.choose = (side, position) => setTriggerValue("token", { side, position });
+  for (const side of ["source", "target"]) {
+    const tokens = root.querySelector(".tokens." + side);
+    const labels = data[side].map(({ label }) => label);
+    const special = data[side].map((token) => token.special);
+    tokens.setAttribute("aria-label", data.words[side]);
+    showChips(tokens, labels, special, side, (...token) => root.choose(...token));
+    tokens.nextElementSibling?.remove();
+    if (data.notes[side]) tokens.after(element("div", "note", data.notes[side]));
   }
-  const rows = element("div", "rows");
-  rows.append(row("source", data.source, data.notes.source), row("target", data.target, data.notes.target));
-  root.replaceChildren(rows, badges);
+  showBadges(root.querySelector(".badges"), data.badges);
   stayOnTop(parentElement);
   return () => root.stop();
 }

@@ -12,6 +12,7 @@ from viz.components import component, pack
 
 _token_bar = component("token_bar")
 _head_grid = component("head_grid")
+_heatmap = component("heatmap")
 _stages = component("stages")
 
 
@@ -43,6 +44,23 @@ def head_grid(
     }
     data = pack({**header, **sizes}, [levels, visible.astype(np.uint8)])
     _head_grid(data=data, key=key, on_head_change=on_head)
+
+
+def heatmap(
+    values: NDArray[np.float32],
+    visible: NDArray[np.bool_],
+    header: Mapping[str, Any],
+    key: str,
+    on_row: Callable[[], None],
+) -> None:
+    """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state.
+
+    visible: False on masked cells. header: `rows` and `columns`, each {title, labels, side}; `scale`, {low, high,
+    title}, diverging if low is negative; `chosen`, the framed row, or -1; `name`, `sentence` and `note` above it;
+    `alt` for screen readers; `file`, the name of what is saved; `stamp`, what was painted; `words`, {masked, download,
+    csv: the names of the four columns}.
+    """
+    _heatmap(data=pack(header, [values, visible.astype(np.uint8)]), key=key, on_row_change=on_row)
 
 
 def stages(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import cast
 
@@ -15,8 +14,7 @@ from model.analysis.heads import entropy
 from model.attention import Masked, MultiHeadAttention, Scaled, Scores, Weights
 from model.text import SPECIAL
 from model.trace import AttentionKind, Trace
-from viz.components.views import head_grid, stages
-from viz.figures.attention import attention_heatmap
+from viz.components.views import head_grid, heatmap, stages
 from viz.i18n import _
 from viz.words import attention_name, attention_sentence, scale_name, significant
 from viz.workbench import Key, Selection, attention_kinds, choice, choose, workbench
@@ -36,8 +34,7 @@ SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cros
 SCALES = ("one", "largest")
 
 
-def page() -> Iterator[None]:
-    """Draw in three parts, the quickest to paint first: thumbnails, stages, the large figure."""
+def page() -> None:
     bench = workbench()
     trace = bench.trace
     if trace is None:
@@ -55,14 +52,11 @@ def page() -> Iterator[None]:
     path = trace.attention_paths(kind)[chosen.layer]
     visible = trace[f"{path}.visible"].cpu().numpy()
     tops = np.maximum(weights.max(axis=(2, 3)), 1e-9) if scale == "largest" else np.ones((layers, heads))
-    with grid:
-        show_heads(trace, kind, weights, visible, tops, entropy(tensor).flatten().tolist(), chosen)
-    yield
     choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row)
     choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
     with grid:
+        show_heads(trace, kind, weights, visible, tops, entropy(tensor).flatten().tolist(), chosen)
         show_stages(trace, kind, path, chosen)
-    yield
     head, top = weights[chosen.layer, chosen.head], tops[chosen.layer, chosen.head]
     with large:
         show_head(trace, kind, head, visible, top, chosen)
@@ -94,9 +88,9 @@ def show_heads(
         "entropy": _("entropy"),
         "masked": _("masked"),
         "caption": caption.format(layers=layers, heads=heads, rows=side_name(rows), columns=side_name(columns)),
-        "stamp": " ".join(trace.source_tokens),
     }
     header = {
+        "stamp": stamp(trace),
         "chosen": [chosen.layer, chosen.head],
         "entropy": entropies,
         "words": words,
@@ -113,25 +107,27 @@ def show_head(
     row = weights[chosen.query]
     strongest = f"{rows[chosen.query]} → {columns[int(row.argmax())]}  {significant(float(row.max()))}"
     name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        st.markdown(f"**{name}** · {attention_sentence(kind)}", width="content")
-        st.text(strongest, width="content")
-    words = {"query": _("query (from)"), "key": _("key (to)"), "weight": _("weight"), "masked": _("masked")}
-    figure = attention_heatmap(weights, visible, rows, columns, top=top, chosen=chosen.query, words=words)
+    sentence = attention_sentence(kind)
     summary = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.")
-    alt = summary.format(
-        name=name,
-        sentence=attention_sentence(kind),
-        rows=len(rows),
-        columns=len(columns),
-        strongest=strongest,
-    )
-    options = {
-        "displaylogo": False,
-        "modeBarButtons": [["toImage"]],
-        "toImageButtonOptions": {"format": "svg"},
+    row_side, column_side = SIDES[kind]
+    header = {
+        "rows": {"title": _("query (from)"), "labels": rows, "side": row_side},
+        "columns": {"title": _("key (to)"), "labels": columns, "side": column_side},
+        "scale": {"low": 0, "high": float(top), "title": _("weight")},
+        "chosen": chosen.query,
+        "name": name,
+        "sentence": sentence,
+        "note": strongest,
+        "alt": summary.format(name=name, sentence=sentence, rows=len(rows), columns=len(columns), strongest=strongest),
+        "file": file_name(kind, chosen),
+        "stamp": stamp(trace),
+        "words": {
+            "masked": _("masked"),
+            "download": _("Download"),
+            "csv": [_("query"), _("key"), _("weight"), _("masked")],
+        },
     }
-    st.plotly_chart(figure, key=Part.HEAD, alt=alt, config=options)
+    heatmap(weights, visible, header, Part.HEAD, on_row)
 
 
 def show_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection) -> None:
@@ -151,6 +147,7 @@ def show_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection)
             "columns": [token in SPECIAL for token in tokens(trace, columns)],
         },
         "chosen": query,
+        "stamp": stamp(trace),
         "words": {
             "query": _("query"),
             "value": _("weight × value"),
@@ -203,8 +200,17 @@ def show_data(trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: n
     )
     with opened:
         st.dataframe(table, height=280)
-        name = f"attention-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}.csv"
-        st.download_button("CSV", table.to_csv(index=False).encode("utf-8-sig"), name, "text/csv")
+        csv = table.to_csv(index=False).encode("utf-8-sig")
+        st.download_button("CSV", csv, f"{file_name(kind, chosen)}.csv", "text/csv")
+
+
+def file_name(kind: AttentionKind, chosen: Selection) -> str:
+    return f"attention-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
+
+
+def stamp(trace: Trace) -> str:
+    """What a component says it has painted."""
+    return " ".join(trace.source_tokens)
 
 
 def side_name(side: str) -> str:
@@ -218,3 +224,7 @@ def on_head() -> None:
 
 def on_query() -> None:
     workbench().select(query=int(st.session_state[Part.STAGES].query))
+
+
+def on_row() -> None:
+    workbench().select(query=int(st.session_state[Part.HEAD].row))
