@@ -77,24 +77,24 @@ def main() -> None:
 def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     """The input bar and the page under it: all that a keystroke draws again."""
     i18n.use(st.session_state[Key.LANGUAGE])
-    bench.look(lens, typed(Key.SOURCE, FIRST_SOURCE), typed(Key.TARGET, ""))
-    with st.container(key="input_bar"):
-        show_input(bench)
-    # Not by the navigation's own run(): that works only in a run of the whole script.
-    import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page()
-
-
-def show_input(bench: Workbench) -> None:
-    source, target, button = st.columns([10, 10, 3], vertical_alignment="bottom")
+    # What does not depend on the texts goes out first: the browser draws it while the model computes.
+    bar = st.container(key="input_bar")
+    source, target, button = bar.columns([10, 10, 3], vertical_alignment="bottom")
     text_field(source, _("Source"), Key.SOURCE, FIRST_SOURCE, "")
-    text_field(target, _("Target"), Key.TARGET, "", bench.generation.text if bench.generation else "")
     button.button(
         _("Translate"),
         on_click=write_target,
         width="stretch",
         help=_("Let the model write the target, and follow what you type"),
     )
-    show_tokens(bench)
+    # Not by the navigation's own run(): that works only in a run of the whole script.
+    drawing = import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens)
+    next(drawing)
+    bench.look(lens, typed(Key.SOURCE, FIRST_SOURCE), typed(Key.TARGET, ""))
+    text_field(target, _("Target"), Key.TARGET, "", bench.generation.text if bench.generation else "")
+    with bar:
+        show_tokens(bench)
+    next(drawing, None)
 
 
 def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeholder: str) -> None:
@@ -170,7 +170,7 @@ def show_tokens(bench: Workbench) -> None:
 def on_token() -> None:
     """A click on a token makes it the query, where its side is the one that asks."""
     clicked, bench = st.session_state[Key.TOKENS].token, workbench()
-    kinds = attention_kinds(bench.trace) if bench.trace else []
+    kinds = attention_kinds(bench.lens.model) if bench.lens else []
     asking = "source" if choice(kinds, "cross", Key.KIND) == "encoder" else "target"
     if clicked["side"] == asking:
         bench.select(query=int(clicked["position"]))

@@ -12,6 +12,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from model import Inspectable, Trace
     from model.decoding import Generation
     from model.text import Tokens
@@ -136,11 +138,12 @@ def workbench() -> Workbench:
 DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}
 
 
-def attention_kinds(trace: Trace) -> list[AttentionKind]:
+def attention_kinds(model: nn.Module) -> list[AttentionKind]:
     """The kinds of attention that this model has."""
-    from model.trace import AttentionKind
+    from model.trace import ATTENTION_PATHS, AttentionKind
 
-    return [kind for kind in get_args(AttentionKind) if trace.attention_paths(kind)]
+    paths = {path for path, _module in model.named_modules()}
+    return [kind for kind in get_args(AttentionKind) if ATTENTION_PATHS[kind].format(0) in paths]
 
 
 def checkpoint_names() -> Sequence[str]:

@@ -109,6 +109,19 @@ function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// The empty canvas, so many pixels large; its memory is kept where it can be: new memory is what costs.
+function cleared(canvas, width, height) {
+  const context = canvas.getContext("2d");
+  if (canvas.width === width && canvas.height === height) {
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, width, height);
+  } else {
+    canvas.width = width;
+    canvas.height = height;
+  }
+  return context;
+}
+
 // The hatch of masked cells, as a canvas pattern.
 function hatch(context, step) {
   const tile = document.createElement("canvas");

@@ -2,11 +2,8 @@
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
 // One picture of a pixel per cell: layers below each other, heads side by side.
-function cellPicture(weights, visible, { layers, heads, rows, columns, tops }) {
-  const canvas = element("canvas");
-  canvas.width = heads * columns;
-  canvas.height = layers * rows;
-  const context = canvas.getContext("2d");
+function cellPicture(canvas, weights, visible, { layers, heads, rows, columns, tops }) {
+  const context = cleared(canvas, heads * columns, layers * rows);
   const image = context.createImageData(canvas.width, canvas.height);
   const cells = rows * columns;
   for (let index = 0; index < layers * heads; index++) {
@@ -59,9 +56,7 @@ function paint(root) {
   if (!clientWidth) return; // not laid out yet: the observer of its size calls again
   root.places ??= places(root);
   const ratio = window.devicePixelRatio || 1;
-  const context = root.atlas.getContext("2d");
-  root.atlas.width = Math.round(clientWidth * ratio);
-  root.atlas.height = Math.round(clientHeight * ratio);
+  const context = cleared(root.atlas, Math.round(clientWidth * ratio), Math.round(clientHeight * ratio));
   root.places.forEach((place, index) => {
     const [left, top, width, height] = place.map((length) => Math.round(length * ratio));
     context.imageSmoothingEnabled = rows > height || columns > width;
@@ -90,6 +85,7 @@ function build(root, layers, heads, choose) {
     }
   }
   root.grid = grid;
+  root.cells = element("canvas");
   root.atlas = grid.appendChild(element("canvas", "atlas"));
   root.tip = element("div", "tip muted");
   root.replaceChildren(grid, root.tip);
@@ -124,7 +120,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     build(root, layers, heads, (layer, head) => root.choose(layer, head));
   }
   const shape = { layers, heads, rows, columns, tops };
-  root.picture = { ...shape, cells: cellPicture(weights, visible, shape), hatched: hatchPicture(visible, rows, columns) };
+  root.picture = { ...shape, cells: cellPicture(root.cells, weights, visible, shape), hatched: hatchPicture(visible, rows, columns) };
   paint(root);
   root.sizes.observe(root.grid);
   root.thumbnails.forEach((button, index) => {

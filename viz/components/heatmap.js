@@ -206,10 +206,9 @@ function paint(root) {
   const { canvas } = root;
   const ratio = window.devicePixelRatio || 1;
   const look = appearance(root);
-  const context = canvas.getContext("2d");
-  const place = (root.place = arrange(root.shown.header, root.width, ratio, measurer(context, look)));
-  canvas.width = Math.round(place.width * ratio); // clears it
-  canvas.height = Math.round(place.height * ratio);
+  const measure = measurer(canvas.getContext("2d"), look);
+  const place = (root.place = arrange(root.shown.header, root.width, ratio, measure));
+  const context = cleared(canvas, Math.round(place.width * ratio), Math.round(place.height * ratio));
   canvas.style.height = `${place.height}px`;
   draw(canvasPen(context, ratio, look), place, { ...root.shown, lit: root.lit, pointed: root.pointed });
 }

@@ -65,11 +65,9 @@ function paint(root) {
   const first = places[0][1];
   const edge = Math.round((first.left - sheet.left) * ratio);
   root.atlas.style.left = `${edge / ratio}px`;
-  root.atlas.width = Math.round(first.width * ratio);
-  root.atlas.height = Math.round(sheet.height * ratio);
+  const context = cleared(root.atlas, Math.round(first.width * ratio), Math.round(sheet.height * ratio));
   root.atlas.style.width = `${root.atlas.width / ratio}px`;
   root.atlas.style.height = `${root.atlas.height / ratio}px`;
-  const context = root.atlas.getContext("2d");
   for (const [{ values }, box] of places) {
     const top = Math.round((box.top - sheet.top) * ratio);
     const height = Math.round(box.height * ratio);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import cast
 
@@ -12,12 +13,13 @@ import streamlit as st
 
 from model.analysis.heads import entropy
 from model.attention import Masked, MultiHeadAttention, Scaled, Scores, Weights
+from model.inspectable import Inspectable
 from model.text import SPECIAL
 from model.trace import AttentionKind, Trace
 from viz.components.views import head_grid, heatmap, stages
 from viz.i18n import _
 from viz.words import attention_name, attention_sentence, scale_name, significant
-from viz.workbench import Key, Selection, attention_kinds, choice, choose, workbench
+from viz.workbench import Key, Selection, attention_kinds, choose, workbench
 
 
 class Part(StrEnum):
@@ -34,17 +36,21 @@ SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cros
 SCALES = ("one", "largest")
 
 
-def page() -> None:
+def page(lens: Inspectable) -> Iterator[None]:
+    """Places and controls first; after that, what the workbench's trace of this model holds."""
+    kinds = attention_kinds(lens.model)
+    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
+    grid, large = st.columns([11, 9], gap="medium")
+    with large:
+        figure = st.container()
+        show_explanation()
+        data = st.expander(_("Data"), key=Part.DATA, on_change="rerun")
+    yield
     bench = workbench()
     trace = bench.trace
-    if trace is None:
-        return
-    kinds = attention_kinds(trace)
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
-    grid, large = st.columns([11, 9], gap="medium")
-    kind = cast(AttentionKind, choice(kinds, kinds[-1], Key.KIND))
-    scale = choice(SCALES, SCALES[0], Key.SCALE)
-
+    assert trace is not None
     tensor = trace.attention(kind).float()
     weights = tensor.cpu().numpy()
     layers, heads, queries, _keys = weights.shape
@@ -52,16 +58,15 @@ def page() -> None:
     path = trace.attention_paths(kind)[chosen.layer]
     visible = trace[f"{path}.visible"].cpu().numpy()
     tops = np.maximum(weights.max(axis=(2, 3)), 1e-9) if scale == "largest" else np.ones((layers, heads))
-    choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row)
-    choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
     with grid:
         show_heads(trace, kind, weights, visible, tops, entropy(tensor).flatten().tolist(), chosen)
         show_stages(trace, kind, path, chosen)
     head, top = weights[chosen.layer, chosen.head], tops[chosen.layer, chosen.head]
-    with large:
+    with figure:
         show_head(trace, kind, head, visible, top, chosen)
-        show_explanation()
-        show_data(trace, kind, head, visible, chosen)
+    if data.open:
+        with data:
+            show_data(trace, kind, head, visible, chosen)
 
 
 def tokens(trace: Trace, side: str) -> list[str]:
@@ -186,9 +191,6 @@ def show_explanation() -> None:
 
 
 def show_data(trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray, chosen: Selection) -> None:
-    opened = st.expander(_("Data"), key=Part.DATA, on_change="rerun")
-    if not opened.open:
-        return
     rows, columns = (tokens(trace, side) for side in SIDES[kind])
     table = pd.DataFrame(
         {
@@ -198,10 +200,9 @@ def show_data(trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: n
             _("masked"): ~visible.flatten(),
         }
     )
-    with opened:
-        st.dataframe(table, height=280)
-        csv = table.to_csv(index=False).encode("utf-8-sig")
-        st.download_button("CSV", csv, f"{file_name(kind, chosen)}.csv", "text/csv")
+    st.dataframe(table, height=280)
+    csv = table.to_csv(index=False).encode("utf-8-sig")
+    st.download_button("CSV", csv, f"{file_name(kind, chosen)}.csv", "text/csv")
 
 
 def file_name(kind: AttentionKind, chosen: Selection) -> str:
