@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz import i18n
+from viz.components.views import token_bar
 from viz.i18n import _
 from viz.words import check_explanation, check_name, significant
 from viz.workbench import (
@@ -92,9 +93,11 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     next(drawing)
     bench.look(lens, typed(Key.SOURCE, FIRST_SOURCE), typed(Key.TARGET, ""))
     text_field(target, _("Target"), Key.TARGET, "", bench.generation.text if bench.generation else "")
-    with bar:
-        show_tokens(bench)
+    tokens = describe_tokens(bench)
+    # Together, and all within a few milliseconds: the browser paints them in one frame.
     next(drawing, None)
+    with bar:
+        token_bar(tokens, Key.TOKENS, on_token)
 
 
 def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeholder: str) -> None:
@@ -135,9 +138,9 @@ def write_target() -> None:
     st.session_state[Key.TARGET] = ""
 
 
-def show_tokens(bench: Workbench) -> None:
+def describe_tokens(bench: Workbench) -> dict[str, Any]:
+    """What the token bar shows: both sides, notes on what was cut, and the checks of this trace."""
     from model.text import SPECIAL
-    from viz.components.views import token_bar
 
     assert bench.trace is not None
     assert bench.source is not None
@@ -164,7 +167,7 @@ def show_tokens(bench: Workbench) -> None:
         if check.cells
     ]
     words = {"source": _("Source tokens"), "target": _("Target tokens")}
-    token_bar({**data, "notes": notes, "badges": badges, "words": words}, Key.TOKENS, on_token)
+    return {**data, "notes": notes, "badges": badges, "words": words}
 
 
 def on_token() -> None:

@@ -10,7 +10,7 @@ import viz.workbench
 from model.checkpoints import open_checkpoint
 from tests.app_reading import component, labels, opened
 from tests.viz.small import LENGTH, write_small
-from viz.workbench import FIRST_SOURCE
+from viz.workbench import DEFAULT_SELECTION, FIRST_SOURCE
 
 SCRIPT, IMAGE, MARKDOWN = "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "**b** $x$ `c` :red[d]"
 SPACES, EMOJI, RIGHT_TO_LEFT, CHINESE = "   ", "🙂👩🏽‍🚀🇨🇳", "مرحبا بالعالم שלום", "我是老师。"
@@ -48,7 +48,11 @@ def test_the_first_run_shows_the_bundled_models_heads():
     expected = trace.attention("cross").numpy()
     assert np.abs(weights / 65535 - expected).max() < 1e-4
     assert len(component(app, "token_bar")["badges"]) >= 4
-    assert len(app.get("plotly_chart")) == 1
+    header, (values, visible) = component(app, "heatmap")
+    assert np.array_equal(values, expected[DEFAULT_SELECTION["layer"], DEFAULT_SELECTION["head"]])
+    assert visible.all()
+    assert (header["rows"]["labels"], header["columns"]["labels"]) == (trace.target_tokens, trace.source_tokens)
+    assert (header["scale"]["low"], header["scale"]["high"], header["chosen"]) == (0, 1, DEFAULT_SELECTION["query"])
     assert app.text_input(key="target").placeholder == lens.generate(FIRST_SOURCE).text
 
 
@@ -129,7 +133,10 @@ def test_the_stages_are_those_of_the_chosen_head_and_query(small):
         assert np.allclose(array, trace[f"{path}.{name}"][1, 2], atol=1e-6)
     assert np.allclose(arrays[5], trace[f"{path}.heads"][1, 2], atol=1e-6)
     assert np.allclose(arrays[4].sum(axis=0), arrays[5], atol=1e-6)
-    assert any("Layer 2, head 2" in markdown.value for markdown in app.markdown)
+    header, (values, visible) = component(app, "heatmap")
+    assert (header["name"], header["chosen"]) == ("Layer 2, head 2", 2)
+    assert np.allclose(values, trace[f"{path}.weights"][1], atol=1e-6)
+    assert np.array_equal(visible, np.tril(np.ones_like(visible)))
 
 
 @pytest.mark.parametrize(

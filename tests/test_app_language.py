@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -27,13 +26,13 @@ def written(app: AppTest) -> list[str]:
         found += [proto.label, getattr(proto, "help", "")]
         found += [option.content for option in getattr(proto, "options", []) if hasattr(option, "content")]
     found += [link.proto.label for link in app.get("page_link")]
-    figure = json.loads(app.get("plotly_chart")[0].proto.spec)
-    found += [figure["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis")]
-    found += [trace.get("name", trace.get("hovertemplate")) for trace in figure["data"]]
+    figure, _ = component(app, "heatmap")
+    found += [figure["rows"]["title"], figure["columns"]["title"], figure["scale"]["title"], figure["name"]]
+    found += [figure["sentence"], figure["words"]["masked"], figure["words"]["download"], *figure["words"]["csv"]]
     bar, (grid, _), (stages, _) = (component(app, name) for name in ("token_bar", "head_grid", "stages"))
     found += [badge[part] for badge in bar["badges"] for part in ("text", "title")]
     found += [*bar["words"].values(), *bar["notes"].values()]
-    found += [value for name, value in grid["words"].items() if name != "stamp"]
+    found += grid["words"].values()
     found += [word for word in stages["words"].values() if isinstance(word, str)]
     found += [column["name"] for column in stages["words"]["columns"]]
     return [text for text in found if text]

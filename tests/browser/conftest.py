@@ -35,7 +35,7 @@ class Visit:
 
     def open(self, **address: str) -> Page:
         self.page.goto(f"{self.url}/?{urlencode(address)}", wait_until="commit")
-        expect(self.page.locator(".js-plotly-plot .yaxislayer-above text").first).to_be_visible()
+        expect(self.page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
         return self.page
 
     def _count(self, url: str) -> bool:

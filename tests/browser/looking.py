@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 from playwright.sync_api import Locator, Page, expect
 
 from model.inspectable import Inspectable
@@ -75,9 +77,19 @@ def expect_painted(page: Page, lens: Inspectable, text: str) -> None:
     expect_tokens(page, "source", labels)
 
 
-def figure(page: Page) -> list[dict]:
-    """The large figure's data, as Plotly has it; while a new figure takes its place, there are two for a moment."""
-    expect(page.locator(".js-plotly-plot")).to_have_count(1)
-    return page.locator(".js-plotly-plot").evaluate(
-        "(plot) => plot.data.map(({ type, name, zmax, fillpattern }) => ({ type, name, zmax, fillpattern }))"
-    )
+def figure(page: Page) -> ElementTree.Element:
+    """The large figure, as its menu saves it: SVG."""
+    page.locator(".vitrine.heatmap .opener").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="SVG", exact=True).click()
+    return ElementTree.fromstring(download.value.path().read_text("utf-8"))
+
+
+def texts(svg: ElementTree.Element) -> list[str]:
+    """Titles of the axes, labels of columns and rows, ticks and title of the colour bar."""
+    return [node.text or "" for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def cells(svg: ElementTree.Element, count: int) -> list[dict[str, str]]:
+    """The boxes of the cells, row by row; the first box is the background."""
+    return [node.attrib for node in svg if node.tag.endswith("rect")][1 : 1 + count]

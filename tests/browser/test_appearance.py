@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.looking import expect_painted, thumbnails
+from tests.browser.looking import expect_painted, figure, texts, thumbnails
 from viz.workbench import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
@@ -65,13 +65,19 @@ def test_every_text_has_a_contrast_of_4_5(visit, lens, scheme, kind):
     page.wait_for_timeout(500)
     found = page.evaluate(CONTRASTS)
     texts = {each["text"] for each in found}
-    shown = {"Vitrine", "Source", "Attention", "<s>", "weight", "1.1", "Layer 1, head 1", FIRST_SOURCE, "query (from)"}
+    shown = {"Vitrine", "Source", "Attention", "<s>", "weight", "1.1", "Layer 1, head 1", FIRST_SOURCE}
     assert shown <= texts
     background = page.locator(".stApp").evaluate("(app) => getComputedStyle(app).backgroundColor")
     brightness = sum(int(value) for value in re.findall(r"\d+", background)[:3]) / 3
     assert brightness > 230 if scheme == "light" else brightness < 40
     faint = {(each["of"], each["text"], round(each["contrast"], 2)) for each in found if each["contrast"] < 4.5}
     assert not faint, "\n".join(map(str, sorted(faint)))
+    # The large figure is painted: its texts have the colour of the page's own, on the page's background.
+    drawn = figure(page)
+    app = page.locator(".stApp")
+    assert {text.get("fill") for text in drawn.iter("{http://www.w3.org/2000/svg}text")} == {
+        app.evaluate("(app) => getComputedStyle(app).color")
+    }
 
 
 def test_the_browsers_language_is_the_first_one(visit, lens):
@@ -80,7 +86,7 @@ def test_the_browsers_language_is_the_first_one(visit, lens):
     expect(page.get_by_text("第 1 层，第 1 头")).to_be_visible()
     expect(page.locator(".badge").first).to_contain_text("每行之和为 1")
     expect(page.locator(".vitrine.stages th").nth(1)).to_contain_text("分数")
-    expect(page.locator(".js-plotly-plot .ytitle")).to_have_text("查询（从）")
+    assert texts(figure(page))[:2] == ["键（到）", "查询（从）"]
     for word in ("Source", "Target", "Attention", "Translate", "Encoder", "query", "entropy", "rows sum"):
         assert page.get_by_text(word, exact=True).count() == 0, word
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import chips, expect_painted, figure, pixels, thumbnail, thumbnails
+from tests.browser.looking import cells, chips, expect_painted, figure, pixels, texts, thumbnail, thumbnails
 from viz.workbench import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
@@ -42,9 +42,9 @@ def test_a_click_on_a_thumbnail_opens_that_head_and_reload_restores_it(visit, le
         query = trace.target_tokens.index(page.locator(f"{STAGES} .picker .chip.chosen").inner_text())
         weights = trace["decoder.layers.1.cross_attention.weights"][2, query]
         assert np.allclose(column(page, 4), weights, atol=1e-5)
-        drawn = page.locator(".js-plotly-plot").evaluate("(plot) => Array.from(plot.data[0].z[1] ?? [])")
-        if drawn:  # plotly may hold its cells as one typed array instead
-            assert np.allclose(drawn, trace["decoder.layers.1.cross_attention.weights"][2, 1], atol=1e-5)
+        weights = trace["decoder.layers.1.cross_attention.weights"][2].flatten().tolist()
+        drawn = [float(cell["fill-opacity"]) for cell in cells(figure(page), len(weights))]
+        assert np.allclose(drawn, weights, atol=1 / 255)
         page.reload()
         expect_painted(page, lens, FIRST_SOURCE)
 
@@ -78,11 +78,21 @@ def test_a_click_on_a_token_of_the_bar_chooses_the_query(visit):
     chosen_query(page, "老")
 
 
+def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):
+    page = visit().open(source="I am a teacher.", target="我是老师。")
+    box = cells(figure(page), 36)[4 * 6 + 1]
+    place = {"x": float(box["x"]) + 5, "y": float(box["y"]) + 5}
+    page.locator(".vitrine.heatmap canvas").click(position=place)
+    chosen_query(page, "师")
+    assert address(page)["query"] == "4"
+    expect(page.locator(".chip.lit")).to_have_text(["▁am", "师", "师", "▁am"])  # the bar, the query, the key
+
+
 def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。", query="2")
     grey = re.compile(r"\(12[0-9], 12[0-9], 12[0-9], [1-9]")  # the hatch, where nothing else is
     assert not any(grey.match(str(tuple(each["last"]))) for each in pixels(page))
-    assert [part["type"] for part in figure(page)] == ["heatmap"]
+    assert "url(#masked)" not in {cell["fill"] for cell in cells(figure(page), 36)}
     page.get_by_role("button", name="Decoder").or_(page.get_by_role("radio", name="Decoder")).first.click()
     page.wait_for_url("**attention=decoder*")
     expect(page.locator(f"{STAGES} td.masked.weight")).to_have_count(3)  # six tokens; the third sees three
@@ -91,9 +101,8 @@ def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
         "background-image", re.compile("repeating-linear-gradient")
     )
     expect(page.get_by_text("target looks at earlier target")).to_be_visible()
-    expect(page.locator(".js-plotly-plot .scatterlayer .js-fill")).to_have_count(1)
-    heatmap, mask = figure(page)
-    assert (heatmap["type"], mask["name"], mask["fillpattern"]["shape"]) == ("heatmap", "masked", "/")
+    hatched = [cell["fill"] == "url(#masked)" for cell in cells(figure(page), 36)]
+    assert hatched == (np.triu(np.ones((6, 6)), 1) > 0).flatten().tolist()
     page.reload()
     expect(page.locator(f"{STAGES} td.masked.weight")).to_have_count(3)
 
@@ -101,13 +110,12 @@ def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
 def test_the_scale_changes_the_thumbnails_and_the_colour_bar(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。", layer="0", head="0")
     before = pixels(page)
-    assert figure(page)[0]["zmax"] == 1
+    assert [text for text in texts(figure(page)) if text[0].isdigit()] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
     page.get_by_text("scale 0 to largest").click()
     page.wait_for_url("**scale=largest*")
     largest = float(lens.trace("I am a teacher.", "我是老师。").attention("cross")[0, 0].max())
-    page.wait_for_function(
-        "(top) => Math.abs(document.querySelector('.js-plotly-plot')?.data?.[0].zmax - top) < 1e-4", arg=largest
-    )
+    page.wait_for_timeout(500)
+    assert texts(figure(page))[-2] == f"{largest:.3g}"
     after = pixels(page)
     tops = lens.trace("I am a teacher.", "我是老师。").attention("cross").amax(dim=(2, 3)).flatten().tolist()
     assert min(tops) < 0.9

@@ -136,7 +136,7 @@ def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
     (tmp_path / "file.json").write_text("{}")
     assert checkpoint_names() == ["first", "second"]
     lens = open_model("first")
-    assert (lens.name, attention_kinds(lens.trace("The cat"))) == ("first", ["encoder", "decoder", "cross"])
+    assert (lens.name, attention_kinds(lens.model)) == ("first", ["encoder", "decoder", "cross"])
 
 
 @pytest.mark.parametrize("name", ["", "missing", "..", "../first", "first/", "/etc", "\0", "<b>"])

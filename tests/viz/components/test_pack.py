@@ -74,6 +74,7 @@ def test_the_arrays_entry_is_the_formats_own():
 @pytest.mark.parametrize("name", sorted({path.stem for path in HERE.glob("*.js")} - {"common"}))
 def test_scripts_write_text_as_text(name):
     script = (HERE / "common.js").read_text(encoding="utf-8") + (HERE / f"{name}.js").read_text(encoding="utf-8")
+    script = script.replace("http://www.w3.org/2000/svg", "")  # a name that no browser asks for
     code = "\n".join(line.partition("//")[0] for line in script.splitlines())
     for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "http:"):
         assert way not in code, way
