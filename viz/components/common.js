@@ -77,7 +77,7 @@ function showChips(parent, labels, special, side, choose) {
 }
 
 function newChip(position, choose) {
-  const made = element(choose ? "button" : "span");
+  const made = element(choose ? "button" : "span", "chip");
   made.dataset.position = position;
   made.dir = "auto";
   made.addEventListener("pointerenter", () => hover(made.dataset.side, position));
@@ -90,7 +90,7 @@ function newChip(position, choose) {
 }
 
 function showChip(made, label, special, side) {
-  made.className = special ? "chip special" : "chip";
+  made.classList.toggle("special", special);
   made.dataset.side = side;
   if (made.title === label && made.textContent) return;
   made.title = label;
