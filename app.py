@@ -92,12 +92,12 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     drawing = import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens)
     next(drawing)
     bench.look(lens, typed(Key.SOURCE, FIRST_SOURCE), typed(Key.TARGET, ""))
+    mount_tokens = token_bar(describe_tokens(bench), Key.TOKENS, on_token)
+    next(drawing)
     text_field(target, _("Target"), Key.TARGET, "", bench.generation.text if bench.generation else "")
-    tokens = describe_tokens(bench)
-    # Together, and all within a few milliseconds: the browser paints them in one frame.
-    next(drawing, None)
     with bar:
-        token_bar(tokens, Key.TOKENS, on_token)
+        mount_tokens()
+    next(drawing, None)
 
 
 def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeholder: str) -> None:

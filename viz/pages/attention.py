@@ -16,7 +16,7 @@ from model.attention import Masked, MultiHeadAttention, Scaled, Scores, Weights
 from model.inspectable import Inspectable
 from model.text import SPECIAL
 from model.trace import AttentionKind, Trace
-from viz.components.views import head_grid, heatmap, stages
+from viz.components.views import Mount, head_grid, heatmap, stages
 from viz.i18n import _
 from viz.words import attention_name, attention_sentence, scale_name, significant
 from viz.workbench import Key, Selection, attention_kinds, choose, workbench
@@ -37,12 +37,16 @@ SCALES = ("one", "largest")
 
 
 def page(lens: Inspectable) -> Iterator[None]:
-    """Places and controls first; after that, what the workbench's trace of this model holds."""
+    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     kinds = attention_kinds(lens.model)
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
     grid, large = st.columns([11, 9], gap="medium")
+    with grid:
+        thumbnails = st.container()
+        st.markdown(f"**{_('One query, step by step')}** · softmax(QKᵀ/√d_k + M) V, §3.2.1")
+        steps = st.container()
     with large:
         figure = st.container()
         show_explanation()
@@ -58,12 +62,16 @@ def page(lens: Inspectable) -> Iterator[None]:
     path = trace.attention_paths(kind)[chosen.layer]
     visible = trace[f"{path}.visible"].cpu().numpy()
     tops = np.maximum(weights.max(axis=(2, 3)), 1e-9) if scale == "largest" else np.ones((layers, heads))
-    with grid:
-        show_heads(trace, kind, weights, visible, tops, entropy(tensor).flatten().tolist(), chosen)
-        show_stages(trace, kind, path, chosen)
     head, top = weights[chosen.layer, chosen.head], tops[chosen.layer, chosen.head]
-    with figure:
-        show_head(trace, kind, head, visible, top, chosen)
+    parts = [
+        (thumbnails, pack_heads(trace, kind, weights, visible, tops, entropy(tensor).flatten().tolist(), chosen)),
+        (steps, pack_stages(trace, kind, path, chosen)),
+        (figure, pack_head(trace, kind, head, visible, top, chosen)),
+    ]
+    yield
+    for place, mount in parts:
+        with place:
+            mount()
     if data.open:
         with data:
             show_data(trace, kind, head, visible, chosen)
@@ -73,7 +81,7 @@ def tokens(trace: Trace, side: str) -> list[str]:
     return trace.source_tokens if side == "source" else trace.target_tokens
 
 
-def show_heads(
+def pack_heads(
     trace: Trace,
     kind: AttentionKind,
     weights: np.ndarray,
@@ -81,7 +89,7 @@ def show_heads(
     tops: np.ndarray,
     entropies: list[float],
     chosen: Selection,
-) -> None:
+) -> Mount:
     rows, columns = SIDES[kind]
     layers, heads = weights.shape[:2]
     caption = _(
@@ -102,12 +110,12 @@ def show_heads(
         "labels": {"rows": tokens(trace, rows), "columns": tokens(trace, columns)},
         "sides": {"rows": rows, "columns": columns},
     }
-    head_grid(weights, visible, tops.flatten().tolist(), header, Part.HEADS, on_head)
+    return head_grid(weights, visible, tops.flatten().tolist(), header, Part.HEADS, on_head)
 
 
-def show_head(
+def pack_head(
     trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray, top: float, chosen: Selection
-) -> None:
+) -> Mount:
     rows, columns = (tokens(trace, side) for side in SIDES[kind])
     row = weights[chosen.query]
     strongest = f"{rows[chosen.query]} → {columns[int(row.argmax())]}  {significant(float(row.max()))}"
@@ -132,10 +140,10 @@ def show_head(
             "csv": [_("query"), _("key"), _("weight"), _("masked")],
         },
     }
-    heatmap(weights, visible, header, Part.HEAD, on_row)
+    return heatmap(weights, visible, header, Part.HEAD, on_row)
 
 
-def show_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection) -> None:
+def pack_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection) -> Mount:
     rows, columns = SIDES[kind]
     head, query = chosen.head, chosen.query
     stage = {name: trace[f"{path}.{name}"][head, query].float() for name in ("scores", "scaled", "masked", "weights")}
@@ -167,9 +175,8 @@ def show_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection)
             ],
         },
     }
-    st.markdown(f"**{_('One query, step by step')}** · softmax(QKᵀ/√d_k + M) V, §3.2.1")
     arrays = [*stage.values(), weighted, output]
-    stages([array.cpu().numpy() for array in arrays], header, Part.STAGES, on_query)
+    return stages([array.cpu().numpy() for array in arrays], header, Part.STAGES, on_query)
 
 
 def show_explanation() -> None:
