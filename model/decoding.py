@@ -24,6 +24,14 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Guess:
+    """What a model holds most probable at a place of a trace: of the token after it, or of a hidden token there."""
+
+    place: int
+    choices: list[Alternative]
+
+
+@dataclass(frozen=True)
 class Generation:
     """What a model wrote: ids without `<s>`, with `</s>` when it came to an end by itself.
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from model.decoding import Alternative, Generation
+from model.decoding import Alternative, Generation, Guess
 from model.inspectable import Inspectable
 from model.sampling import Sampling
-from model.text import MASK, Tokens
+from model.text import MASK, SPACE, Tokens
+from model.trace import Trace
 
 KEPT = 5  # alternatives for each hidden token
 
@@ -36,6 +37,17 @@ class MaskFiller(Inspectable):
         if beam != 1 or sampling or length is not None:
             raise ValueError(f"{self.name} fills in {MASK} and does not write: leave out beam, sampling and length")
         return [self._fill(self.source_tokens(text)) for text in texts]
+
+    def guesses(self, trace: Trace, keep: int = KEPT) -> list[Guess]:
+        places = [place for place, label in enumerate(trace.source_tokens) if label == MASK]
+        return [self._guess(trace, place, keep) for place in places]
+
+    def take(self, text: str, number: int, token: int) -> str:
+        pieces, label = text.split(MASK), self.source_tokenizer.label(token)
+        before, after = MASK.join(pieces[: number + 1]), MASK.join(pieces[number + 1 :])
+        if label.startswith(SPACE):
+            return before + label.removeprefix(SPACE) + after
+        return before.rstrip() + label + after  # the rest of the word before it
 
     def _fill(self, tokens: Tokens) -> Generation:
         tokenizer, ids = self.source_tokenizer, list(tokens.ids)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from model.config import Kind, TransformerConfig
-from model.decoding import Generation
+from model.decoding import Alternative, Generation, Guess
 from model.network import Network
 from model.sampling import Sampling
 from model.text import Tokenizer, Tokens
@@ -105,6 +105,24 @@ class Inspectable:
             ValueError: an option is out of its range, or this kind of model does not have it.
         """
         raise NotImplementedError
+
+    def guesses(self, trace: Trace, keep: int = 5) -> list[Guess]:
+        """What may be put into a text: after its end, or in the place of each hidden token; none with two stacks."""
+        return []
+
+    def take(self, text: str, number: int, token: int) -> str:
+        """`text` with a token of the guess of that number put into it.
+
+        Raises:
+            ValueError: this kind of model does not guess.
+        """
+        raise ValueError(f"{self.name} is {self.kind}: it translates, and guesses nothing of its source")
+
+    def _guess(self, trace: Trace, place: int, keep: int) -> Guess:
+        tokenizer = self.target_tokenizer
+        values, tokens = trace["output.logits"][place].float().log_softmax(dim=-1).topk(keep)
+        best = zip(tokens.tolist(), values.tolist(), strict=True)
+        return Guess(place, [Alternative(token, tokenizer.label(token), value) for token, value in best])
 
     def _ids(self, tokens: Tokens) -> Tensor:
         return torch.tensor([tokens.ids], device=self.device)

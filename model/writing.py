@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.beam import SearchTree, beam_search
 from model.context import Context
-from model.decoding import Alternative, Generation, greedy
+from model.decoding import Alternative, Generation, Guess, greedy
 from model.inspectable import Inspectable
 from model.sampling import Sampling, Step, sample
 from model.text import Tokens
@@ -175,6 +175,12 @@ class LanguageModel(Writer):
         tokenizer = self.source_tokenizer
         tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
         return tokens.between(before=tokenizer.tokens([tokenizer.start]))
+
+    def guesses(self, trace: Trace, keep: int = 5) -> list[Guess]:
+        return [self._guess(trace, len(trace.source_tokens) - 1, keep)]
+
+    def take(self, text: str, number: int, token: int) -> str:
+        return text + self._text(self.source_tokenizer.encode(text).ids, [token])
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """Prompts of one length each: no padding stands between a prompt and what follows it."""

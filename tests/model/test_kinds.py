@@ -162,6 +162,31 @@ def test_masks_are_filled_with_what_is_most_probable(tmp_path):
         given.model.read(torch.ones(1, 2, dtype=torch.long), padding=0, start=1)
 
 
+def test_a_language_model_guesses_what_comes_next(tmp_path):
+    given = lens("decoder-only", tmp_path / "c")
+    (guess,) = given.guesses(given.trace("The cat"))
+    step = given.generate("The cat").alternatives[0]
+    assert [each.token for each in guess.choices] == [each.token for each in step]
+    assert [each.log_probability for each in guess.choices] == pytest.approx(
+        [e.log_probability for e in step], abs=1e-5
+    )
+    letter = TOKENIZERS["decoder-only"].encode("s").ids[0]
+    assert given.take("The cat", 0, letter) == "The cats"
+
+
+def test_a_guess_is_put_in_the_place_of_its_mask(tmp_path):
+    given, tokenizer = lens("encoder-only", tmp_path / "c"), TOKENIZERS["encoder-only"]
+    text = f"The {MASK} sees the {MASK}."
+    guesses = given.guesses(given.trace(text))
+    assert [each.choices for each in guesses] == given.generate(text).alternatives
+    labels = [tokenizer.label(token) for token in range(len(tokenizer))]
+    word = next(label for label in labels if label.startswith("▁") and len(label) > 2)
+    piece = next(label for label in labels[5:] if not label.startswith("▁"))
+    assert given.take(text, 0, labels.index(word)) == f"The {word[1:]} sees the {MASK}."
+    assert given.take(text, 1, labels.index(piece)) == f"The {MASK} sees the{piece}."
+    assert given.guesses(given.trace("The cat.")) == []
+
+
 def learnt(model: Network, corpus) -> tuple[float, float]:
     settings = TrainingSettings(epochs=12, batch_tokens=200, warmup=5, rate=1e-2, label_smoothing=0.0, undo_merges=0.0)
     reports = list(Trainer(model, corpus, corpus, settings).steps())
