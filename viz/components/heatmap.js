@@ -320,7 +320,7 @@ function point(root, event) {
 function build(parentElement) {
   const root = parentElement.appendChild(element("div", "vitrine heatmap"));
   root.heading = element("div", "heading");
-  root.heading.append(element("b"), element("span"), element("span", "note"), buildMenu(root));
+  root.heading.append(element("b"), element("span"), element("span", "aside"), buildMenu(root));
   root.canvas = element("canvas");
   root.canvas.setAttribute("role", "img");
   root.tip = element("div", "tip");
