@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import html
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz import i18n
-from viz.components.views import token_bar
+from viz.components import input_bar
 from viz.i18n import _
-from viz.words import check_explanation, check_name, significant
 from viz.workbench import (
-    FIRST_SOURCE,
     Key,
     Workbench,
-    attention_kinds,
     checkpoint_names,
-    choice,
     choose,
     open_model,
     workbench,
@@ -71,6 +67,7 @@ def main() -> None:
         st.error(str(error))
         return
     summary.caption(describe(lens))
+    input_bar.follow_model(bench, lens)
     look(bench, lens, chosen)
 
 
@@ -80,37 +77,19 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     i18n.use(st.session_state[Key.LANGUAGE])
     # What does not depend on the texts goes out first: the browser draws it while the model computes.
     bar = st.container(key="input_bar")
-    source, target, button = bar.columns([10, 10, 3], vertical_alignment="bottom")
-    text_field(source, _("Source"), Key.SOURCE, FIRST_SOURCE, "")
-    button.button(
-        _("Translate"),
-        on_click=write_target,
-        width="stretch",
-        help=_("Let the model write the target, and follow what you type"),
-    )
+    with bar:
+        target = input_bar.show_controls(lens)
     # Not by the navigation's own run(): that works only in a run of the whole script.
     drawing = import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens)
     next(drawing)
-    bench.look(lens, typed(Key.SOURCE, FIRST_SOURCE), typed(Key.TARGET, ""))
-    mount_tokens = token_bar(describe_tokens(bench), Key.TOKENS, on_token)
+    input_bar.look(bench, lens)
+    mount_tokens = input_bar.pack_tokens(bench)
     next(drawing)
-    text_field(target, _("Target"), Key.TARGET, "", bench.generation.text if bench.generation else "")
+    for place in target:
+        input_bar.show_target(place, bench)
     with bar:
         mount_tokens()
     next(drawing, None)
-
-
-def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeholder: str) -> None:
-    """A text that is read while it is typed, and is in the address bar."""
-    place.text_input(
-        label,
-        default,
-        key=key,
-        live="100ms",
-        bind="query-params",
-        persist_state="session",
-        placeholder=placeholder,
-    )
 
 
 def choose_language(place: DeltaGenerator) -> None:
@@ -128,67 +107,15 @@ def choose_model() -> str:
     return name
 
 
-def typed(key: Key, default: str) -> str:
-    """What a text field holds, before it is drawn: at the first run, what the address bar gives it."""
-    return str(st.session_state.get(key, st.query_params.get(key, default)) or "")
-
-
-def write_target() -> None:
-    """Leave the target to the model."""
-    st.session_state[Key.TARGET] = ""
-
-
-def describe_tokens(bench: Workbench) -> dict[str, Any]:
-    """What the token bar shows: both sides, notes on what was cut, and the checks of this trace."""
-    from model.text import SPECIAL
-
-    assert bench.trace is not None
-    assert bench.source is not None
-    assert bench.target is not None
-    assert bench.lens is not None
-    cut = _("{count} tokens left out: this model reads {length}")
-    length = bench.lens.config.max_length
-    sides = {"source": bench.source, "target": bench.target}
-    data = {
-        side: [{"label": label, "special": label in SPECIAL} for label in tokens.labels]
-        for side, tokens in sides.items()
-    }
-    notes = {
-        side: cut.format(count=tokens.left_out, length=length) if tokens.left_out else ""
-        for side, tokens in sides.items()
-    }
-    badges = [
-        {
-            "text": f"{check_name(check.name)} · {significant(check.error)}",
-            "passed": check.passed,
-            "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e}",
-        }
-        for check in bench.trace.checks()
-        if check.cells
-    ]
-    words = {"source": _("Source tokens"), "target": _("Target tokens")}
-    return {**data, "notes": notes, "badges": badges, "words": words}
-
-
-def on_token() -> None:
-    """A click on a token makes it the query, where its side is the one that asks."""
-    clicked, bench = st.session_state[Key.TOKENS].token, workbench()
-    kinds = attention_kinds(bench.lens.model) if bench.lens else []
-    asking = "source" if choice(kinds, "cross", Key.KIND) == "encoder" else "target"
-    if clicked["side"] == asking:
-        bench.select(query=int(clicked["position"]))
-
-
 def describe(lens: Inspectable) -> str:
     config = lens.config
     dtype = str(lens.dtype).removeprefix("torch.")
     millions = lens.model.parameter_count() / 1e6
     text = _(
-        "{kind} · {encoder}+{decoder} layers · {heads} heads · d {d} · {millions:.1f} M parameters · {device} · {dtype}"
+        "{kind} · {layers} layers · {heads} heads · d {d} · {millions:.2g} M parameters · {device} · {dtype}"
     ).format(
         kind=_(lens.kind),
-        encoder=config.n_encoder_layers,
-        decoder=config.n_decoder_layers,
+        layers="+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count),
         heads=config.n_heads,
         d=config.d_model,
         millions=millions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,10 @@ class Alternative:
     token: int
     label: str
     log_probability: float  # nats
+
+    @property
+    def probability(self) -> float:
+        return math.exp(self.log_probability)
 
 
 @dataclass(frozen=True)

@@ -89,12 +89,17 @@ function newChip(position, choose) {
   return made;
 }
 
+// A token as it is written on the screen: what would be invisible gets a sign.
+function shown(label) {
+  return { " ": "␣", "\n": "⏎", "\t": "⇥" }[label] ?? label;
+}
+
 function showChip(made, label, special, side) {
   made.classList.toggle("special", special);
   made.dataset.side = side;
   if (made.title === label && made.textContent) return;
   made.title = label;
-  made.textContent = label === " " ? "␣" : label;
+  made.textContent = shown(label);
 }
 
 function lightChips(root) {

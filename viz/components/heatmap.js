@@ -11,7 +11,7 @@ const MARK = "#0072b2"; // the query's blue
 // Control characters as their pictures: SVG may not hold them.
 function shortened(label) {
   const picture = (letter) => (letter < " " ? String.fromCodePoint(0x2400 + letter.charCodeAt(0)) : "?");
-  const letters = [...(label === " " ? "␣" : label).replace(/[\0-\x1f\ufffe\uffff]/g, picture)];
+  const letters = [...shown(label).replace(/[\0-\x1f\ufffe\uffff]/g, picture)];
   return letters.length > LETTERS ? letters.slice(0, LETTERS - 1).join("") + "…" : letters.join("");
 }
 

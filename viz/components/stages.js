@@ -1,7 +1,8 @@
 // One query of one head, step by step: score, scaled, masked, weight, weighted value, for every key; their sum below.
 // Vectors are painted as strips on one canvas over the table: a canvas each costs the browser a third of its frame.
 
-function build(parentElement) {
+// columns: key, a number for each step before the weight, weight, weighted value.
+function build(parentElement, columns) {
   const root = parentElement.appendChild(element("div", "vitrine stages"));
   const picker = element("div", "picker");
   root.queries = element("div", "chips");
@@ -14,12 +15,13 @@ function build(parentElement) {
   root.head = root.table.createTHead().insertRow();
   root.body = root.table.createTBody();
   root.total = root.table.createTFoot().insertRow();
-  for (let column = 0; column < 6; column++) {
+  root.columns = columns;
+  for (let column = 0; column < columns; column++) {
     const title = root.head.appendChild(element("th"));
     title.append(element("span", "name"), element("span", "formula muted"));
     root.total.insertCell();
   }
-  root.total.cells[5].appendChild(newStrip());
+  root.total.lastElementChild.appendChild(newStrip());
   const sizes = new ResizeObserver(() => paint(root));
   sizes.observe(sheet);
   const dark = lightChips(root);
@@ -41,13 +43,22 @@ function newStrip() {
   return made;
 }
 
-function newRow(body, position) {
+function newRow(body, position, columns) {
   const row = body.insertRow();
-  for (let column = 0; column < 6; column++) row.insertCell();
+  for (let column = 0; column < columns; column++) row.insertCell();
   row.cells[0].className = "key";
   row.cells[0].appendChild(newChip(position));
-  row.cells[4].append(element("i", "bar"), element("span"));
-  row.cells[5].appendChild(newStrip());
+  row.cells[columns - 2].append(element("i", "bar"), element("span"));
+  row.cells[columns - 1].appendChild(newStrip());
+}
+
+// The root for a table of so many columns; one of another number is thrown away.
+function rootFor(parentElement, columns) {
+  const root = parentElement.querySelector(".vitrine");
+  if (root?.columns === columns) return root;
+  root?.stop();
+  root?.remove();
+  return build(parentElement, columns);
 }
 
 function showStrip(strip, values, name) {
@@ -81,9 +92,11 @@ function paint(root) {
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   const { queries, keys, sides, chosen, words, special, arrays, stamp } = unpack(data);
-  const [scores, scaled, masked, weights, weighted, sum] = arrays;
+  const root = rootFor(parentElement, words.columns.length);
+  const [weights, weighted, sum] = arrays.slice(-3);
+  const steps = arrays.slice(0, -3);
+  const masked = steps.at(-1);
   const channels = sum.length;
   root.choose = (position) => setTriggerValue("query", position);
   write(root.querySelector(".picker .muted"), words.query);
@@ -97,12 +110,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
     write(root.head.cells[column].lastElementChild, formula);
   });
 
-  const tops = [largest(scores), largest(scaled), largest(masked)];
+  const tops = steps.map(largest);
   while (root.body.rows.length > keys.length) root.body.lastElementChild.remove();
-  while (root.body.rows.length < keys.length) newRow(root.body, root.body.rows.length);
+  while (root.body.rows.length < keys.length) newRow(root.body, root.body.rows.length, root.columns);
   [...root.body.rows].forEach(({ cells }, key) => {
     showChip(cells[0].firstElementChild, keys[key], special.columns[key], sides.columns);
-    [scores, scaled, masked].forEach((stage, index) => {
+    steps.forEach((stage, index) => {
       const cell = cells[index + 1];
       const hidden = stage[key] === -Infinity;
       write(cell, significant(stage[key]));
@@ -110,17 +123,17 @@ export default function ({ data, parentElement, setTriggerValue }) {
       cell.className = hidden ? "masked" : "";
       cell.style.background = hidden ? "" : signedColour(stage[key], tops[index], 0.5); // the number stays legible
     });
-    const weight = cells[4];
+    const weight = cells[root.columns - 2];
     weight.className = masked[key] === -Infinity ? "masked weight" : "weight";
     weight.title = weights[key];
     weight.firstElementChild.style.width = `${100 * weights[key]}%`;
     write(weight.lastElementChild, significant(weights[key]));
     const part = weighted.subarray(key * channels, (key + 1) * channels);
-    showStrip(cells[5].firstElementChild, part, `${keys[key]} · ${words.value}`);
+    showStrip(cells[root.columns - 1].firstElementChild, part, `${keys[key]} · ${words.value}`);
   });
   write(root.total.cells[0], "Σ");
-  write(root.total.cells[4], significant(weights.reduce((a, b) => a + b, 0)));
-  showStrip(root.total.cells[5].firstElementChild, sum, words.output);
+  write(root.total.cells[root.columns - 2], significant(weights.reduce((a, b) => a + b, 0)));
+  showStrip(root.total.cells[root.columns - 1].firstElementChild, sum, words.output);
   root.top = Math.max(largest(weighted), largest(sum));
   paint(root);
   root.dataset.painted = stamp;

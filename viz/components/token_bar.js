@@ -15,6 +15,7 @@ function build(parentElement) {
   for (const side of ["source", "target"]) {
     rows.appendChild(element("div")).appendChild(element("div", "tokens " + side)).setAttribute("role", "list");
   }
+  root.appendChild(element("div", "guesses"));
   root.appendChild(element("div", "badges"));
   root.stop = lightChips(root);
   return root;
@@ -30,6 +31,24 @@ function showBadges(parent, badges) {
   });
 }
 
+// What the model holds probable at a place: tokens with their probabilities, to be clicked.
+function showGuesses(parent, guesses, hint, choose) {
+  const rows = guesses.map(({ title, choices }, number) => {
+    const row = element("div", "guess");
+    row.appendChild(element("span", "muted title", title));
+    for (const { token, label, probability } of choices) {
+      const button = row.appendChild(element("button", "choice"));
+      button.type = "button";
+      button.title = `${hint} · ${probability}`;
+      button.style.setProperty("--share", `${100 * probability}%`);
+      button.append(element("span", "label", shown(label)), element("span", "muted", `${(100 * probability).toFixed(1)} %`));
+      button.addEventListener("click", () => choose(number, token));
+    }
+    return row;
+  });
+  parent.replaceChildren(...rows);
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.choose = (side, position) => setTriggerValue("token", { side, position });
@@ -42,6 +61,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
     tokens.nextElementSibling?.remove();
     if (data.notes[side]) tokens.after(element("div", "note", data.notes[side]));
   }
+  root.querySelector(".rows").classList.toggle("one", !data.target.length);
+  showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (number, token) =>
+    setTriggerValue("guess", { number, token }),
+  );
   showBadges(root.querySelector(".badges"), data.badges);
   stayOnTop(parentElement);
   return () => root.stop();

@@ -21,9 +21,12 @@ _heatmap = component("heatmap")
 _stages = component("stages")
 
 
-def token_bar(data: Mapping[str, Any], key: str, on_token: Callable[[], None]) -> Mount:
-    """Tokens of both sides with notes and badges; a click puts {side, position} into the state as `token`."""
-    return partial(_token_bar, data=data, key=key, on_token_change=on_token)
+def token_bar(data: Mapping[str, Any], key: str, on_token: Callable[[], None], on_guess: Callable[[], None]) -> Mount:
+    """Tokens of both sides with notes, guesses and badges.
+
+    A click on a token puts {side, position} into the state as `token`, one on a guess {number, token} as `guess`.
+    """
+    return partial(_token_bar, data=data, key=key, on_token_change=on_token, on_guess_change=on_guess)
 
 
 def head_grid(
@@ -71,7 +74,8 @@ def heatmap(
 def stages(
     arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Callable[[], None]
 ) -> Mount:
-    """One query's scores, scaled, masked, weights, weighted values (key, channel) and their sum.
+    """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
+    (key, channel) and their sum.
 
     A click on a query puts its position into the state as `query`.
     """

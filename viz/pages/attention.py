@@ -14,7 +14,7 @@ import streamlit as st
 from model.analysis.heads import entropy
 from model.attention import Masked, MultiHeadAttention, Scaled, Scores, Weights
 from model.inspectable import Inspectable
-from model.text import SPECIAL
+from model.text import MASK, SPECIAL
 from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, head_grid, heatmap, stages
 from viz.i18n import _
@@ -40,7 +40,9 @@ def page(lens: Inspectable) -> Iterator[None]:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     kinds = attention_kinds(lens.model)
     row = st.container(horizontal=True, horizontal_alignment="distribute")
-    kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    kind = kinds[0]
+    if len(kinds) > 1:
+        kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
     grid, large = st.columns([11, 9], gap="medium")
     with grid:
@@ -77,6 +79,11 @@ def page(lens: Inspectable) -> Iterator[None]:
             show_data(trace, kind, head, visible, chosen)
 
 
+def sides(trace: Trace, kind: AttentionKind) -> tuple[str, str]:
+    """Whose tokens are the rows and the columns of a map. A model of one stack has source tokens alone."""
+    return SIDES[kind] if trace.target_tokens else ("source", "source")
+
+
 def tokens(trace: Trace, side: str) -> list[str]:
     return trace.source_tokens if side == "source" else trace.target_tokens
 
@@ -90,7 +97,7 @@ def pack_heads(
     entropies: list[float],
     chosen: Selection,
 ) -> Mount:
-    rows, columns = SIDES[kind]
+    rows, columns = sides(trace, kind)
     layers, heads = weights.shape[:2]
     caption = _(
         "{layers} layers × {heads} heads · H = entropy in nats · rows: {rows} (query), columns: {columns} (key)"
@@ -116,13 +123,13 @@ def pack_heads(
 def pack_head(
     trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray, top: float, chosen: Selection
 ) -> Mount:
-    rows, columns = (tokens(trace, side) for side in SIDES[kind])
+    rows, columns = (tokens(trace, side) for side in sides(trace, kind))
     row = weights[chosen.query]
     strongest = f"{rows[chosen.query]} → {columns[int(row.argmax())]}  {significant(float(row.max()))}"
     name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
-    sentence = attention_sentence(kind)
+    sentence = attention_sentence(kind, bool(trace.target_tokens))
     summary = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.")
-    row_side, column_side = SIDES[kind]
+    row_side, column_side = sides(trace, kind)
     header = {
         "rows": {"title": _("query (from)"), "labels": rows, "side": row_side},
         "columns": {"title": _("key (to)"), "labels": columns, "side": column_side},
@@ -144,9 +151,10 @@ def pack_head(
 
 
 def pack_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection) -> Mount:
-    rows, columns = SIDES[kind]
+    rows, columns = sides(trace, kind)
     head, query = chosen.head, chosen.query
-    stage = {name: trace[f"{path}.{name}"][head, query].float() for name in ("scores", "scaled", "masked", "weights")}
+    steps = trace.maps_of(path)
+    stage = {name: trace[f"{path}.{name}"][head, query].float() for name in steps}
     weighted = stage["weights"][:, None] * trace.values(path)[head].float()
     output = trace[f"{path}.heads"][head, query].float()
     attention = trace.model.get_submodule(path)
@@ -156,8 +164,8 @@ def pack_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection)
         "keys": tokens(trace, columns),
         "sides": {"rows": rows, "columns": columns},
         "special": {
-            "rows": [token in SPECIAL for token in tokens(trace, rows)],
-            "columns": [token in SPECIAL for token in tokens(trace, columns)],
+            "rows": [token in (*SPECIAL, MASK) for token in tokens(trace, rows)],
+            "columns": [token in (*SPECIAL, MASK) for token in tokens(trace, columns)],
         },
         "chosen": query,
         "stamp": stamp(trace),
@@ -169,6 +177,7 @@ def pack_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection)
                 {"name": _("key"), "formula": "k"},
                 {"name": _("score"), "formula": "q·k"},
                 {"name": _("scaled"), "formula": f"× {significant(factor)}"},
+                *([{"name": _("biased"), "formula": "− m·|i − j|"}] if "biased" in steps else []),
                 {"name": _("masked"), "formula": "−∞"},
                 {"name": _("weight"), "formula": "softmax"},
                 {"name": _("weighted value"), "formula": f"w·v, {len(output)} d"},
@@ -198,7 +207,7 @@ def show_explanation() -> None:
 
 
 def show_data(trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray, chosen: Selection) -> None:
-    rows, columns = (tokens(trace, side) for side in SIDES[kind])
+    rows, columns = (tokens(trace, side) for side in sides(trace, kind))
     table = pd.DataFrame(
         {
             _("query"): np.repeat(rows, len(columns)),
