@@ -8,7 +8,7 @@ from model.config import TransformerConfig
 
 FLOAT = 4  # bytes: weights, their gradients and moments are float32, activations too without autocast
 NORMS_SAVED = {"layer": 1, "textbook": 3, "textbook-sample": 3, "rms": 2, "none": 0}  # of its input's size, see below
-UNITS_SAVED = {"relu": 1, "gelu": 1, "gelu-tanh": 1, "swiglu": 3}  # of d_ff, by the activation itself
+UNITS_SAVED = {"relu": 1, "gelu": 1, "gelu-tanh": 1, "silu": 1, "swiglu": 3}  # of d_ff, by the activation itself
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,12 @@ def print_costs(config: TransformerConfig, material: Material, settings: Trainin
     share = settings.epochs / trainer.total_steps  # of an epoch, in a step
     tokens = share * sum(batch.tokens for batch in batches)
     operations = settings.epochs * sum(each.training_flops for each in found)
+    most = "at most " if settings.patience else ""
     lines = [
         *_parts(config, found, share),
         "",
         f"{len(train):,} examples, about {len(batches):,} batches an epoch, epochs: {settings.epochs:,}",
-        f"{'at most ' if settings.patience else ''}{trainer.total_steps:,} steps of about {tokens:,.0f} tokens, padding included",
+        f"{most}{trainer.total_steps:,} steps of about {tokens:,.0f} tokens, padding included",
         f"{_short(operations)}FLOP in all, without validation",
         "",
         *_memory(config, found, settings),

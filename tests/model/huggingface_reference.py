@@ -187,7 +187,7 @@ def marian() -> Twins:
     tokens = {"pad_token_id": PADDING, "decoder_start_token_id": START, "eos_token_id": END}
     theirs = MarianMTModel._from_config(
         MarianConfig(
-            **sizes, **tokens, forced_eos_token_id=None, activation_function="relu", scale_embedding=True, dropout=0.0
+            **sizes, **tokens, forced_eos_token_id=None, activation_function="swish", scale_embedding=True, dropout=0.0
         ),
         attn_implementation="eager",
     )
@@ -196,6 +196,7 @@ def marian() -> Twins:
         target_vocabulary=VOCABULARY,
         n_encoder_layers=LAYERS,
         n_decoder_layers=LAYERS,
+        activation="silu",
         position="learned",  # the paper's curves, the sines before the cosines
         tied_embeddings="all",
         **SIZES,

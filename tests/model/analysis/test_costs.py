@@ -39,7 +39,7 @@ def configs(draw) -> TransformerConfig:
         d_model=draw(st.sampled_from([8, 16])),
         n_heads=heads,
         n_key_value_heads=draw(st.sampled_from([None, 1, heads])),
-        d_ff=draw(st.integers(1, 20)),
+        d_ff=draw(st.sampled_from([1, 24, 100])),
         dropout=draw(st.sampled_from([0.0, 0.1])),
         activation_dropout=draw(st.sampled_from([0.0, 0.1])),
         attention_dropout=draw(st.sampled_from([0.0, 0.1])),
@@ -150,7 +150,7 @@ def test_activations_are_estimated(size, predicted):
     masks = [None] * len(ids)
     actual = kept_bytes(model, Batch((*ids, *masks), labels))
     estimate = costs(size, 2, source, target, predicted).memory["activations"]
-    assert 0.6 < estimate / actual < 1.3
+    assert 0.75 < estimate / actual < 1.25
 
 
 @pytest.mark.parametrize("options", [{}, {"n_key_value_heads": 1, "heads": "full"}])
