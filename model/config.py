@@ -13,7 +13,7 @@ Position = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
 Heads = Literal["split", "full"]
 Norm = Literal["layer", "textbook", "textbook-sample", "rms", "none"]
 NormPlacement = Literal["post", "pre", "sandwich"]
-Activation = Literal["relu", "gelu", "gelu-tanh", "swiglu"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
 TiedEmbeddings = Literal["none", "output", "all"]
 
 PRESETS: dict[str, dict[str, Any]] = {

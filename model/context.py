@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -37,9 +38,10 @@ class Context:
     def log_probabilities(
         self, tokens: Int[Tensor, "batch new"], wanted: int = 1
     ) -> Float[Tensor, "batch wanted vocabulary"]:
-        """Feed tokens; what may follow each of the last `wanted` of them, in float32."""
+        """Feed tokens; what may follow each of the last `wanted` of them, in float32 at least."""
         states = self._decode(tokens, self.cache, self._memory, self._mask)
-        return self._logits(states[:, -wanted:]).float().log_softmax(dim=-1)
+        logits = self._logits(states[:, -wanted:])
+        return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def cut(self, written: int) -> None:
         """Forget all that was fed but `first` and the tokens written since, without the newest."""

@@ -20,6 +20,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
     "gelu": nn.GELU,
     "gelu-tanh": partial(nn.GELU, approximate="tanh"),  # as in GPT-2
+    "silu": nn.SiLU,  # as in Marian's published models
     "swiglu": nn.SiLU,
 }
 

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from model.card import card
 from model.checkpoints import CONFIG, save_checkpoint
+from model.commands.dry_run import print_costs
 from model.commands.evaluate import print_figures, record_figures
 from model.commands.options import add_network_options, add_training_options, network_options, settings_of
 from model.config import ONE_STACK, PRESETS, Kind, TransformerConfig
@@ -48,6 +49,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--example", help="a text to show the model first; else one of the test split")
     parser.add_argument("--half", action="store_true", help="write the checkpoint's weights as float16")
     parser.add_argument("--keep-last", action="store_true", help="also write the last weights, beside the best")
+    parser.add_argument("--dry-run", action="store_true", help="print what the training would cost, and stop")
     add_network_options(parser.add_argument_group("network (each overrides the preset)"))
     add_training_options(parser.add_argument_group("training"))
     parser.set_defaults(run=run)
@@ -59,6 +61,9 @@ def run(options: argparse.Namespace) -> None:
     settings = settings_of(options)
     material = prepare(options.kind, options.data, options.units, options.vocabulary)
     config = _config(options, material)
+    if options.dry_run:
+        print_costs(config, material, settings)
+        return
     torch.manual_seed(settings.seed)
     model = build(config).to(choose_device())
     train, validation = material.corpora(config.max_length, settings.undo_merges)

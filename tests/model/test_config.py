@@ -64,7 +64,7 @@ def unchecked(monkeypatch):
         ({"heads": "wide"}, "heads ('wide') must be one of split, full"),
         ({"qk_norm": None}, "qk_norm (None) must be true or false"),
         ({"norm_placement": "both"}, "norm_placement ('both') must be one of post, pre, sandwich"),
-        ({"activation": "swish"}, "activation ('swish') must be one of relu, gelu, gelu-tanh, swiglu"),
+        ({"activation": "swish"}, "activation ('swish') must be one of relu, gelu, gelu-tanh, silu, swiglu"),
         ({"tied_embeddings": "yes"}, "tied_embeddings ('yes') must be one of none, output, all"),
         ({"norm": "batch"}, "norm ('batch') must be one of layer, textbook, textbook-sample, rms, none"),
         ({"residual": 0}, "residual (0) must be true or false"),
