@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import i18n
-from viz.components import input_bar
+from viz import i18n, input_bar
 from viz.i18n import _
 from viz.workbench import (
     Key,

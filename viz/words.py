@@ -15,10 +15,10 @@ def attention_name(kind: str) -> str:
     return {"encoder": _("Encoder"), "decoder": _("Decoder"), "cross": _("Cross")}[kind]
 
 
-def attention_sentence(kind: str, two_stacks: bool) -> str:
+def attention_sentence(kind: str, two_stacks: bool = True) -> str:
     """Who looks at whom."""
     if not two_stacks:
-        return _("each token looks at earlier ones") if kind == "decoder" else _("each token looks at all of them")
+        return {"encoder": _("each token looks at all of them"), "decoder": _("each token looks at earlier ones")}[kind]
     return {
         "encoder": _("source looks at source"),
         "decoder": _("target looks at earlier target"),

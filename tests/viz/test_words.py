@@ -41,7 +41,8 @@ def test_every_kind_of_attention_has_a_name_and_a_sentence_of_its_own(language):
     use(language)
     kinds = get_args(AttentionKind)
     names = [attention_name(kind) for kind in kinds] + [attention_sentence(kind) for kind in kinds]
-    assert len(set(names)) == 2 * len(kinds) == 6
+    names += [attention_sentence(kind, two_stacks=False) for kind in ("encoder", "decoder")]
+    assert len(set(names)) == 2 * len(kinds) + 2 == 8
     assert all(names)
 
 

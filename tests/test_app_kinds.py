@@ -1,0 +1,125 @@
+"""The application on models of one stack: one text, its attention, and what the model makes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import viz.workbench
+from model.checkpoints import open_checkpoint, save_checkpoint
+from model.inspectable import Inspectable
+from model.text import MASK
+from tests.app_reading import component, labels, opened
+from tests.model.examples import one_stack
+from tests.model.test_kinds import TOKENIZERS
+from tests.viz.small import write_small
+
+TEXTS = {"decoder-only": "The cat sees", "encoder-only": f"The {MASK} sees the {MASK}."}
+STACKS = {"decoder-only": "decoder", "encoder-only": "encoder"}
+KINDS = list(TEXTS)
+HOSTILE = ["", "   ", "🙂👩🏽‍🚀", "</script><script>alert(1)</script>", "a\x00b\u202e", "x" * 10_000, MASK * 50]
+
+
+def write(folder, kind: str, **options) -> Inspectable:
+    made = TOKENIZERS[kind]
+    model = one_stack(kind, vocabulary=len(made), norm_placement="pre", **options)
+    save_checkpoint(folder, model, (made, made), {"example": TEXTS[kind]})
+    return open_checkpoint(folder)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    return tmp_path
+
+
+def assert_shows(app, lens: Inspectable, text: str) -> None:
+    assert not app.exception
+    assert not app.error
+    trace = lens.trace(text)
+    assert labels(app, "source") == trace.source_tokens
+    assert labels(app, "target") == []
+    header, (weights, _) = component(app, "head_grid")
+    expected = trace.attention(STACKS[lens.kind]).numpy()
+    assert np.abs(weights / 65535 - expected).max() < 1e-4
+    assert header["labels"] == {"rows": trace.source_tokens, "columns": trace.source_tokens}
+    bar = component(app, "token_bar")
+    assert all(badge["passed"] for badge in bar["badges"])
+    shown = [[choice["token"] for choice in guess["choices"]] for guess in bar["guesses"]]
+    assert shown == [[each.token for each in guess.choices] for guess in lens.guesses(trace)]
+    for guess, probabilities in zip(bar["guesses"], lens.guesses(trace), strict=True):
+        expected = trace["output.logits"].softmax(dim=-1)[probabilities.place]
+        assert [c["probability"] for c in guess["choices"]] == pytest.approx(expected.topk(5).values.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"position": "alibi", "n_key_value_heads": 1}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_shows_a_model_of_one_stack(here, kind, options):
+    lens = write(here / "one", kind, **options)
+    app = opened()
+    assert_shows(app, lens, TEXTS[kind])
+    assert [field.label for field in app.text_input] == ["Text"]
+    header, arrays = component(app, "stages")
+    assert len(header["words"]["columns"]) == (7 if options else 6)
+    assert len(arrays) == len(header["words"]["columns"])
+    steps = [arrays[index] for index in range(len(arrays) - 2)]
+    trace = lens.trace(TEXTS[kind])
+    layer = f"{STACKS[kind]}.layers.1.self_attention"  # the first visit's layer and head, as far as there are so many
+    for step, name in zip(steps, trace.maps_of(layer), strict=True):
+        assert np.allclose(step, trace[f"{layer}.{name}"][1, 1].numpy(), atol=1e-6)
+    app.text_input(key="source").set_value("The dog.").run()
+    assert_shows(app, lens, "The dog.")
+
+
+def test_continue_lets_a_language_model_go_on(here):
+    lens = write(here / "one", "decoder-only")
+    app = opened(source="The cat")
+    (button,) = app.button
+    assert button.label == "Continue"
+    button.click().run()
+    first = app.text_input(key="source").value
+    assert first.startswith("The cat")
+    assert len(lens.source_tokens(first)) > len(lens.source_tokens("The cat"))
+    assert_shows(app, lens, first)
+    again = opened(source="The cat")
+    again.button[0].click().run()
+    assert again.text_input(key="source").value == first  # the same text goes on in the same way
+
+
+def test_fill_in_puts_the_most_probable_tokens_in_the_places_of_the_masks(here):
+    lens = write(here / "one", "encoder-only")
+    app = opened()
+    assert len(component(app, "token_bar")["guesses"]) == 2
+    assert app.button[0].label == "Fill in"
+    app.button[0].click().run()
+    text = app.text_input(key="source").value
+    assert MASK not in text
+    best = [guess.choices[0] for guess in lens.guesses(lens.trace(TEXTS["encoder-only"]))]
+    assert best[0].label.removeprefix("▁") in text
+    assert_shows(app, lens, text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_breaks_it(here, kind, text):
+    lens = write(here / "one", kind)
+    app = opened()
+    app.text_input(key="source").set_value(text).run()
+    assert_shows(app, lens, text)
+    app.button[0].click().run()
+    assert not app.exception
+    assert not app.error
+
+
+def test_another_model_brings_its_own_example_but_leaves_the_users_text(here):
+    write_small(here / "a")
+    lens = write(here / "b", "decoder-only")
+    app = opened()
+    app.selectbox(key="model").set_value("b").run()
+    assert app.text_input(key="source").value == TEXTS["decoder-only"]
+    assert_shows(app, lens, TEXTS["decoder-only"])
+    app.text_input(key="source").set_value("The dog").run()
+    app.selectbox(key="model").set_value("a").run()
+    assert app.text_input(key="source").value == "The dog"
+    app.selectbox(key="model").set_value("b").run()
+    assert_shows(app, lens, "The dog")
