@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from model.commands import evaluate, generate, inspect, train
+from model.processes import speaks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except (ValueError, FloatingPointError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        if speaks():
+            print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
