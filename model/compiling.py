@@ -25,8 +25,8 @@ def compiled(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
         except torch._dynamo.exc.TorchDynamoException as error:
             reason = str(error).strip().splitlines()[0].rstrip(".")
             raise ValueError(
-                f"compile is on and torch.compile failed: {reason}; install a C++ compiler "
-                "(Debian: apt-get install g++) or train without it"
+                f"compile is on and torch.compile failed: {reason}; train without it, or install what it lacks "
+                "(most often a C++ compiler; Debian: apt-get install g++)"
             ) from error
         return made
 

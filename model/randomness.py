@@ -16,7 +16,7 @@ _ONE_AT_A_TIME = threading.RLock()  # torch's generators belong to the whole pro
 def drawing_from(seed: str, device: torch.device) -> Iterator[None]:
     """Inside, torch draws what follows from `seed`; outside, it goes on as if nothing had been drawn.
 
-    Threads wait for one another.
+    Threads that come here wait for one another; one that draws elsewhere meanwhile changes what is drawn here.
     """
     number = random.Random(seed).getrandbits(63)
     with _ONE_AT_A_TIME:

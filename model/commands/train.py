@@ -59,6 +59,8 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     keep_freed_memory()
     _require_replaceable(options.out)
+    if options.keep_last:
+        _require_replaceable(_last(options.out))
     settings = settings_of(options)
     material = prepare(options.kind, options.data, options.units, options.vocabulary)
     with closing(launched()) as processes:
@@ -95,7 +97,7 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
     if not processes.main:
         return
     if options.keep_last:
-        save(options.out.with_name(f"{options.out.name}-last"))
+        save(_last(options.out))
     if len(validation):
         progress = trainer.progress
         print(f"best validation loss {progress.best_validation:.4f} at step {progress.best_step}")
@@ -159,6 +161,11 @@ def _train(
             if stopping:
                 say(f"stopped at step {report.step}; run the same command to go on")
                 raise KeyboardInterrupt
+
+
+def _last(folder: Path) -> Path:
+    """Where the last weights go, beside the best."""
+    return folder.with_name(f"{folder.name}-last")
 
 
 def _require_replaceable(folder: Path) -> None:
