@@ -76,19 +76,21 @@ def test_without_accelerate_one_process_says_what_to_install(rank, tmp_path, mon
     assert errors.count("\n") == (rank == 0)
 
 
-RUN = "--vocabulary 90 --dropout 0 --batch-tokens 200 --warmup 5 --rate 5e-3 --clip 0.5 --average 0.9".split()
+# A schedule that does not ask how many epochs there will be. Without biases: those of keys have gradients that are zero
+# but for rounding, which AdamW blows up to full steps.
+RUN = "--vocabulary 90 --dropout 0 --batch-tokens 200 --accumulation 2 --warmup 5 --rate 5e-3 --clip 0.5".split()
+RUN += "--schedule constant --average 0.9 --no-bias".split()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [["--accumulation", "2"], ["--average-last", "2", "--validate-every", "7"]], ids=str)
-def test_two_processes_train_as_one_does_and_go_on(more, tmp_path):
+def test_two_processes_train_as_one_does_and_go_on(tmp_path):
     """One resumes what two have begun, and two what one has."""
     data = write_pairs(tmp_path / "pairs.tsv", sentences(150))
 
     def train(name: str, epochs: int, processes: int) -> str:
         launch = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", str(processes)]
         command = [sys.executable, *(launch if processes > 1 else []), "-m", "model", "train"]
-        command += ["--data", str(data), "--out", str(tmp_path / name), "--epochs", str(epochs), *TINY, *RUN, *more]
+        command += ["--data", str(data), "--out", str(tmp_path / name), "--epochs", str(epochs), *TINY, *RUN]
         environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(
             [*command, "--log-dir", str(tmp_path / f"{name}-curves")],
