@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from model.commands import evaluate, generate, inspect, train
+from model.processes import speaks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, FloatingPointError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        if speaks():
+            print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -53,11 +55,23 @@ class Corpus(Protocol):
         """These examples. chance: for what is drawn anew each time; None: as in validation."""
         ...
 
+    def digest(self) -> str:
+        """Another one for other examples."""
+        ...
+
 
 def unshuffled(corpus: Corpus, tokens: int) -> Iterator[Batch]:
     """Every example once, for validation."""
     for indices in corpus.order(tokens, None):
         yield corpus.batch(indices, None)
+
+
+def digest_of(rows: Iterable[Sequence[int]]) -> str:
+    """Of the ids of every row and of where each ends."""
+    made = sha256()
+    for row in rows:
+        made.update(array("q", [len(row), *row]))
+    return made.hexdigest()[:16]
 
 
 class PairCorpus:
@@ -92,6 +106,9 @@ class PairCorpus:
         real = real_tokens(source, self.padding[0]), real_tokens(read, self.padding[1])
         return Batch((source, read, *real), labels.masked_fill(labels == self.padding[1], IGNORED))
 
+    def digest(self) -> str:
+        return digest_of(side for example in self.examples for side in example)
+
     def _cut_anew(self, source: list[int], chance: random.Random) -> list[int]:
         """`source` with its `</s>`, cut off where undone merges made it longer than the positions reach."""
         cut = undo_merges(source, self.parents, self.undone, chance)
@@ -109,6 +126,9 @@ class RowCorpus:
 
     def order(self, tokens: int, shuffle: random.Random | None) -> list[list[int]]:
         return batch_order([Example([], row) for row in self.rows], tokens, shuffle)
+
+    def digest(self) -> str:
+        return digest_of(self.rows)
 
 
 class AnswerCorpus(RowCorpus):
@@ -158,6 +178,9 @@ class TextCorpus:
         read = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.padding)
         ids = torch.cat([torch.full((len(windows), 1), self.start), read], dim=1)
         return Batch((ids, None), labels)
+
+    def digest(self) -> str:
+        return digest_of([self.ids.tolist()])
 
 
 class MaskedCorpus(RowCorpus):

@@ -17,7 +17,7 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     """
     if not training or rate == 0:
         return x
-    if x.device.type != "cpu":
+    if x.device.type != "cpu" or torch.compiler.is_compiling():  # compiled, the draws cost less than the copies
         return F.dropout(x, rate)
     dropped = min(round(rate * LEVELS), LEVELS - 1)
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)

@@ -6,9 +6,10 @@ import math
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from torch import Tensor
 
 from model import training_state
 from model.averaging import AveragedWeights, Averager, LastAverage, RunningAverage, Weights
+from model.compiling import compiled
 from model.corpus import IGNORED, Batch, Corpus, unshuffled
 from model.device import DTYPES
 from model.gradients import Gradients
 from model.network import Network
+from model.processes import Processes
+from model.randomness import drawing_from
 from model.training_settings import Progress, StepReport, TrainingSettings, learning_rate
 
 
@@ -36,15 +40,25 @@ def summed_loss(model: Network, batch: Batch, label_smoothing: float) -> Float[T
 class Trainer:
     """Trains `model` on `train`, in place, and keeps an average of its weights.
 
-    The same seed on the same machine gives the same losses, interrupted and resumed or not.
+    The same seed on the same machine gives the same losses, interrupted and resumed or not, alone or beside
+    other trainers. processes: those that train together; each has a trainer of its own with the same arguments.
 
     Raises:
-        ValueError: there is nothing to train on.
+        ValueError: there is nothing to train on, or nothing to be patient with.
     """
 
-    def __init__(self, model: Network, train: Corpus, validation: Corpus, settings: TrainingSettings) -> None:
+    def __init__(
+        self,
+        model: Network,
+        train: Corpus,
+        validation: Corpus,
+        settings: TrainingSettings,
+        processes: Processes | None = None,
+    ) -> None:
         if not len(train):
             raise ValueError("there is nothing to train on: the training split is empty")
+        if settings.patience is not None and not len(validation):
+            raise ValueError(f"patience ({settings.patience}) needs validation: the validation split is empty")
         self.model, self.train, self.validation, self.settings = model, train, validation, settings
         self.device = next(model.parameters()).device
         self.progress = Progress()
@@ -63,8 +77,8 @@ class Trainer:
             fused=True,
         )
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "float16")
-        self._loss: Callable[..., Tensor] = torch.compile(summed_loss) if settings.compile else summed_loss
-        torch.manual_seed(settings.seed)
+        self.processes = processes or Processes()
+        self._loss = self.processes.prepare(model, compiled(summed_loss) if settings.compile else summed_loss)
         self._epoch_steps: tuple[int, list[list[list[int]]]] = (-1, [])
         # The step after which each epoch ends: the number of batches varies a little with the shuffle.
         self.epoch_ends = list(accumulate(len(self._steps_of(epoch)) for epoch in range(settings.epochs)))
@@ -97,11 +111,12 @@ class Trainer:
     def validate(self) -> float:
         """Cross-entropy in nats per predicted token of the validation split, with the averaged weights."""
         loss = count = 0.0
+        batches = unshuffled(self.validation, 4 * self.settings.batch_tokens)
         with self.averaged_weights(), torch.inference_mode():
-            for batch in unshuffled(self.validation, 4 * self.settings.batch_tokens):
-                batch = batch.to(self.device)
-                loss += float(summed_loss(self.model, batch, 0.0))
+            for batch in islice(batches, self.processes.rank, None, self.processes.count):
+                loss += float(summed_loss(self.model, batch.to(self.device), 0.0))
                 count += batch.predicted
+        loss, count = self.processes.sums(loss, count)
         return loss / count if count else math.nan
 
     def averaged_weights(self) -> AveragedWeights:
@@ -118,7 +133,8 @@ class Trainer:
         rate = learning_rate(step, self.total_steps, self.settings)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        loss = self._backward(batches)
+        with drawing_from(f"{self.settings.seed} step {step} process {self.processes.rank}", self.device):
+            loss = self._backward(batches)
         self.scaler.unscale_(self.optimizer)
         norms = self.gradients.norms()
         total = math.hypot(*norms.values())
@@ -146,17 +162,19 @@ class Trainer:
         )
 
     def _backward(self, batches: Sequence[Batch]) -> float:
-        """Gradients of the mean loss over all predicted tokens of the step; gives that loss."""
+        """Gradients of the mean loss over all predicted tokens of the step, in all processes; gives that loss."""
         self.optimizer.zero_grad(set_to_none=True)
-        predicted = sum(batch.predicted for batch in batches)
-        loss = 0.0
-        for batch in batches:
-            batch = batch.to(self.device)
-            with self._autocast():
-                part = self._loss(self.model, batch, self.settings.label_smoothing) / predicted
-            self.scaler.scale(part).backward()
-            loss += float(part.detach())
-        return loss
+        predicted = max(1, sum(batch.predicted for batch in batches))
+        loss = torch.zeros((), device=self.device)
+        for number, batch in enumerate(batches, start=1):
+            mine = self.processes.share(batch).to(self.device)
+            with nullcontext() if number == len(batches) else self.processes.apart(self._loss):
+                with self._autocast():
+                    part = self._loss(mine, self.settings.label_smoothing) / predicted
+                # The exchange averages over the processes, where the loss is a sum.
+                self.scaler.scale(part * self.processes.count).backward()
+            loss += part.detach()
+        return self.processes.sums(float(loss))[0]
 
     def _autocast(self) -> Any:
         if self.settings.precision == "float32":
@@ -183,15 +201,21 @@ class Trainer:
             self._epoch_steps = epoch, [order[first : first + count] for first in range(0, len(order), count)]
         return self._epoch_steps[1]
 
+    @cached_property
+    def data_digest(self) -> str:
+        """Two trainers with the same one train and validate on the same examples."""
+        return f"{self.train.digest()} {self.validation.digest()}"
+
     def save_state(self, path: Path) -> None:
-        """Write all that an exact resume needs to one file, atomically."""
-        training_state.save(self, path)
+        """Write all that an exact resume needs to one file, atomically; one of several processes writes it."""
+        if self.processes.main:
+            training_state.save(self, path)
 
     def load_state(self, path: Path) -> None:
         """Go on exactly where `save_state` was called.
 
         Raises:
-            ValueError: the file cannot be read, or belongs to another model or other settings.
+            ValueError: the file cannot be read, or belongs to another model, other data or other settings.
         """
         training_state.load(self, path)
 

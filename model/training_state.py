@@ -24,14 +24,12 @@ def save(trainer: Trainer, path: Path) -> None:
     tensors |= trainer.averager.tensors()
     for index, moments in trainer.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
-    tensors["random.cpu"] = torch.get_rng_state()
-    if trainer.device.type == "cuda":
-        tensors["random.cuda"] = torch.cuda.get_rng_state(trainer.device)
     metadata = {
         "settings": json.dumps(asdict(trainer.settings)),
         "config": trainer.model.config.to_json(),
         "progress": json.dumps(asdict(trainer.progress)),
         "scaler": json.dumps(trainer.scaler.state_dict()),
+        "data": trainer.data_digest,
     }
     write_tensors(path, tensors, metadata)
 
@@ -40,7 +38,7 @@ def load(trainer: Trainer, path: Path) -> None:
     """Go on exactly where `save` was called.
 
     Raises:
-        ValueError: the file cannot be read, or belongs to another model or other settings.
+        ValueError: the file cannot be read, or belongs to another model, other data or other settings.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -48,10 +46,14 @@ def load(trainer: Trainer, path: Path) -> None:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} cannot be read as a training state: {error}") from error
-    if not {"settings", "progress"} <= set(metadata):
-        raise ValueError(f"{path} is not a training state: it lacks settings or progress")
+    if lacking := {"settings", "progress", "data"} - set(metadata):
+        raise ValueError(f"{path} is not a training state: it lacks {', '.join(sorted(lacking))}")
     _require_same_settings(trainer, path, metadata)
     _require_same_size(trainer, path, tensors)
+    if metadata["data"] != trainer.data_digest:
+        raise ValueError(
+            f"{path} was written with other data: use the same to resume, or delete the file to start afresh"
+        )
     _restore(trainer, tensors)
     if trainer.scaler.is_enabled():
         trainer.scaler.load_state_dict(json.loads(metadata["scaler"]))
@@ -96,6 +98,3 @@ def _restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
             state.setdefault(int(index), {})[moment] = tensor
     groups = trainer.optimizer.state_dict()["param_groups"]
     trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
-    torch.set_rng_state(tensors["random.cpu"])
-    if "random.cuda" in tensors and trainer.device.type == "cuda":
-        torch.cuda.set_rng_state(tensors["random.cuda"], trainer.device)

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,10 +19,12 @@ from model.commands.dry_run import print_costs
 from model.commands.evaluate import print_figures, record_figures
 from model.commands.options import add_network_options, add_training_options, network_options, settings_of
 from model.config import ONE_STACK, PRESETS, Kind, TransformerConfig
-from model.device import choose_device, keep_freed_memory
+from model.curves import Curves
+from model.device import keep_freed_memory
 from model.materials import Material, Units, prepare
+from model.processes import Processes, launched
 from model.reading import SPEC_HELP
-from model.training import Trainer
+from model.training import Trainer, TrainingSettings
 from model.transformer import build
 
 SAVE_EVERY = 200  # steps between two writes of the resume state
@@ -50,6 +52,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--half", action="store_true", help="write the checkpoint's weights as float16")
     parser.add_argument("--keep-last", action="store_true", help="also write the last weights, beside the best")
     parser.add_argument("--dry-run", action="store_true", help="print what the training would cost, and stop")
+    parser.add_argument("--log-dir", type=Path, help="folder for TensorBoard's curves")
     add_network_options(parser.add_argument_group("network (each overrides the preset)"))
     add_training_options(parser.add_argument_group("training"))
     parser.set_defaults(run=run)
@@ -58,33 +61,48 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     keep_freed_memory()
     _require_replaceable(options.out)
+    if options.keep_last:
+        _require_replaceable(_last(options.out))
     settings = settings_of(options)
     material = prepare(options.kind, options.data, options.units, options.vocabulary)
+    with closing(launched()) as processes:
+        _run(options, settings, material, processes)
+
+
+def _run(options: argparse.Namespace, settings: TrainingSettings, material: Material, processes: Processes) -> None:
     config = _config(options, material)
     if options.dry_run:
         print_costs(config, material, settings)
         return
     torch.manual_seed(settings.seed)
-    model = build(config).to(choose_device())
+    model = build(config).to(processes.device)
     train, validation = material.corpora(config.max_length, settings.undo_merges)
-    trainer = Trainer(model, train, validation, settings)
+    trainer = Trainer(model, train, validation, settings, processes)
     state = options.out.with_name(f"{options.out.name}.resume")
+    say = print if processes.main else _say_nothing
     if state.exists():
         trainer.load_state(state)
-        print(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state})")
-    print(f"{model.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps")
+        say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state})")
+    say(f"{model.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps")
 
     def save(folder: Path) -> None:
-        record = _record(options, trainer, material)
-        dtype = torch.float16 if options.half else torch.float32
-        with trainer.averaged_weights():
-            text = card(folder.name, config, model.parameter_count(), record)
-            save_checkpoint(folder, model, material.tokenizers, record, text, dtype)
+        if processes.main:
+            record = _record(options, trainer, material)
+            dtype = torch.float16 if options.half else torch.float32
+            with trainer.averaged_weights():
+                text = card(folder.name, config, model.parameter_count(), record)
+                save_checkpoint(folder, model, material.tokenizers, record, text, dtype)
 
-    with interrupts_remembered() as interrupted:
-        _train(trainer, state, lambda: save(options.out), interrupted)
+    kept = options.log_dir and processes.main
+    with (
+        interrupts_remembered(insist=processes.count == 1) as interrupted,
+        Curves(options.log_dir, trainer.progress.step) if kept else nullcontext() as curves,
+    ):
+        _train(trainer, state, lambda: save(options.out), interrupted, curves)
+    if not processes.main:
+        return
     if options.keep_last:
-        save(options.out.with_name(f"{options.out.name}-last"))
+        save(_last(options.out))
     if len(validation):
         progress = trainer.progress
         print(f"best validation loss {progress.best_validation:.4f} at step {progress.best_step}")
@@ -92,16 +110,21 @@ def run(options: argparse.Namespace) -> None:
         print_figures(record_figures(options.out, options.data))
 
 
-@contextmanager
-def interrupts_remembered() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C or a polite kill waits until it is asked about; a second one stops at once.
+def _say_nothing(text: str) -> None:
+    """What the processes beside the first print."""
 
+
+@contextmanager
+def interrupts_remembered(insist: bool = True) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C or a polite kill waits until it is asked about; a second one stops at once, if it can `insist`.
+
+    A launcher of several processes passes on the signal that the terminal has sent them already.
     A step cut off in the middle has drawn random numbers or moved weights: no exact resume from there.
     """
     received: list[int] = []
 
     def remember(number: int, frame: object) -> None:
-        if received:
+        if received and insist:
             raise KeyboardInterrupt
         received.append(number)
 
@@ -113,26 +136,41 @@ def interrupts_remembered() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def _train(trainer: Trainer, state: Path, save: Callable[[], None], interrupted: Callable[[], bool]) -> None:
-    with tqdm(total=trainer.total_steps, initial=trainer.progress.step, unit="step", smoothing=0.02) as bar:
+def _train(
+    trainer: Trainer, state: Path, save: Callable[[], None], interrupted: Callable[[], bool], curves: Curves | None
+) -> None:
+    silent = not trainer.processes.main
+    with tqdm(
+        total=trainer.total_steps, initial=trainer.progress.step, unit="step", smoothing=0.02, disable=silent
+    ) as bar:
+        say = _say_nothing if silent else bar.write
         for report in trainer.steps():
             bar.update()
             bar.set_postfix(loss=f"{report.loss:.3f}", rate=f"{report.rate:.1e}", refresh=False)
+            if curves:
+                curves.add(report)
             if report.validation is not None:
                 best = trainer.progress.best_step == report.step
                 mark = "  best so far" if best else ""
                 where = f"epoch {report.epoch + 1}"
                 if trainer.settings.validate_every:
                     where += f", step {report.step}"
-                bar.write(f"{where}: validation {report.validation:.4f} nats per token{mark}")
+                say(f"{where}: validation {report.validation:.4f} nats per token{mark}")
                 if best or not len(trainer.validation):
                     save()
-            stopping = interrupted()
+            stopping = trainer.processes.any(interrupted())  # all stop at the same step
             if report.validation is not None or report.step % SAVE_EVERY == 0 or stopping:
+                if curves:
+                    curves.flush()
                 trainer.save_state(state)
             if stopping:
-                bar.write(f"stopped at step {report.step}; run the same command to go on")
+                say(f"stopped at step {report.step}; run the same command to go on")
                 raise KeyboardInterrupt
+
+
+def _last(folder: Path) -> Path:
+    """Where the last weights go, beside the best."""
+    return folder.with_name(f"{folder.name}-last")
 
 
 def _require_replaceable(folder: Path) -> None:

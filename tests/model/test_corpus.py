@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import torch
 
-from model.corpus import IGNORED, AnswerCorpus, MaskedCorpus, PairCorpus, TextCorpus, unshuffled
+from model.corpus import IGNORED, AnswerCorpus, MaskedCorpus, PairCorpus, TextCorpus, digest_of, unshuffled
 from model.data import Pair
 from model.text import train_bpe, train_text_characters
 from tests.model.examples import sentences, tokenizers
@@ -115,3 +115,17 @@ def test_validation_hides_the_same_tokens_each_time():
     assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
     assert not torch.equal(epoch(corpus)[0].inputs[0], first[0])
     assert corpus.batch([0], random.Random(1)).predicted >= 1
+
+
+def test_another_digest_for_every_other_corpus():
+    sources = [pair.source for pair in PAIRS]
+    swapped = [PAIRS[1], PAIRS[0], *PAIRS[2:]]
+    made = [
+        *(PairCorpus(pairs, BOTH, 32) for pairs in (PAIRS, swapped, PAIRS[:-1], [])),
+        *(AnswerCorpus(pairs, BOTH[0], 32, "=") for pairs in (PAIRS, swapped)),
+        *(MaskedCorpus(texts, MASKED, 32) for texts in (sources, sources[1:])),
+        *(TextCorpus(text, LETTERS, 16) for text in (TEXT, TEXT + "\n")),
+    ]
+    assert len({corpus.digest() for corpus in made}) == len(made)
+    assert PairCorpus(PAIRS, BOTH, 32).digest() == made[0].digest()
+    assert len({digest_of(rows) for rows in ([[1, 2], [3]], [[1], [2, 3]], [[1, 2, 3]], [[1, 2, 3], []])}) == 4

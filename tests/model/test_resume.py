@@ -22,7 +22,10 @@ def make(network=None, **settings) -> Trainer:
 
 def reported(given: Trainer, count=None) -> list[tuple]:
     """Everything of the reports but the seconds."""
-    return [(r.step, r.epoch, r.loss, r.rate, r.gradient_norm, r.tokens, r.validation) for r in given.steps(count)]
+    return [
+        (r.step, r.epoch, r.loss, r.rate, r.gradient_norms, r.parameter_norm, r.tokens, r.validation)
+        for r in given.steps(count)
+    ]
 
 
 def assert_same(one: Trainer, other: Trainer) -> None:
@@ -61,6 +64,54 @@ def test_a_resumed_run_is_the_uninterrupted_one(position, tmp_path):
     assert reports == expected
     assert_same(resumed, whole)
     assert_optimizers_are_the_same(resumed, whole)
+
+
+OPTIONS = [
+    {"precision": "bfloat16"},
+    {"precision": "float16"},
+    {"average_last": 2, "validate_every": 2},
+    {"average_last": 3, "validate_every": 4},  # two are kept at the stop
+    {"validate_every": 4, "patience": 2},
+    {"accumulation": 2},
+    {"schedule": "inverse-sqrt"},
+    {"schedule": "constant", "precision": "bfloat16", "accumulation": 3, "average_last": 1},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_every_option_is_resumed_exactly(options, tmp_path):
+    whole, begun, resumed = (make(**options) for _ in range(3))
+    expected = reported(whole, 12)
+    reports = reported(begun, 9)
+    begun.save_state(tmp_path / "run.resume")
+    resumed.load_state(tmp_path / "run.resume")
+    assert reports + reported(resumed, 12 - 9) == expected
+    assert any(report[-1] is not None for report in expected)
+    assert_same(resumed, whole)
+    assert_optimizers_are_the_same(resumed, whole)
+    assert resumed.scaler.state_dict() == whole.scaler.state_dict()
+
+
+def test_a_run_out_of_patience_is_finished_for_good(tmp_path, monkeypatch):
+    losses = {2: 3.0, 4: 2.0, 6: 2.5, 8: 1.9, 10: 1.9, 12: 2.4, 14: 1.0}
+    for stop in (7, 9, 10, 12):
+        given = make(validate_every=2, patience=2)
+        monkeypatch.setattr(Trainer, "validate", lambda self: losses[self.progress.step])
+        list(given.steps(stop))
+        assert given.finished == (stop == 12)
+        given.save_state(tmp_path / "run.resume")
+        resumed = make(validate_every=2, patience=2)
+        resumed.load_state(tmp_path / "run.resume")
+        assert resumed.finished == given.finished
+        assert [report.step for report in resumed.steps()] == list(range(stop + 1, 13))  # the best was at 8
+        assert resumed.finished
+        assert resumed.total_steps > 12
+        assert (resumed.progress.best_step, resumed.progress.best_validation) == (8, 1.9)
+
+
+def test_patience_needs_a_validation_split():
+    with pytest.raises(ValueError, match=r"patience \(2\) needs validation: the validation split is empty"):
+        trainer(PAIRS, [], {}, patience=2)
 
 
 def test_saving_changes_nothing(tmp_path):
@@ -125,6 +176,25 @@ def test_more_epochs_make_a_longer_run(tmp_path):
     longer = make(epochs=4)
     longer.load_state(tmp_path / "run.resume")
     assert [report.epoch for report in longer.steps()] == [3] * (longer.epoch_ends[3] - longer.epoch_ends[2])
+
+
+def test_other_data_is_refused(tmp_path):
+    """Trained on or validated with; the same number of examples of the same vocabulary."""
+    path = tmp_path / "run.resume"
+    begun = make()
+    list(begun.steps(2))
+    begun.save_state(path)
+    for change in ("train", "validation"):
+        other = make()
+        examples = getattr(other, change).examples
+        examples[3] = examples[3]._replace(target=[*examples[3].target[:-2], 5, examples[3].target[-1]])
+        before = {name: tensor.clone() for name, tensor in other.model.state_dict().items()}
+        with pytest.raises(
+            ValueError, match=r"run\.resume was written with other data: use the same to resume, or del"
+        ):
+            other.load_state(path)
+        assert all(torch.equal(tensor, before[name]) for name, tensor in other.model.state_dict().items())
+    make(epochs=5).load_state(path)
 
 
 @pytest.mark.parametrize("keep", [0, 4, 100, 0.5, -1])

@@ -1,13 +1,15 @@
-"""The trainer: loss, optimizer, average, validation. Settings and resuming have files of their own."""
+"""The trainer: loss, optimizer, average, validation. Settings, precision and resuming have files of their own."""
 
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from model.corpus import PairCorpus
+from model.corpus import IGNORED, PairCorpus
 from model.training import StepReport, Trainer, TrainingSettings, learning_rate, summed_loss
 from tests.model.examples import network, sentences, tokenizers, trainer
 
@@ -159,6 +161,114 @@ def test_averaging_between_steps_changes_no_loss():
     assert losses(looks=False) == losses(looks=True)
 
 
+def test_accumulated_batches_are_one_batch():
+    """The mean is over all tokens to predict: the batches have different numbers of them."""
+    options = {"warmup": 0, "schedule": "constant", "label_smoothing": 0.0, "clip": 1e9, "undo_merges": 0.0}
+    given = trainer(PAIRS[10:], [], {"bias": False}, epochs=1, batch_tokens=60, accumulation=3, **options)
+    alone = trainer(PAIRS[10:], [], {"bias": False}, epochs=1, batch_tokens=60, **options)
+    batches, batch_of = [], given.train.batch
+    given.train.batch = lambda indices, chance: batches.append(list(indices)) or batch_of(indices, chance)
+    (report,) = given.steps(1)
+    assert len(batches) == 3
+    assert given.total_steps == math.ceil(alone.total_steps / 3)
+    joined = batch_of(list(itertools.chain.from_iterable(batches)), None)
+    model, labels = alone.model.train(), joined.labels
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, (0.9, 0.98), 1e-9, 0.05, fused=False)
+    logits = model(*joined.inputs)
+    mean = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    mean.backward()
+    optimizer.step()
+    assert report.loss == pytest.approx(mean.item(), abs=1e-6)
+    for name, parameter in model.named_parameters():
+        trained = given.model.get_parameter(name)
+        assert_close(trained.grad, parameter.grad, rtol=1e-4, atol=1e-6)
+        assert_close(trained, parameter, rtol=0, atol=1e-6)
+    assert len({batch_of(indices, None).predicted for indices in batches}) > 1
+
+
+def test_batches_with_nothing_to_predict_change_no_weight():
+    given = make(weight_decay=0.0)
+    before = {name: tensor.detach().clone() for name, tensor in given.model.named_parameters()}
+    batch_of = given.train.batch
+    given.train.batch = lambda indices, chance: replace(
+        batch_of(indices, chance), labels=torch.full_like(batch_of(indices, None).labels, IGNORED)
+    )
+    (report,) = given.steps(1)
+    assert (report.loss, report.gradient_norm) == (0.0, 0.0)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in given.model.named_parameters())
+
+
+@pytest.mark.parametrize("tied", ["none", "output"])
+def test_norms_of_each_layer_are_torchs(tied):
+    given = trainer(PAIRS[10:], [], {"tied_embeddings": tied, "norm_placement": "pre"}, epochs=1, clip=1e9)
+    (report,) = given.steps(1)
+    parts = ["encoder.embedding", "encoder.layers.0", "encoder.layers.1", "encoder.norm"]
+    parts += ["decoder.embedding", "decoder.layers.0", "decoder.layers.1", "decoder.norm"]
+    parts += ["output.logits"] if tied == "none" else []
+    assert sorted(report.gradient_norms) == sorted(parts)
+    for part, norm in report.gradient_norms.items():
+        gradients = [parameter.grad for parameter in given.model.get_submodule(part).parameters()]
+        assert norm == pytest.approx(torch.nn.utils.get_total_norm(gradients).item(), rel=1e-5)
+    everything = [parameter.grad for parameter in given.model.parameters()]
+    assert report.gradient_norm == pytest.approx(torch.nn.utils.get_total_norm(everything).item(), rel=1e-5)
+    weights = torch.nn.utils.parameters_to_vector(given.model.parameters()).double()
+    assert report.parameter_norm == pytest.approx(weights.norm().item(), rel=1e-5)
+
+
+def test_the_last_weights_are_averaged_plainly():
+    given = make(average_last=3, validate_every=4, epochs=6)
+    seen = []
+    for report in given.steps(21):
+        if report.validation is not None:
+            seen.append({name: tensor.detach().double().clone() for name, tensor in given.model.named_parameters()})
+            last = seen[-3:]
+            for name, tensor in given.average.items():
+                mean = sum(each[name] for each in last) / len(last)
+                assert_close(tensor.double(), mean, rtol=0, atol=1e-6)
+            assert report.validation == given.validate()
+    assert len(seen) == 5
+
+
+def test_validation_comes_every_so_many_steps_and_at_the_end():
+    given = make(validate_every=7, epochs=3)
+    total = given.total_steps
+    assert total % 7
+    reports = list(given.steps())
+    assert [r.step for r in reports if r.validation is not None] == [*range(7, total, 7), total]
+
+
+def test_two_trainers_side_by_side_train_as_each_does_alone():
+    """Though both draw dropout from torch's one generator, and others draw from it too."""
+
+    def one(seed: int) -> Trainer:
+        return trainer(
+            PAIRS[10:], [], {"dropout": 0.3, "attention_dropout": 0.2}, epochs=1, batch_tokens=100, seed=seed
+        )
+
+    alone = [[report.loss for report in one(seed).steps(6)] for seed in (1, 2)]
+    assert alone[0] != alone[1]
+    first, second = one(1), one(2)
+    together = [[], []]
+    for each in zip(first.steps(6), second.steps(6), strict=True):
+        torch.rand(3)
+        for losses, report in zip(together, each, strict=True):
+            losses.append(report.loss)
+    assert together == alone
+    given = [one(1), one(2)]
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(lambda each: [r.loss for r in each.steps(6)], each) for each in given]
+        assert [run.result() for run in runs] == alone
+
+
+def test_a_step_leaves_torchs_random_numbers_as_they_were():
+    given = trainer(PAIRS[10:], [], {"dropout": 0.3}, epochs=1)
+    torch.manual_seed(5)
+    expected = torch.rand(4)
+    torch.manual_seed(5)
+    list(given.steps(2))
+    assert torch.equal(torch.rand(4), expected)
+
+
 def test_a_loss_that_is_not_finite_leaves_the_weights():
     given = make()
     list(given.steps(3))
@@ -174,3 +284,24 @@ def test_a_loss_that_is_not_finite_leaves_the_weights():
     assert given.progress.step == 3
     assert all(torch.equal(value, before[name]) for name, value in given.model.state_dict().items())
     assert all(torch.equal(value, average[name]) for name, value in given.average.items())
+
+
+def test_the_first_gradient_that_is_not_finite_is_named_and_nothing_moves():
+    given = make(average_last=2, validate_every=2)
+    list(given.steps(3))
+    names = ["decoder.layers.0.feed_forward.output.weight", "decoder.layers.1.self_attention.output.bias"]
+    for name in reversed(names):
+        given.model.get_parameter(name).register_hook(lambda gradient: gradient * math.nan)
+    before = {name: tensor.detach().clone() for name, tensor in given.model.named_parameters()}
+    average = {name: tensor.clone() for name, tensor in given.average.items()}
+    moments = [{name: m.clone() for name, m in each.items()} for each in given.optimizer.state.values()]
+    with pytest.raises(
+        FloatingPointError,
+        match=rf"^step 4: loss \d\.\d+, gradient norm nan, not finite first in {names[0]}; the weights",
+    ):
+        next(given.steps())
+    assert given.progress.step == 3
+    assert all(torch.equal(tensor, before[name]) for name, tensor in given.model.named_parameters())
+    assert all(torch.equal(tensor, average[name]) for name, tensor in given.average.items())
+    for now, then in zip(given.optimizer.state.values(), moments, strict=True):
+        assert all(torch.equal(now[name], moment) for name, moment in then.items())

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.training import TrainingSettings, learning_rate
+from model.training_settings import SETTING_CHOICES
 
 
 @pytest.mark.parametrize(
@@ -19,11 +20,23 @@ from model.training import TrainingSettings, learning_rate
         ({"label_smoothing": 1.5}, r"label_smoothing \(1.5\) must be between 0 and 1"),
         ({"average": -0.1}, r"average \(-0.1\)"),
         ({"undo_merges": 2.0}, r"undo_merges \(2.0\)"),
+        ({"accumulation": 0}, r"accumulation \(0\) must be between 1 and inf"),
+        ({"validate_every": 0}, r"validate_every \(0\)"),
+        ({"patience": 0}, r"patience \(0\)"),
+        ({"average_last": -1}, r"average_last \(-1\)"),
     ],
 )
 def test_settings_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         TrainingSettings(**options)
+
+
+@pytest.mark.parametrize(("name", "options"), SETTING_CHOICES.items())
+def test_settings_that_are_no_choice_are_refused(name, options):
+    given = TrainingSettings()
+    object.__setattr__(given, name, "other")  # past the types, which the test run checks too
+    with pytest.raises(ValueError, match=rf"^{name} \('other'\) must be one of {', '.join(options)}$"):
+        given.__post_init__()
 
 
 @given(st.integers(1, 50), st.integers(1, 100), st.floats(1e-5, 1.0))
@@ -36,3 +49,28 @@ def test_the_rate_rises_in_a_line_and_falls_as_a_cosine(warmup, after, peak):
     for step in range(warmup, total + 1):
         expected = peak * math.cos(math.pi / 2 * (step - warmup) / after) ** 2
         assert rates[step - 1] == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.integers(1, 50), st.integers(1, 100), st.floats(1e-5, 1.0))
+def test_the_rate_falls_as_in_the_paper(warmup, after, peak):
+    """Section 5.3: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), with a factor that makes `peak` its largest."""
+    settings = TrainingSettings(rate=peak, warmup=warmup, schedule="inverse-sqrt")
+    for step in range(1, warmup + after + 1):
+        expected = peak * warmup**0.5 * min(step**-0.5, step * warmup**-1.5)
+        assert learning_rate(step, warmup + after, settings) == pytest.approx(expected)
+
+
+@given(st.integers(0, 50), st.integers(1, 100), st.floats(1e-5, 1.0))
+def test_a_constant_rate_only_rises(warmup, after, peak):
+    settings = TrainingSettings(rate=peak, warmup=warmup, schedule="constant")
+    rates = [learning_rate(step, warmup + after, settings) for step in range(1, warmup + after + 1)]
+    assert rates[warmup:] == [peak] * after
+    assert rates[:warmup] == pytest.approx([peak * (step + 1) / warmup for step in range(warmup)])
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "inverse-sqrt", "constant"])
+def test_without_warmup_the_rate_begins_at_its_peak(schedule):
+    settings = TrainingSettings(rate=0.5, warmup=0, schedule=schedule)
+    rates = [learning_rate(step, 400, settings) for step in range(1, 401)]
+    assert rates[0] == pytest.approx(0.5, rel=1e-4)
+    assert rates == sorted(rates, reverse=True)

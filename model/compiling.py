@@ -1,0 +1,33 @@
+"""torch.compile, with its failures as one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def compiled(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same function, compiled at its first call for inputs of any length.
+
+    Raises (when called):
+        ValueError: it cannot be compiled, most often for want of a C++ compiler.
+    """
+    # Which positions are to be predicted is data: without this, the graph ends where they are selected.
+    patched = torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+    quick = patched(torch.compile(compute, dynamic=True))
+
+    def call(*inputs: Any) -> Tensor:
+        try:
+            made: Tensor = quick(*inputs)
+        except torch._dynamo.exc.TorchDynamoException as error:
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            raise ValueError(
+                f"compile is on and torch.compile failed: {reason}; train without it, or install what it lacks "
+                "(most often a C++ compiler; Debian: apt-get install g++)"
+            ) from error
+        return made
+
+    return call

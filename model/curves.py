@@ -1,0 +1,48 @@
+"""The course of a training run as curves for TensorBoard."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import TracebackType
+
+from model.training_settings import StepReport
+
+
+class Curves:
+    """Writes step reports to event files in a folder; what the folder holds from the step after `done` on is void.
+
+    Raises:
+        ValueError: TensorBoard is not installed.
+    """
+
+    def __init__(self, folder: Path, done: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ValueError(f"curves need TensorBoard: pip install tensorboard ({error})") from error
+        self.writer = SummaryWriter(folder, purge_step=done + 1)
+
+    def add(self, report: StepReport) -> None:
+        values = {
+            "loss/training": report.loss,
+            "loss/validation": report.validation,
+            "rate": report.rate,
+            "gradient_norm/all": report.gradient_norm,
+            **{f"gradient_norm/{part}": norm for part, norm in report.gradient_norms.items()},
+            "parameter_norm": report.parameter_norm,
+            "tokens_per_second": report.tokens_per_second,
+        }
+        for name, value in values.items():
+            if value is not None and not math.isnan(value):  # without a validation split, its loss is NaN
+                self.writer.add_scalar(name, value, report.step)
+
+    def flush(self) -> None:
+        """Onto the disk: before the state that a resume goes on from."""
+        self.writer.flush()
+
+    def __enter__(self) -> Curves:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.writer.close()

@@ -1,0 +1,135 @@
+"""Training in one process, or in several that Hugging Face accelerate has launched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from model.corpus import IGNORED, Batch
+from model.device import choose_device
+from model.network import Network
+
+Loss = Callable[[Network, Batch, float], Tensor]  # added up over the tokens to predict; the float smooths labels
+NetworkLoss = Callable[[Batch, float], Tensor]
+
+
+class Processes:
+    """Those that train together: here one, and all of the work is its own."""
+
+    count, rank = 1, 0
+
+    @property
+    def main(self) -> bool:
+        """The one that prints and writes files."""
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        return choose_device()
+
+    def prepare(self, network: Network, loss: Loss) -> NetworkLoss:
+        """The loss of the network; its gradients are those of all processes together."""
+        return partial(loss, network)
+
+    def share(self, batch: Batch) -> Batch:
+        """This process's rows of a batch."""
+        return batch
+
+    def apart(self, loss: NetworkLoss) -> AbstractContextManager[None]:
+        """A context in which gradients add up in each process, to be exchanged later."""
+        return nullcontext()
+
+    def sums(self, *values: float) -> list[float]:
+        """Each value added up over all processes."""
+        return list(values)
+
+    def any(self, here: bool) -> bool:
+        """Whether it is so in any process."""
+        return self.sums(float(here))[0] > 0
+
+    def close(self) -> None:
+        """Nothing to part from."""
+
+
+class LaunchedProcesses(Processes):
+    """Each process takes its rows of every batch; gradients are exchanged (torch's DistributedDataParallel).
+
+    Raises:
+        ValueError: accelerate is not installed, or configured for more than data-parallel training.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from accelerate import Accelerator
+            from accelerate.utils import DistributedDataParallelKwargs
+        except ImportError as error:
+            raise ValueError(
+                f"training in several processes needs accelerate: pip install accelerate ({error})"
+            ) from error
+        wrapping = DistributedDataParallelKwargs(broadcast_buffers=False)  # the same in all from the beginning
+        # Precision is the trainer's: whatever `accelerate config` has written, it is not applied a second time.
+        self.accelerator = Accelerator(
+            cpu=choose_device().type == "cpu", mixed_precision="no", kwargs_handlers=[wrapping]
+        )
+        kind = self.accelerator.distributed_type.value
+        if not kind.startswith("MULTI_"):
+            self.close()
+            raise ValueError(
+                f"accelerate was launched for {kind}: only data-parallel training works, as with --multi_gpu"
+            )
+        self.count, self.rank = self.accelerator.num_processes, self.accelerator.process_index
+
+    @property
+    def device(self) -> torch.device:
+        return self.accelerator.device
+
+    def prepare(self, network: Network, loss: Loss) -> NetworkLoss:
+        prepared: NetworkLoss = self.accelerator.prepare(_Losing(network, loss))
+        return prepared
+
+    def share(self, batch: Batch) -> Batch:
+        rows = slice(self.rank, None, self.count)
+        if self.rank < len(batch.labels):
+            return Batch(tuple(None if each is None else each[rows] for each in batch.inputs), batch.labels[rows])
+        # All processes have to take part in the exchange: one without rows computes one that counts nothing.
+        first = tuple(None if each is None else each[:1] for each in batch.inputs)
+        return Batch(first, torch.full_like(batch.labels[:1], IGNORED))
+
+    def apart(self, loss: NetworkLoss) -> AbstractContextManager[None]:
+        waiting: AbstractContextManager[None] = self.accelerator.no_sync(loss)
+        return waiting
+
+    def sums(self, *values: float) -> list[float]:
+        # MPS has no float64, and no processes either.
+        mine = torch.tensor(values, dtype=torch.float64, device=self.device)
+        total: list[float] = self.accelerator.reduce(mine, reduction="sum").tolist()
+        return total
+
+    def close(self) -> None:
+        self.accelerator.end_training()
+
+
+class _Losing(nn.Module):
+    """The loss as a module of its own: what wraps a module acts on calls of its forward."""
+
+    def __init__(self, network: Network, loss: Loss) -> None:
+        super().__init__()
+        self.network, self.loss = network, loss
+
+    def forward(self, batch: Batch, label_smoothing: float) -> Tensor:
+        return self.loss(self.network, batch, label_smoothing)
+
+
+def launched() -> Processes:
+    """The processes of this run: one, unless `accelerate launch` or torchrun started several."""
+    return LaunchedProcesses() if int(os.environ.get("WORLD_SIZE", "1")) > 1 else Processes()
+
+
+def speaks() -> bool:
+    """Whether this process prints errors: the first on its machine."""
+    return os.environ.get("LOCAL_RANK", "0") == "0"

@@ -1,0 +1,88 @@
+"""python -m model train: what it leaves behind when a run diverges, and what its options write."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from model.__main__ import main
+from model.checkpoints import open_checkpoint
+from model.training import Trainer
+from tests.model.examples import TINY, sentences, write_pairs
+
+RUN = "--vocabulary 90 --dropout 0.1 --epochs 3 --batch-tokens 700 --warmup 5 --rate 5e-3".split()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("data") / "pairs.tsv", sentences(250))
+
+
+def command(data: Path, out: Path, *more: str) -> list[str]:
+    return ["train", "--data", str(data), "--out", str(out), *TINY, *RUN, *more]
+
+
+def logged(folder: Path) -> list[int]:
+    return [each.step for each in EventAccumulator(str(folder)).Reload().Scalars("loss/training")]
+
+
+def test_a_run_that_diverges_leaves_what_was_good(data, tmp_path, monkeypatch, capsys):
+    """Checkpoint and state are those of before, one sentence says what happened, and the run can go on."""
+    out, backward = tmp_path / "run", Trainer._backward
+    options = ["--validate-every", "4", "--log-dir", str(tmp_path / "curves")]
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            Trainer,
+            "_backward",
+            lambda self, given: backward(self, given) + (math.nan if self.progress.step == 10 else 0),
+        )
+        assert main(command(data, out, *options)) == 2
+    errors = capsys.readouterr().err
+    assert "Traceback" not in errors
+    assert errors.splitlines()[-1].startswith("error: step 11: loss nan, gradient norm ")
+    lens = open_checkpoint(out)
+    assert lens.training["steps"] in (4, 8)
+    assert all(bool(tensor.isfinite().all()) for tensor in lens.model.parameters())
+    assert logged(tmp_path / "curves") == list(range(1, 11))
+    assert main(command(data, out, *options)) == 0
+    printed = capsys.readouterr().out
+    assert "going on at step 8 of " in printed
+    steps = int(printed.partition("going on at step 8 of ")[2].split()[0])
+    assert logged(tmp_path / "curves") == list(range(1, steps + 1))
+
+
+def test_the_last_weights_are_kept_beside_the_best(data, tmp_path, monkeypatch, capsys):
+    out, last = tmp_path / "run", tmp_path / "run-last"
+    losses = iter([2.0, 1.0, 3.0])  # the second epoch is the best
+    monkeypatch.setattr(Trainer, "validate", lambda self: next(losses))
+    assert main(command(data, out, "--keep-last", "--average-last", "1")) == 0
+    best, final = open_checkpoint(out), open_checkpoint(last)
+    validations = final.training["validations"]
+    assert [loss for _, loss in validations] == [2.0, 1.0, 3.0]
+    assert best.training["steps"] == validations[1][0]
+    assert final.training["steps"] == validations[2][0]
+    assert not torch.equal(best.model.output.logits.weight, final.model.output.logits.weight)
+    assert "best validation loss 1.0000" in capsys.readouterr().out
+
+
+def test_the_place_of_the_last_weights_must_be_free(data, tmp_path, capsys):
+    (tmp_path / "run-last").mkdir()
+    (tmp_path / "run-last" / "notes.txt").write_text("mine")
+    assert main(command(data, tmp_path / "run", "--keep-last")) == 2
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path / 'run-last'} exists and is not a checkpoint")
+    assert not (tmp_path / "run").exists()
+
+
+def test_going_on_with_other_data_is_one_sentence(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(command(data, out, "--epochs", "1")) == 0
+    lines = data.read_text(encoding="utf-8").splitlines(keepends=True)
+    other = tmp_path / "pairs.tsv"
+    other.write_text("".join([*lines[:-1], lines[0]]), encoding="utf-8")
+    capsys.readouterr()
+    assert main(command(other, out, "--epochs", "1")) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"error: {out}.resume was written with other ")
+    assert errors.count("\n") == 1

@@ -1,0 +1,80 @@
+"""Curves for TensorBoard, read back by TensorBoard's own reader."""
+
+import math
+import sys
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from model.curves import Curves
+from tests.model.examples import sentences, trainer
+
+PAIRS = sentences(60)
+
+
+def make(validation=PAIRS[:10]):
+    options = {"epochs": 2, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "undo_merges": 0.0}
+    return trainer(PAIRS[10:], validation, {"n_encoder_layers": 1, "n_decoder_layers": 1}, **options)
+
+
+def read(folder) -> dict[str, list[tuple[int, float]]]:
+    found = EventAccumulator(str(folder)).Reload()
+    return {tag: [(each.step, each.value) for each in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
+
+
+def test_every_figure_of_a_report_is_a_curve(tmp_path):
+    reports = list(make().steps())
+    with Curves(tmp_path, 0) as curves:
+        for report in reports:
+            curves.add(report)
+    found = read(tmp_path)
+    expected = {
+        "loss/training": [(r.step, r.loss) for r in reports],
+        "loss/validation": [(r.step, r.validation) for r in reports if r.validation is not None],
+        "rate": [(r.step, r.rate) for r in reports],
+        "gradient_norm/all": [(r.step, r.gradient_norm) for r in reports],
+        "parameter_norm": [(r.step, r.parameter_norm) for r in reports],
+        "tokens_per_second": [(r.step, r.tokens / r.seconds) for r in reports],
+    }
+    layers = ("encoder.embedding", "encoder.layers.0", "decoder.embedding", "decoder.layers.0", "output.logits")
+    for part in layers:
+        expected[f"gradient_norm/{part}"] = [(r.step, r.gradient_norms[part]) for r in reports]
+    assert found.keys() == expected.keys()
+    for tag, values in expected.items():
+        assert [step for step, _ in found[tag]] == [step for step, _ in values]
+        assert [value for _, value in found[tag]] == pytest.approx([value for _, value in values], rel=1e-6)
+
+
+def test_a_resumed_run_goes_on_with_the_same_curve_and_no_step_is_doubled(tmp_path):
+    """A run that was killed after step 8, where the state to go on from is that of step 5."""
+    reports = list(make().steps(12))
+    with Curves(tmp_path, 0) as curves:
+        for report in reports[:8]:
+            curves.add(report)
+    with Curves(tmp_path, 5) as curves:
+        for report in reports[5:]:
+            curves.add(report)
+    assert [step for step, _ in read(tmp_path)["loss/training"]] == list(range(1, 13))
+
+
+def test_what_was_flushed_is_on_the_disk(tmp_path):
+    (report,) = make([]).steps(1)
+    with Curves(tmp_path, 0) as curves:
+        curves.add(report)
+        curves.flush()
+        assert read(tmp_path)["loss/training"] == [(1, pytest.approx(report.loss))]
+
+
+def test_without_a_validation_split_there_is_no_such_curve(tmp_path):
+    reports = list(make([]).steps())
+    assert math.isnan(reports[-1].validation)
+    with Curves(tmp_path, 0) as curves:
+        curves.add(reports[-1])
+    assert "loss/validation" not in read(tmp_path)
+
+
+def test_without_tensorboard_one_sentence_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ValueError, match=r"^curves need TensorBoard: pip install tensorboard \("):
+        Curves(tmp_path / "curves", 0)
+    assert not (tmp_path / "curves").exists()
