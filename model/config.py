@@ -14,7 +14,7 @@ Heads = Literal["split", "full"]
 Norm = Literal["layer", "textbook", "textbook-sample", "rms", "none"]
 NormPlacement = Literal["post", "pre", "sandwich"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
-TiedEmbeddings = Literal["none", "output", "all"]
+TiedEmbeddings = Literal["none", "output", "inputs", "all"]
 
 PRESETS: dict[str, dict[str, Any]] = {
     # "Attention Is All You Need", table 3: base and big.
@@ -118,9 +118,9 @@ class TransformerConfig:
         if self.position == "rotary" and self.d_head % 2:
             raise ValueError(f"a head's width ({self.d_head}) must be even: rotary positions turn pairs of channels")
         two_stacks = self.kind == "encoder-decoder"
-        if self.tied_embeddings == "all" and two_stacks and self.source_vocabulary != self.target_vocabulary:
+        if self.tied_embeddings in ("inputs", "all") and two_stacks and self.source_vocabulary != self.target_vocabulary:
             raise ValueError(
-                f"tied_embeddings 'all' needs one vocabulary: source_vocabulary ({self.source_vocabulary}) "
+                f"tied_embeddings {self.tied_embeddings!r} needs one vocabulary: source_vocabulary ({self.source_vocabulary}) "
                 f"must equal target_vocabulary ({self.target_vocabulary})"
             )
 

@@ -70,9 +70,9 @@ class Network(nn.Module):
         """Initial weights, then the ties between matrices."""
         self._initialise()
         *others, nearest = self.embeddings()
-        if self.config.tied_embeddings != "none":
+        if self.config.tied_embeddings in ("output", "all"):
             self.output.logits.weight = nearest.weight
-        if self.config.tied_embeddings == "all":
+        if self.config.tied_embeddings in ("inputs", "all"):
             for embedding in others:
                 embedding.weight = nearest.weight
 

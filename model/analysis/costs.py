@@ -95,11 +95,11 @@ def parameters(config: TransformerConfig) -> dict[str, int]:
     layers = sum(stack.layers for stack in stacks)
     norms = sum(_norms_of(config, stack) for stack in stacks)
     return {
-        "embeddings": (matrices[-1] if config.tied_embeddings == "all" else sum(matrices)) + tables,
+        "embeddings": (matrices[-1] if config.tied_embeddings in ("inputs", "all") else sum(matrices)) + tables,
         "attention": attentions * attention,
         "feed-forward": layers * feed_forward,
         "norms": norms * norm + attentions * 2 * config.d_head * config.qk_norm,
-        "output": config.vocabulary * width if config.tied_embeddings == "none" else 0,
+        "output": config.vocabulary * width if config.tied_embeddings in ("none", "inputs") else 0,
     }
 
 

@@ -64,7 +64,7 @@ def _costs_of(config: TransformerConfig, batch: Batch) -> Costs:
 def _parts(config: TransformerConfig, found: Sequence[Costs], share: float) -> list[str]:
     """A row for each part: its weights, and the operations of a mean step."""
     parameters = {part: f"{count:,}" for part, count in found[0].parameters.items()}
-    if config.tied_embeddings != "none":
+    if config.tied_embeddings in ("output", "all"):
         parameters["output"] = "tied"
     rows = [("part", "parameters", "FLOP a step")]
     for part in dict.fromkeys([*parameters, *found[0].flops]):

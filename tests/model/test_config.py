@@ -65,7 +65,7 @@ def unchecked(monkeypatch):
         ({"qk_norm": None}, "qk_norm (None) must be true or false"),
         ({"norm_placement": "both"}, "norm_placement ('both') must be one of post, pre, sandwich"),
         ({"activation": "swish"}, "activation ('swish') must be one of relu, gelu, gelu-tanh, silu, swiglu"),
-        ({"tied_embeddings": "yes"}, "tied_embeddings ('yes') must be one of none, output, all"),
+        ({"tied_embeddings": "yes"}, "tied_embeddings ('yes') must be one of none, output, inputs, all"),
         ({"norm": "batch"}, "norm ('batch') must be one of layer, textbook, textbook-sample, rms, none"),
         ({"residual": 0}, "residual (0) must be true or false"),
         ({"bias": 1}, "bias (1) must be true or false"),
@@ -104,7 +104,7 @@ def configs(draw):
     source = draw(count)
     return TransformerConfig(
         source_vocabulary=source,
-        target_vocabulary=source if tied == "all" else draw(count),
+        target_vocabulary=source if tied in ("inputs", "all") else draw(count),
         d_model=2 * heads * draw(st.integers(1, 64)),
         n_heads=heads,
         **{name: draw(count) for name in ("n_encoder_layers", "n_decoder_layers", "d_ff", "max_length")},

@@ -29,7 +29,7 @@ def configs(draw) -> TransformerConfig:
     heads = draw(st.sampled_from([1, 2, 4]))
     vocabulary = draw(st.integers(3, 12))
     tied = draw(st.sampled_from(get_args(TiedEmbeddings)))
-    other = vocabulary if tied == "all" else draw(st.integers(3, 12))
+    other = vocabulary if tied in ("inputs", "all") else draw(st.integers(3, 12))
     layers = st.integers(1, 3)
     return TransformerConfig(
         source_vocabulary=0 if kind == "decoder-only" else vocabulary,
