@@ -10,14 +10,14 @@ from torch import Tensor
 
 
 def compiled(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The same function, compiled at its first call for inputs of any length.
+    """The same function, compiled at its first calls: for their lengths, then for any.
 
     Raises (when called):
         ValueError: it cannot be compiled, most often for want of a C++ compiler.
     """
     # Which positions are to be predicted is data: without this, the graph ends where they are selected.
     patched = torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
-    quick = patched(torch.compile(compute, dynamic=True))
+    quick = patched(torch.compile(compute))
 
     def call(*inputs: Any) -> Tensor:
         try:

@@ -1,4 +1,4 @@
-"""Training in one process, or in several that Hugging Face accelerate has launched."""
+"""Training in one process, or in several through Hugging Face accelerate."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from model.network import Network
 
 Loss = Callable[[Network, Batch, float], Tensor]  # added up over the tokens to predict; the float smooths labels
 NetworkLoss = Callable[[Batch, float], Tensor]
+
+# Where launchers write how many processes there are.
+SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 
 
 class Processes:
@@ -126,8 +129,19 @@ class _Losing(nn.Module):
 
 
 def launched() -> Processes:
-    """The processes of this run: one, unless `accelerate launch` or torchrun started several."""
-    return LaunchedProcesses() if int(os.environ.get("WORLD_SIZE", "1")) > 1 else Processes()
+    """The processes of this run: one, unless `accelerate launch`, torchrun or mpirun started several.
+
+    Raises:
+        ValueError: several were asked for, and only this one was started.
+    """
+    if any(int(os.environ.get(name, "1")) > 1 for name in SIZES):
+        return LaunchedProcesses()
+    if {"ACCELERATE_USE_CPU", "MASTER_ADDR"} <= set(os.environ) and "WORLD_SIZE" not in os.environ:
+        raise ValueError(
+            "accelerate launch has started one process only, as it does on the CPU whatever --num_processes says: "
+            "use torchrun --nproc-per-node 2 -m model train, or no launcher"
+        )
+    return Processes()
 
 
 def speaks() -> bool:

@@ -83,7 +83,8 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
     if state.exists():
         trainer.load_state(state)
         say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state})")
-    say(f"{model.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps")
+    where = f", {processes.count} processes" if processes.count > 1 else ""
+    say(f"{model.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps{where}")
 
     def save(folder: Path) -> None:
         if processes.main:

@@ -1,13 +1,19 @@
 """torch.compile: the same losses, and its failures as one sentence."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
 from model import compiling
+from model.checkpoints import open_checkpoint
 from model.compiling import compiled
-from tests.model.examples import sentences, trainer
+from tests.model.examples import TINY, sentences
 
-PAIRS = sentences(60)
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_failure_of_the_compiler_is_one_sentence(monkeypatch):
@@ -25,22 +31,37 @@ def test_a_failure_of_the_compiler_is_one_sentence(monkeypatch):
         quick(torch.ones(1))
 
 
+TEXT = "".join(f"{pair.source}\n" for pair in sentences(100))
+RUN = "--kind decoder-only --units characters --epochs 1 --batch-tokens 600 --max-length 32 --warmup 2"
+
+
+def train(folder: Path, *more: str, **environment: str) -> subprocess.CompletedProcess:
+    """In a process of its own: what checks the shapes here cannot be compiled."""
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
+    command = [sys.executable, "-m", "model", "train", "--data", str(folder / "text.txt"), *TINY, *RUN.split(), *more]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | environment
+    return subprocess.run(
+        command, cwd=folder, env=environment, text=True, capture_output=True, timeout=300, check=False
+    )
+
+
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, where it imports its compiler
-def test_compiled_training_has_the_same_losses():
-    def losses(compile: bool) -> list[float]:
-        sizes = {"n_encoder_layers": 1, "n_decoder_layers": 1}
-        given = trainer(PAIRS[10:], [], sizes, epochs=1, batch_tokens=200, warmup=2, undo_merges=0.0, compile=compile)
-        return [report.loss for report in given.steps(4)]
-
-    assert losses(compile=True) == pytest.approx(losses(compile=False), abs=1e-5)
+def test_compiled_training_has_the_same_losses(tmp_path):
+    cache = str(tmp_path / "cache")
+    for name, options in {"plain": [], "compiled": ["--compile"]}.items():
+        done = train(tmp_path, "--dropout", "0", "--out", name, *options, TORCHINDUCTOR_CACHE_DIR=cache)
+        assert done.returncode == 0, done.stderr
+    assert any(path.suffix == ".so" for path in Path(cache).rglob("*"))
+    plain, quick = (open_checkpoint(tmp_path / name).training["validations"] for name in ("plain", "compiled"))
+    assert quick == [[step, pytest.approx(loss, abs=1e-5)] for step, loss in plain]
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_without_a_compiler_one_sentence_says_so(monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", (None, "/nonexistent"))
-    given = trainer(PAIRS[10:], [], {}, epochs=1, compile=True)
-    with pytest.raises(ValueError, match=r"^compile is on and torch\.compile failed: InvalidCxxCompiler: No working C"):
-        next(given.steps())
+def test_without_a_compiler_one_sentence_says_so(tmp_path):
+    done = train(tmp_path, "--out", "run", "--compile", TORCHINDUCTOR_CACHE_DIR=str(tmp_path), CXX="/nonexistent")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert sentence.startswith(
+        "error: compile is on and torch.compile failed: InvalidCxxCompiler: No working C++ compiler"
+    )

@@ -76,6 +76,15 @@ def test_without_accelerate_one_process_says_what_to_install(rank, tmp_path, mon
     assert errors.count("\n") == (rank == 0)
 
 
+def test_one_process_where_several_were_asked_for_is_refused(monkeypatch):
+    """What `accelerate launch --cpu --num_processes 2` gives its one process."""
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
+    assert type(launched()) is Processes
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    with pytest.raises(ValueError, match=r"accelerate launch has started one process only.*: use torchrun"):
+        launched()
+
+
 # A schedule that does not ask how many epochs there will be. Without biases: those of keys have gradients that are zero
 # but for rounding, which AdamW blows up to full steps.
 RUN = "--vocabulary 90 --dropout 0 --batch-tokens 200 --accumulation 2 --warmup 5 --rate 5e-3 --clip 0.5".split()
@@ -88,7 +97,7 @@ def test_two_processes_train_as_one_does_and_go_on(tmp_path):
     data = write_pairs(tmp_path / "pairs.tsv", sentences(150))
 
     def train(name: str, epochs: int, processes: int) -> str:
-        launch = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", str(processes)]
+        launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
         command = [sys.executable, *(launch if processes > 1 else []), "-m", "model", "train"]
         command += ["--data", str(data), "--out", str(tmp_path / name), "--epochs", str(epochs), *TINY, *RUN]
         environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -109,7 +118,7 @@ def test_two_processes_train_as_one_does_and_go_on(tmp_path):
     train("two", 2, 1)
     assert train("two", 4, 2).count("going on at step") == 1
     three = train("three", 2, 2) + train("three", 4, 2)
-    assert three.count("parameters,") == 2
+    assert three.count("steps, 2 processes") == three.count("parameters,") == 2
     assert three.count("epoch 1") == three.count("epoch 2") >= 1
     expected = load_file(tmp_path / "one.resume")
     losses = [loss for _, loss in open_checkpoint(tmp_path / "one").training["validations"]]

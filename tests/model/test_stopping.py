@@ -115,6 +115,13 @@ def test_a_first_interrupt_waits_and_a_second_does_not():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_what_a_launcher_passes_on_again_stops_no_step():
+    with interrupts_remembered(insist=False) as interrupted:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+        assert interrupted()
+
+
 def test_the_trained_checkpoint_says_how_it_was_made(uninterrupted):
     lens = open_checkpoint(uninterrupted)
     assert lens.config.d_model == 16
