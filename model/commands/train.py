@@ -20,6 +20,7 @@ from model.commands.options import add_network_options, add_training_options, ne
 from model.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.device import choose_device, keep_freed_memory
 from model.materials import Material, Units, prepare
+from model.products import choose_products
 from model.reading import SPEC_HELP
 from model.training import Trainer
 from model.transformer import build
@@ -61,6 +62,10 @@ def run(options: argparse.Namespace) -> None:
     config = _config(options, material)
     torch.manual_seed(settings.seed)
     model = build(config).to(choose_device())
+    if settings.precision == "float32":
+        products = choose_products(config, settings.batch_tokens, choose_device())
+        products.use()
+        print(products)
     train, validation = material.corpora(config.max_length, settings.undo_merges)
     trainer = Trainer(model, train, validation, settings)
     state = options.out.with_name(f"{options.out.name}.resume")

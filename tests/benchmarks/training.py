@@ -13,7 +13,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from model.corpus import IGNORED, Batch
 from model.device import keep_freed_memory
 from model.masks import real_tokens
 from model.network import Network
+from model.products import OWN, choose_products
 from model.training import Trainer, TrainingSettings
 from model.transformer import build
 from tests.benchmarks import results
@@ -63,7 +63,9 @@ class Setting:
             ends = torch.randint(low, high + 1, (self.batch, 1), generator=draw) + longest - high
             ids.masked_fill_(torch.arange(longest) >= ends, 0)
         read, labels = target[:, :-1], target[:, 1:]
-        return Batch((source, read, real_tokens(source, 0), real_tokens(read, 0)), labels.masked_fill(labels == 0, IGNORED))
+        return Batch(
+            (source, read, real_tokens(source, 0), real_tokens(read, 0)), labels.masked_fill(labels == 0, IGNORED)
+        )
 
 
 CHARACTERS = Setting(
@@ -145,12 +147,14 @@ class Ours:
             validate_every=10**9,
             precision=precision,
         )
-        self.products = nullcontext
+        tokens = batches[0].tokens
+        self.products = choose_products(model.config, tokens, torch.device("cpu")) if precision == "float32" else OWN
         self._steps = Trainer(model, Ready(batches), Ready([]), settings).steps()
 
     def step(self) -> float:
         """One step; gives its loss."""
-        return next(self._steps).loss
+        with self.products.used():
+            return next(self._steps).loss
 
 
 def subjects(setting: Setting) -> dict[str, Ours | PlainLoop]:
@@ -190,3 +194,47 @@ def times(loops: dict[str, Ours | PlainLoop], steps: int, rounds: int) -> dict[s
 def ratio(seconds: dict[str, list[float]], name: str) -> float:
     """How many times the plain loop's speed it reached."""
     return statistics.median(a / b for a, b in zip(seconds["plain"], seconds[name], strict=True))
+
+
+COLUMNS = ("what is trained", "plain loop", "precision", "plain, tokens a second", "Vitrine, tokens a second")
+COLUMNS += ("ratio", "target", f"largest difference of the loss in {SAME} steps")
+
+
+def rows(rounds: int) -> Iterator[list[str]]:
+    """The table, a row for each setting and precision, as they are measured."""
+    yield list(COLUMNS)
+    yield ["---", "---", "---", *["---:"] * (len(COLUMNS) - 3)]
+    for setting in SETTINGS:
+        curves = losses(setting)
+        loops = subjects(setting)
+        seconds = times(loops, setting.steps, rounds)
+        tokens = setting.steps * statistics.mean(batch.tokens for batch in setting.batches(BATCHES))
+        speeds = {name: f"{tokens / statistics.median(each):,.0f}" for name, each in seconds.items()}
+        for precision, target in setting.targets.items():
+            apart = max(abs(a - b) for a, b in zip(curves["plain"], curves[precision], strict=True))
+            found = [speeds["plain"], speeds[precision], f"{ratio(seconds, precision):.2f}", f"≥ {target}"]
+            label = f"{precision}, oneDNN" if loops[precision].products.onednn else precision
+            yield [setting.name, setting.other, label, *found, f"{apart:.1e}"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Training beside the usual loops of torch, in tokens a second.")
+    parser.add_argument("--rounds", type=int, default=30, help="rounds of each setting")
+    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("rounds are at least 1")
+    keep_freed_memory()  # as our commands do
+    print(results.machine(), flush=True)
+    table = results.printed(rows(options.rounds))
+    if options.write:
+        method = (
+            "Ours is the whole step of the trainer, with norms of every layer, averaged weights and report; the plain "
+            "loop is float32, AdamW unfused, clipping. The same weights and batches, no dropout; bfloat16 is autocast. "
+            f"Ratios are medians of {options.rounds} rounds in one process."
+        )
+        results.write("Training", f"{method}\n\n{table}")
+
+
+if __name__ == "__main__":
+    main()
