@@ -20,7 +20,7 @@ FASTER = 1.03  # times torch's own: less is noise
 ROUNDS = 5
 MOST_ROWS = 256  # more take the probe longer and change little
 
-onednn: Any = torch.backends.mkldnn  # its settings are attributes that mypy does not know
+mkldnn: Any = torch.backends.mkldnn  # its settings are attributes that mypy does not know
 
 Shape = tuple[int, int, int]  # rows of the input, its features, features of the output
 
@@ -57,17 +57,17 @@ class Products:
 
     def use(self) -> None:
         """From now on in this process."""
-        onednn.matmul.fp32_precision = "bf16" if self.onednn else "none"
+        mkldnn.matmul.fp32_precision = "bf16" if self.onednn else "none"
 
     @contextmanager
     def used(self) -> Iterator[None]:
         """Within a block."""
-        before = onednn.matmul.fp32_precision
+        before = mkldnn.matmul.fp32_precision
         self.use()
         try:
             yield
         finally:
-            onednn.matmul.fp32_precision = before
+            mkldnn.matmul.fp32_precision = before
 
 
 OWN, ONEDNN = Products(), Products(speed=float("inf"), error=0.0, own_error=0.0)
@@ -75,7 +75,7 @@ OWN, ONEDNN = Products(), Products(speed=float("inf"), error=0.0, own_error=0.0)
 
 def choose_products(config: TransformerConfig, tokens: int, device: torch.device) -> Products:
     """For a network of this config that gets `tokens` tokens at a time; elsewhere than on a CPU there is no choice."""
-    if device.type != "cpu" or not onednn.is_available():
+    if device.type != "cpu" or not mkldnn.is_available():
         return OWN
     rows = min(tokens, MOST_ROWS)
     width = config.n_heads * config.d_head
