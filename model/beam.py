@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from model.context import Context
 
 Fate = Literal["kept", "finished", "cut"]
 
 
-@dataclass
+@dataclass(slots=True)
 class Node:
     """A token that the search tried after its parent's.
 
@@ -140,11 +139,14 @@ def beam_search(
     totals[:, 0] = 0
     while active:
         log_probabilities = context.log_probabilities(newest)[:, 0].unflatten(0, (-1, beam))
-        vocabulary = log_probabilities.shape[-1]
-        scores = (totals[..., None] + log_probabilities).flatten(1)
+        # The best 2 × beam continuations of a text are among the best 2 × beam of each of its tips.
+        each = min(max(keep, 2 * beam), log_probabilities.shape[-1])
+        values, tokens = log_probabilities.topk(each, dim=-1)
+        _remember(active, values[..., :keep].tolist(), tokens[..., :keep].tolist())
+        scores = (totals[..., None] + values).flatten(1)
         best, flat = scores.topk(min(2 * beam, scores.shape[1]), dim=-1)
-        _remember(active, log_probabilities, min(keep, vocabulary))
-        steps = zip(best.tolist(), (flat // vocabulary).tolist(), (flat % vocabulary).tolist(), strict=True)
+        chosen = tokens.flatten(1).gather(1, flat)
+        steps = zip(best.tolist(), (flat // each).tolist(), chosen.tolist(), strict=True)
         parents = [search.step(list(zip(*step, strict=True))) for search, step in zip(active, steps, strict=True)]
         going = [index for index, search in enumerate(active) if not search.done]
         if not going:
@@ -153,8 +155,9 @@ def beam_search(
         if len(going) < len(active):
             places = [index * beam + tip for index in going for tip in range(beam)]
             context.select_sources(torch.tensor(places, device=newest.device))
+        if rows != list(range(beam * len(active))):
+            context.select(torch.tensor(rows, device=newest.device))
         active = [active[index] for index in going]
-        context.select(torch.tensor(rows, device=newest.device))
         nodes = [(search, tip) for search in active for tip in search.tips]
         ids = [end if tip is None else search.tree.nodes[tip].token for search, tip in nodes]
         sums = [-math.inf if tip is None else search.tree.nodes[tip].total for search, tip in nodes]
@@ -163,9 +166,8 @@ def beam_search(
     return [search.tree for search in searches]
 
 
-def _remember(searches: Sequence[_Search], log_probabilities: Tensor, keep: int) -> None:
-    """Give each tip the most probable tokens after it."""
-    values, tokens = (each.tolist() for each in log_probabilities.topk(keep, dim=-1))
+def _remember(searches: Sequence[_Search], values: list[list[list[float]]], tokens: list[list[list[int]]]) -> None:
+    """Give each tip the most probable tokens after it, with their log-probabilities."""
     for row, search in enumerate(searches):
         for column, tip in enumerate(search.tips):
             if tip is not None:

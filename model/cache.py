@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+SPARE = 8  # free positions that stay where rows of a batch are chosen
+
 KeysAndValues = tuple[Tensor, Tensor]  # each (batch, head, position, channel)
 Project = Callable[[Tensor, int], KeysAndValues]  # from hidden states and the position of the first
 
@@ -40,9 +42,10 @@ class GrowingCache:
         self.length = min(self.length, length)
 
     def select(self, rows: Tensor) -> None:
-        """Go on with these rows of the batch."""
+        """Go on with these rows of the batch; of the free positions only a few are copied."""
         if self.room is not None:
-            self.room = self.room[0].index_select(0, rows), self.room[1].index_select(0, rows)
+            key, value = (each[:, :, : self.length + SPARE].index_select(0, rows) for each in self.room)
+            self.room = key, value
 
 
 @dataclass

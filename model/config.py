@@ -117,11 +117,11 @@ class TransformerConfig:
             raise ValueError(f"n_heads ({self.n_heads}) must be divisible by n_key_value_heads ({self.kv_heads})")
         if self.position == "rotary" and self.d_head % 2:
             raise ValueError(f"a head's width ({self.d_head}) must be even: rotary positions turn pairs of channels")
-        two_stacks = self.kind == "encoder-decoder"
-        if self.tied_embeddings in ("inputs", "all") and two_stacks and self.source_vocabulary != self.target_vocabulary:
+        one_matrix = self.tied_embeddings in ("inputs", "all") and self.kind == "encoder-decoder"
+        if one_matrix and self.source_vocabulary != self.target_vocabulary:
             raise ValueError(
-                f"tied_embeddings {self.tied_embeddings!r} needs one vocabulary: source_vocabulary ({self.source_vocabulary}) "
-                f"must equal target_vocabulary ({self.target_vocabulary})"
+                f"tied_embeddings {self.tied_embeddings!r} needs one vocabulary: "
+                f"source_vocabulary ({self.source_vocabulary}) must equal target_vocabulary ({self.target_vocabulary})"
             )
 
     def _require_stacks(self) -> None:

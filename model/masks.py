@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 # From the positions of queries (query, 1) and of keys (1, key): True where a query may look.
@@ -28,12 +28,25 @@ class Mask:
     window: int | None = None
     pattern: Pattern | None = None
     _made: dict[tuple[int, int], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _added: dict[tuple[int, int, torch.dtype], Tensor | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "batch 1 query key"]:
         """The rule as a tensor, True where a query may look; batch is 1 when there is no padding."""
         if (queries, keys) not in self._made:  # once for all layers of a pass
             self._made[queries, keys] = self._make(queries, keys, device)
         return self._made[queries, keys]
+
+    def added(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "batch 1 query key"] | None:
+        """The rule as what is added to scores: 0 where a query may look, else −∞, on the device and in the precision of
+        `like`. None where a query may look nowhere: then no sum says so.
+        """
+        visible = self.visible(queries, keys, like.device)
+        if (queries, keys, like.dtype) not in self._added:
+            added = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
+            self._added[queries, keys, like.dtype] = added if bool(visible.any(dim=-1).all()) else None
+        return self._added[queries, keys, like.dtype]
 
     def is_plain(self, queries: int, keys: int) -> bool:
         """Whether this is no mask at all, or the causal one of as many queries as keys."""

@@ -26,6 +26,7 @@ from model.device import DTYPES
 from model.gradients import Gradients
 from model.network import Network
 from model.processes import Processes
+from model.products import OWN
 from model.randomness import drawing_from
 from model.training_settings import Progress, StepReport, TrainingSettings, learning_rate
 
@@ -76,6 +77,7 @@ class Trainer:
             weight_decay=settings.weight_decay,
             fused=True,
         )
+        self.products = OWN.name  # the library of float32 products, kept for a resume
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "float16")
         self.processes = processes or Processes()
         self._loss = self.processes.prepare(model, compiled(summed_loss) if settings.compile else summed_loss)

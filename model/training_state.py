@@ -30,8 +30,18 @@ def save(trainer: Trainer, path: Path) -> None:
         "progress": json.dumps(asdict(trainer.progress)),
         "scaler": json.dumps(trainer.scaler.state_dict()),
         "data": trainer.data_digest,
+        "products": trainer.products,
     }
     write_tensors(path, tensors, metadata)
+
+
+def products_of(path: Path) -> str:
+    """The library of products that a run has used so far; empty if there is no such run or it cannot be read."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return str((file.metadata() or {}).get("products", ""))
+    except (SafetensorError, OSError):
+        return ""
 
 
 def load(trainer: Trainer, path: Path) -> None:

@@ -33,7 +33,7 @@ HELP = {
     "scale_embedding": "multiply embeddings by the square root of d_model",
     "scale_attention": "divide scores by the square root of a head's width",
     "activation": "of the feed-forward units; swiglu gates them",
-    "tied_embeddings": "share the target's embedding with the output, or with the source (inputs), or one matrix for all three",
+    "tied_embeddings": "share the target's embedding with the output, the source (inputs), or both (all)",
     "bias": "biases in linear layers and norms",
     "epochs": "how often every example is seen",
     "batch_tokens": "tokens of a batch on each side, padding included",

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import torch
 from tqdm import tqdm
 
+from model import training_state
 from model.card import card
 from model.checkpoints import CONFIG, save_checkpoint
 from model.commands.dry_run import print_costs
@@ -23,6 +24,7 @@ from model.curves import Curves
 from model.device import keep_freed_memory
 from model.materials import Material, Units, prepare
 from model.processes import Processes, launched
+from model.products import ONEDNN, OWN, Products, choose_products
 from model.reading import SPEC_HELP
 from model.training import Trainer, TrainingSettings
 from model.transformer import build
@@ -47,6 +49,11 @@ def add_parser(commands: Any) -> None:
         "--units", choices=get_args(Units), help="what a token is: mixed is BPE to characters, joint one BPE for both"
     )
     parser.add_argument("--vocabulary", type=int, default=4000, help="size of a BPE vocabulary")
+    parser.add_argument(
+        "--products",
+        choices=[OWN.name, ONEDNN.name],
+        help="library of float32 products on the CPU, by accuracy and speed; unless told, a probe chooses, once for a run",
+    )
     parser.add_argument("--licence", default="", help="source and licence of the data, for the model card")
     parser.add_argument("--example", help="a text to show the model first; else one of the test split")
     parser.add_argument("--half", action="store_true", help="write the checkpoint's weights as float16")
@@ -75,11 +82,15 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
         print_costs(config, material, settings)
         return
     torch.manual_seed(settings.seed)
+    say = print if processes.main else _say_nothing
+    state = options.out.with_name(f"{options.out.name}.resume")
     model = build(config).to(processes.device)
+    products = _products(options, config, settings, state, processes)
+    products.use()
+    say(str(products))
     train, validation = material.corpora(config.max_length, settings.undo_merges)
     trainer = Trainer(model, train, validation, settings, processes)
-    state = options.out.with_name(f"{options.out.name}.resume")
-    say = print if processes.main else _say_nothing
+    trainer.products = products.name
     if state.exists():
         trainer.load_state(state)
         say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state})")
@@ -113,6 +124,20 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
 
 def _say_nothing(text: str) -> None:
     """What the processes beside the first print."""
+
+
+def _products(
+    options: argparse.Namespace,
+    config: TransformerConfig,
+    settings: TrainingSettings,
+    state: Path,
+    processes: Processes,
+) -> Products:
+    """What was asked for, else what the run has had so far, else what a probe finds."""
+    name = options.products or training_state.products_of(state) or ("" if processes.count == 1 else OWN.name)
+    if name:
+        return {library.name: library for library in (OWN, ONEDNN)}[name]
+    return choose_products(config, settings.batch_tokens, processes.device) if settings.precision == "float32" else OWN
 
 
 @contextmanager

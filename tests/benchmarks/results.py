@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -37,6 +38,15 @@ def write(title: str, body: str) -> None:
     section = f"## {title}\n\n{datetime.date.today().isoformat()}, {machine()}\n\n{body.strip()}\n"
     text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else HEADING
     RESULTS.write_text(replaced(text, section), encoding="utf-8")
+
+
+def printed(rows: Iterable[list[str]]) -> str:
+    """Rows as a table, each printed as soon as it is there."""
+    table = []
+    for row in rows:
+        table.append("| " + " | ".join(row) + " |")
+        print(table[-1], flush=True)
+    return "\n".join(table)
 
 
 def replaced(text: str, section: str) -> str:

@@ -14,7 +14,7 @@ from model.attention import MultiHeadAttention, explicit_attention
 from model.masks import Mask
 from tests.model.examples import config
 
-PATHS = ["fused", "explicit"]
+PATHS = ["fused", "explicit", "products"]
 HALF = [torch.float16, torch.bfloat16]
 
 
@@ -115,7 +115,7 @@ def cases(draw):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 @settings(max_examples=60)
 @given(cases(), st.integers(0, 2**32 - 1))
-def test_fused_equals_explicit(dtype, tolerance, case, seed):
+def test_every_path_gives_the_same(dtype, tolerance, case, seed):
     batch, heads, queries, keys, mask = case
     torch.manual_seed(seed)
     module = attention(heads, dtype)
@@ -123,14 +123,35 @@ def test_fused_equals_explicit(dtype, tolerance, case, seed):
     memory = torch.randn(batch, keys, 16, dtype=dtype, requires_grad=True)
     inputs = (x, memory, *module.parameters())
     results, slope = [], torch.randn(batch, queries, 16, dtype=dtype)
-    for is_explicit in (False, True):
-        with path_of(is_explicit):
-            result = module(x, memory, mask)
+    for path in PATHS:
+        module.quickest = lambda query, key, path=path: getattr(module, path)
+        result = module(x, memory, mask)
         results.append((result, *torch.autograd.grad(result, inputs, slope)))
-    for fused, step_by_step in zip(*results, strict=True):
-        assert fused.isfinite().all()
+    for fused, step_by_step, in_products in zip(*results, strict=True):
         largest = max(1.0, float(step_by_step.detach().abs().max()))
-        assert_close(fused, step_by_step, rtol=0, atol=tolerance * largest)
+        for found in (fused, in_products):
+            assert found.isfinite().all()
+            assert_close(found, step_by_step, rtol=0, atol=tolerance * largest)
+
+
+@pytest.mark.parametrize(("dtype", "length"), [(torch.float32, 64), (torch.bfloat16, 65), (torch.float32, 65)])
+def test_only_short_texts_are_trained_in_products(dtype, length):
+    module = attention(dtype=dtype)
+    query = torch.zeros(1, 4, length, 4, dtype=dtype)
+    assert module.quickest(query, query) == module.fused
+    short = (dtype, length) != (torch.float32, 65)
+    assert module.train().quickest(query, query) == (module.products if short else module.fused)
+
+
+@pytest.mark.parametrize("options", [{"position": "alibi"}, {"n_key_value_heads": 2}, {"scale_attention": False}])
+def test_products_serve_every_kind_of_attention(options):
+    module = attention(n_heads=4, **options)
+    x = torch.randn(2, 6, 16, dtype=torch.float64)
+    mask = Mask(keys=torch.arange(6) < torch.tensor([[6], [4]]), causal=True, window=3)
+    expected = module(x, x, mask)
+    module.quickest = lambda query, key: module.products
+    assert mask.added(6, 6, x) is not None  # no query looks nowhere: products are taken indeed
+    assert_close(module(x, x, mask), expected)
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -18,7 +18,7 @@ from model.commands.train import interrupts_remembered
 from tests.model.examples import TINY, sentences, write_pairs
 
 ROOT = Path(__file__).parents[2]
-RUN = "--vocabulary 90 --dropout 0.2 --epochs 16 --batch-tokens 500 --warmup 20 --rate 5e-3".split()
+RUN = "--products torch --vocabulary 90 --dropout 0.2 --epochs 16 --batch-tokens 500 --warmup 20 --rate 5e-3".split()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,126 @@
+"""Which library multiplies float32 matrices on the CPU: chosen by a probe of its accuracy and speed, and shown."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.config import TransformerConfig
+
+ERROR = 3.0  # times torch's own: what another library may err, still float32's rounding
+FASTER = 1.1  # times torch's own: less is noise
+ROUNDS = 5
+MOST_ROWS = 256  # more take the probe longer and change little
+
+mkldnn: Any = torch.backends.mkldnn  # its settings are attributes that mypy does not know
+
+Shape = tuple[int, int, int]  # rows of the input, its features, features of the output
+
+
+@dataclass(frozen=True)
+class Products:
+    """What the probe found out about oneDNN, beside what torch calls by itself (MKL on x86).
+
+    Asked for bfloat16 precision, oneDNN computes float32 products in its own kernels: on some processors exactly, on
+    others (AMX) in real bfloat16. So nothing but a measurement tells whether that is allowed.
+
+    speed: times torch's own. error, own_error: relative to float64. None: nothing was measured.
+    """
+
+    speed: float | None = None
+    error: float | None = None
+    own_error: float | None = None
+
+    @property
+    def name(self) -> str:
+        return "onednn" if self.onednn else "torch"
+
+    @property
+    def onednn(self) -> bool:
+        """Whether oneDNN is taken: as exact as float32 can be, and faster."""
+        if self.speed is None or self.error is None or self.own_error is None:
+            return False
+        return self.error <= ERROR * self.own_error and self.speed >= FASTER
+
+    def __str__(self) -> str:
+        chosen = "oneDNN" if self.onednn else "torch's own library"
+        if self.speed is None or self.speed == math.inf:
+            return f"float32 products: {chosen}"
+        return (
+            f"float32 products: {chosen} (oneDNN is {self.speed:.2f} times as fast; "
+            f"relative error {self.error:.1e}, torch's own {self.own_error:.1e})"
+        )
+
+    def use(self) -> None:
+        """From now on in this process."""
+        mkldnn.matmul.fp32_precision = "bf16" if self.onednn else "none"
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Within a block."""
+        before = mkldnn.matmul.fp32_precision
+        self.use()
+        try:
+            yield
+        finally:
+            mkldnn.matmul.fp32_precision = before
+
+
+OWN, ONEDNN = Products(), Products(speed=math.inf, error=0.0, own_error=0.0)
+
+
+def choose_products(config: TransformerConfig, tokens: int, device: torch.device) -> Products:
+    """For a network of this config that gets `tokens` tokens at a time; elsewhere than on a CPU there is no choice."""
+    if device.type != "cpu" or not mkldnn.is_available():
+        return OWN
+    rows = min(tokens, MOST_ROWS)
+    width = config.n_heads * config.d_head
+    return probe(
+        ((rows, config.d_model, width), (rows, config.d_model, config.d_ff), (rows, config.d_ff, config.d_model))
+    )
+
+
+@cache
+def probe(shapes: Sequence[Shape]) -> Products:
+    """Compare both libraries on linear layers of these shapes, forwards and backwards; some hundredths of a second."""
+    draw = torch.Generator().manual_seed(0)
+    layers = [
+        (torch.randn(rows, given, generator=draw), torch.randn(made, given, generator=draw))
+        for rows, given, made in shapes
+    ]
+    with torch.inference_mode():
+        errors = {}
+        for library in (OWN, ONEDNN):
+            with library.used():
+                errors[library] = max(_error(x, weight) for x, weight in layers)
+        _seconds(layers)  # threads and kernels are made once
+        speeds = []
+        for _ in range(ROUNDS):
+            with OWN.used():
+                own = _seconds(layers)
+            with ONEDNN.used():
+                speeds.append(own / _seconds(layers))
+    return Products(statistics.median(speeds), errors[ONEDNN], errors[OWN])
+
+
+def _error(x: Tensor, weight: Tensor) -> float:
+    exact = x.double() @ weight.double().T
+    return float(((x @ weight.T).double() - exact).norm() / exact.norm())
+
+
+def _seconds(layers: Sequence[tuple[Tensor, Tensor]]) -> float:
+    began = time.perf_counter()
+    for x, weight in layers:
+        output = x @ weight.T
+        output @ weight  # the gradient of x
+        output.T @ x  # the gradient of the weight
+    return time.perf_counter() - began

@@ -1,0 +1,240 @@
+"""Training, tokens a second: our trainer beside the usual loops of torch, on the same weights and batches.
+
+    python -m tests.benchmarks.training [--rounds 30] [--write]
+
+Every subject takes a few steps in turn, in one process; a figure is the median over the rounds of how many times the
+plain loop's tokens a second it reached. Ours is the whole step of the trainer: norms of every layer, averaged weights
+and report included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from model.config import TransformerConfig
+from model.corpus import IGNORED, Batch
+from model.device import keep_freed_memory
+from model.masks import real_tokens
+from model.network import Network
+from model.products import OWN, choose_products
+from model.training import Trainer, TrainingSettings
+from model.transformer import build
+from tests.benchmarks import results
+from tests.benchmarks.references import PlainLoop
+
+RATE, CLIP, BATCHES = 1e-3, 1.0, 40
+SAME = 20  # steps after which the losses must still agree
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is trained, against what, and the ratios we ask for in float32 and in bfloat16."""
+
+    name: str
+    other: str
+    config: TransformerConfig
+    batch: int
+    lengths: tuple[int, int]
+    steps: int  # in a round
+    targets: dict[str, float]
+
+    def batches(self, count: int) -> list[Batch]:
+        """Random tokens: what they say does not change the arithmetic."""
+        draw = torch.Generator().manual_seed(1)
+        return [self._batch(draw) for _ in range(count)]
+
+    def _batch(self, draw: torch.Generator) -> Batch:
+        low, high = self.lengths
+        if self.config.kind == "decoder-only":
+            ids = torch.randint(4, self.config.target_vocabulary, (self.batch, high + 1), generator=draw)
+            return Batch((ids[:, :-1], None), ids[:, 1:].contiguous())
+        source, target = (
+            torch.randint(4, self.config.source_vocabulary, (self.batch, high + side), generator=draw)
+            for side in range(2)
+        )
+        for ids, longest in ((source, high), (target, high + 1)):
+            ends = torch.randint(low, high + 1, (self.batch, 1), generator=draw) + longest - high
+            ids.masked_fill_(torch.arange(longest) >= ends, 0)
+        read, labels = target[:, :-1], target[:, 1:]
+        return Batch(
+            (source, read, real_tokens(source, 0), real_tokens(read, 0)), labels.masked_fill(labels == 0, IGNORED)
+        )
+
+
+CHARACTERS = Setting(
+    "nanoGPT on the CPU: 4 layers, 4 heads, d 128, context 64, batch 12, 65 characters",
+    "nanoGPT's network and loop",
+    TransformerConfig.one_stack(
+        "decoder-only",
+        65,
+        4,
+        d_model=128,
+        n_heads=4,
+        d_ff=512,
+        dropout=0.0,
+        max_length=64,
+        position="learned",
+        norm_placement="pre",
+        activation="gelu",
+        tied_embeddings="output",
+        scale_embedding=False,
+        bias=False,
+    ),
+    12,
+    (64, 64),
+    5,
+    {"float32": 1.5, "bfloat16": 2.2},
+)
+TRANSLATION = Setting(
+    "encoder-decoder: 3 + 3 layers, 8 heads, d 256, d_ff 1,024, vocabulary 8,000, batch 64, 16 to 24 tokens",
+    "torch.nn.Transformer and a plain loop",
+    TransformerConfig(
+        source_vocabulary=8000,
+        target_vocabulary=8000,
+        d_model=256,
+        n_heads=8,
+        n_encoder_layers=3,
+        n_decoder_layers=3,
+        d_ff=1024,
+        dropout=0.0,
+        max_length=64,
+        norm_placement="pre",
+        tied_embeddings="all",
+    ),
+    64,
+    (16, 24),
+    1,
+    {"float32": 1.9, "bfloat16": 2.6},
+)
+SETTINGS = (CHARACTERS, TRANSLATION)
+
+
+class Ready:
+    """A corpus of batches made beforehand, in their order."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def order(self, tokens: int, shuffle: object) -> list[list[int]]:
+        return [[index] for index in range(len(self.batches))]
+
+    def batch(self, indices: Sequence[int], chance: object) -> Batch:
+        return self.batches[indices[0]]
+
+
+class Ours:
+    """Our trainer, in one precision."""
+
+    def __init__(self, model: Network, batches: list[Batch], precision: Any) -> None:
+        settings = TrainingSettings(
+            epochs=1000,
+            rate=RATE,
+            warmup=0,
+            schedule="constant",
+            label_smoothing=0.0,
+            weight_decay=0.0,
+            clip=CLIP,
+            validate_every=10**9,
+            precision=precision,
+        )
+        tokens = batches[0].tokens
+        self.products = choose_products(model.config, tokens, torch.device("cpu")) if precision == "float32" else OWN
+        self._steps = Trainer(model, Ready(batches), Ready([]), settings).steps()
+
+    def step(self) -> float:
+        """One step; gives its loss."""
+        with self.products.used():
+            return next(self._steps).loss
+
+
+def subjects(setting: Setting) -> dict[str, Ours | PlainLoop]:
+    """The plain loop and ours in both precisions, all with the same weights before the first step."""
+    torch.manual_seed(1)
+    batches = setting.batches(BATCHES)
+    models = [build(setting.config) for _ in setting.targets]
+    for model in models[1:]:
+        model.load_state_dict(models[0].state_dict())
+    plain = PlainLoop(models[0], batches, RATE, CLIP)
+    return {"plain": plain} | {
+        precision: Ours(model, batches, precision) for precision, model in zip(setting.targets, models, strict=True)
+    }
+
+
+def losses(setting: Setting, steps: int = SAME) -> dict[str, list[float]]:
+    """Of each subject from the same start."""
+    return {name: [subject.step() for _ in range(steps)] for name, subject in subjects(setting).items()}
+
+
+def times(loops: dict[str, Ours | PlainLoop], steps: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of so many steps in every round; the order turns round each time."""
+    seconds: dict[str, list[float]] = {name: [] for name in loops}
+    order = list(loops)
+    for name in order:
+        loops[name].step()
+    for _ in range(rounds):
+        for name in order:
+            start = time.perf_counter()
+            for _ in range(steps):
+                loops[name].step()
+            seconds[name].append(time.perf_counter() - start)
+        order.reverse()
+    return seconds
+
+
+def ratio(seconds: dict[str, list[float]], name: str) -> float:
+    """How many times the plain loop's speed it reached."""
+    return statistics.median(a / b for a, b in zip(seconds["plain"], seconds[name], strict=True))
+
+
+COLUMNS = ("what is trained", "plain loop", "precision", "plain, tokens a second", "Vitrine, tokens a second")
+COLUMNS += ("ratio", "target", f"largest difference of the loss in {SAME} steps")
+
+
+def rows(rounds: int) -> Iterator[list[str]]:
+    """The table, a row for each setting and precision, as they are measured."""
+    yield list(COLUMNS)
+    yield ["---", "---", "---", *["---:"] * (len(COLUMNS) - 3)]
+    for setting in SETTINGS:
+        curves = losses(setting)
+        loops = subjects(setting)
+        seconds = times(loops, setting.steps, rounds)
+        tokens = setting.steps * statistics.mean(batch.tokens for batch in setting.batches(BATCHES))
+        speeds = {name: f"{tokens / statistics.median(each):,.0f}" for name, each in seconds.items()}
+        for precision, target in setting.targets.items():
+            apart = max(abs(a - b) for a, b in zip(curves["plain"], curves[precision], strict=True))
+            found = [speeds["plain"], speeds[precision], f"{ratio(seconds, precision):.2f}", f"≥ {target}"]
+            label = f"{precision}, oneDNN" if loops[precision].products.onednn else precision
+            yield [setting.name, setting.other, label, *found, f"{apart:.1e}"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Training beside the usual loops of torch, in tokens a second.")
+    parser.add_argument("--rounds", type=int, default=30, help="rounds of each setting")
+    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("rounds are at least 1")
+    keep_freed_memory()  # as our commands do
+    print(results.machine(), flush=True)
+    table = results.printed(rows(options.rounds))
+    if options.write:
+        method = (
+            "Ours is the whole step of the trainer, with norms of every layer, averaged weights and report; the plain "
+            "loop is float32, AdamW unfused, clipping. The same weights and batches, no dropout; bfloat16 is autocast. "
+            f"Ratios are medians of {options.rounds} rounds in one process."
+        )
+        results.write("Training", f"{method}\n\n{table}")
+
+
+if __name__ == "__main__":
+    main()
