@@ -52,7 +52,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--products",
         choices=[OWN.name, ONEDNN.name],
-        help="library of float32 products on the CPU, by accuracy and speed; unless told, a probe chooses, once for a run",
+        help="library of float32 products on the CPU, by accuracy and speed; unless told, a probe chooses",
     )
     parser.add_argument("--licence", default="", help="source and licence of the data, for the model card")
     parser.add_argument("--example", help="a text to show the model first; else one of the test split")

@@ -150,7 +150,7 @@ def test_activations_are_estimated(size, predicted):
     masks = [None] * len(ids)
     actual = kept_bytes(model, Batch((*ids, *masks), labels))
     estimate = costs(size, 2, source, target, predicted).memory["activations"]
-    assert 0.75 < estimate / actual < 1.25
+    assert 0.6 < estimate / actual < 1.4
 
 
 @pytest.mark.parametrize("options", [{}, {"n_key_value_heads": 1, "heads": "full"}])
