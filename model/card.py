@@ -15,7 +15,7 @@ SPLIT = (
 
 
 def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[str, Any]) -> str:
-    """The card's text. `record` is the content of training.json."""
+    """The card's text. `record` is the content of training.json; its `tests` are figures by the options of evaluate."""
     settings = record.get("settings", {})
     lines = [
         f"# {name}",
@@ -47,7 +47,11 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         lines += [f"| {key} | {_figure(value)} |" for key, value in test.items()]
         how = "Greedy; every translation of a sentence is a reference. " if "BLEU" in test else ""
         lines += ["", f"{how}The same figures come from", ""]
-        lines += [f"    python -m model evaluate checkpoints/{name} --data {record.get('data', 'FILE.tsv')}", ""]
+        command = f"    python -m model evaluate checkpoints/{name} --data {record.get('data', 'FILE.tsv')}"
+        lines += [command, ""]
+        for options, figures in record.get("tests", {}).items():
+            shown = ", ".join(f"{key} {_figure(value)}" for key, value in figures.items() if isinstance(value, float))
+            lines += [f"With `{options}`: {shown}.", ""]
     return "\n".join(lines)
 
 
