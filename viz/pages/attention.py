@@ -18,6 +18,7 @@ from model.text import MASK, SPECIAL
 from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, head_grid, heatmap, stages
 from viz.i18n import _
+from viz.sides import side_name, sides, tokens
 from viz.words import attention_name, attention_sentence, scale_name, significant
 from viz.workbench import Key, Selection, attention_kinds, choose, workbench
 
@@ -32,7 +33,6 @@ class Part(StrEnum):
     DATA = "data"
 
 
-SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
 SCALES = ("one", "largest")
 
 
@@ -79,15 +79,6 @@ def page(lens: Inspectable) -> Iterator[None]:
             show_data(trace, kind, head, visible, chosen)
 
 
-def sides(trace: Trace, kind: AttentionKind) -> tuple[str, str]:
-    """Whose tokens are the rows and the columns of a map. A model of one stack has source tokens alone."""
-    return SIDES[kind] if trace.target_tokens else ("source", "source")
-
-
-def tokens(trace: Trace, side: str) -> list[str]:
-    return trace.source_tokens if side == "source" else trace.target_tokens
-
-
 def pack_heads(
     trace: Trace,
     kind: AttentionKind,
@@ -107,7 +98,9 @@ def pack_heads(
         "head": _("head"),
         "entropy": _("entropy"),
         "masked": _("masked"),
-        "caption": caption.format(layers=layers, heads=heads, rows=side_name(rows), columns=side_name(columns)),
+        "caption": caption.format(
+            layers=layers, heads=heads, rows=side_name(trace, rows), columns=side_name(trace, columns)
+        ),
     }
     header = {
         "stamp": stamp(trace),
@@ -228,10 +221,6 @@ def file_name(kind: AttentionKind, chosen: Selection) -> str:
 def stamp(trace: Trace) -> str:
     """What a component says it has painted."""
     return " ".join(trace.source_tokens)
-
-
-def side_name(side: str) -> str:
-    return _("source") if side == "source" else _("target")
 
 
 def on_head() -> None:
