@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -78,12 +79,29 @@ class LanguageDecoder(nn.Module):
         return self.norm(x)
 
 
+class VocabularyProjection(nn.Linear):
+    """x Wᵀ: a score for each token of the vocabulary.
+
+    The few rows of a decoding step, whose time is that of reading W, are W xᵀ on a CPU in float32, a single row taken
+    twice: MKL reads W about twice as fast that way (measured on AMD EPYC).
+    """
+
+    few = 8
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
+        rows = x.shape[:-1].numel()
+        if self.training or x.device.type != "cpu" or x.dtype != torch.float32 or not 0 < rows <= self.few:
+            return super().forward(x)
+        together = x.reshape(rows, -1).repeat(2 if rows == 1 else 1, 1)
+        return (self.weight @ together.T)[:, :rows].T.reshape(*x.shape[:-1], -1)
+
+
 class Output(nn.Module):
     """Logits over the vocabulary (section 3.4)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.logits = nn.Linear(config.d_model, config.vocabulary, bias=False)
+        self.logits = VocabularyProjection(config.d_model, config.vocabulary, bias=False)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
         return self.logits(x)

@@ -83,17 +83,17 @@ class TorchTransformer(nn.Module):
     def __init__(self, ours: Transformer) -> None:
         super().__init__()
         size = ours.config
+        options = {"dropout": size.dropout, "batch_first": True, "norm_first": True}
+        layer = nn.TransformerEncoderLayer(size.d_model, size.n_heads, size.d_ff, **options)
+        norm = nn.LayerNorm(size.d_model)
         self.inner = nn.Transformer(
             size.d_model,
             size.n_heads,
-            size.n_encoder_layers,
-            size.n_decoder_layers,
-            size.d_ff,
-            dropout=size.dropout,
-            batch_first=True,
-            norm_first=True,
+            num_decoder_layers=size.n_decoder_layers,
+            dim_feedforward=size.d_ff,
+            custom_encoder=nn.TransformerEncoder(layer, size.n_encoder_layers, norm, enable_nested_tensor=False),
+            **options,
         )
-        self.inner.encoder.enable_nested_tensor = False
         self.tokens = nn.Embedding(size.target_vocabulary, size.d_model)
         self.logits = nn.Linear(size.d_model, size.target_vocabulary, bias=False)
         self.logits.weight = self.tokens.weight
