@@ -77,13 +77,15 @@ def test_continue_lets_a_language_model_go_on(here):
     (button,) = app.button
     assert button.label == "Continue"
     button.click().run()
-    first = app.text_input(key="source").value
+    shown = app.text_input(key="source").value
+    assert "\n" not in shown  # a field of one line would lose it
+    first = shown.replace("⏎", "\n")
     assert first.startswith("The cat")
     assert len(lens.source_tokens(first)) > len(lens.source_tokens("The cat"))
     assert_shows(app, lens, first)
     again = opened(source="The cat")
     again.button[0].click().run()
-    assert again.text_input(key="source").value == first  # the same text goes on in the same way
+    assert again.text_input(key="source").value == shown  # the same text goes on in the same way
 
 
 def test_fill_in_puts_the_most_probable_tokens_in_the_places_of_the_masks(here):
@@ -123,3 +125,10 @@ def test_another_model_brings_its_own_example_but_leaves_the_users_text(here):
     assert app.text_input(key="source").value == "The dog"
     app.selectbox(key="model").set_value("b").run()
     assert_shows(app, lens, "The dog")
+
+
+def test_a_line_break_is_a_sign_in_the_field_and_a_token_in_the_model(here):
+    lens = write(here / "one", "decoder-only")
+    app = opened(source="The cat.⏎The")
+    assert_shows(app, lens, "The cat.\nThe")
+    assert "\n" in labels(app, "source")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from model import Inspectable
     from model.decoding import Guess
 
+LINE_BREAK = "⏎"  # in a field of one line
 CONTINUED = 20  # tokens that the button lets a language model write
 
 
@@ -50,7 +51,12 @@ def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeh
 
 def typed(key: Key, default: str) -> str:
     """What a text field holds, before it is drawn: at the first run, what the address bar gives it."""
-    return str(st.session_state.get(key, st.query_params.get(key, default)) or "")
+    return str(st.session_state.get(key, st.query_params.get(key, default)) or "").replace(LINE_BREAK, "\n")
+
+
+def write_source(text: str) -> None:
+    """Put a text into the source's field, where it can be typed on."""
+    st.session_state[Key.SOURCE] = text.replace("\n", LINE_BREAK)
 
 
 def first_source(lens: Inspectable) -> str:
@@ -67,7 +73,7 @@ def follow_model(bench: Workbench, lens: Inspectable) -> None:
     """Another model: the text stays, unless it was only the example of the one before."""
     before = bench.lens
     if before not in (None, lens) and typed(Key.SOURCE, first_source(before)) == first_source(before):
-        st.session_state[Key.SOURCE] = first_source(lens)
+        write_source(first_source(lens))
 
 
 def action(kind: str) -> tuple[Callable[[], None], str, str]:
@@ -78,7 +84,11 @@ def action(kind: str) -> tuple[Callable[[], None], str, str]:
             _("Translate"),
             _("Let the model write the target, and follow what you type"),
         ),
-        "decoder-only": (go_on, _("Continue"), _("Let the model go on with the text, by chance (temperature 0.8)")),
+        "decoder-only": (
+            go_on,
+            _("Continue"),
+            _("Let the model go on with the text, by chance (temperature 0.8); ⏎ is a line break"),
+        ),
         "encoder-only": (fill_in, _("Fill in"), _("Put the most probable token in the place of each <mask>")),
     }[kind]
 
@@ -94,14 +104,14 @@ def go_on() -> None:
 
     lens, text = _lens_and_text()
     made = lens.generate(text, sampling=Sampling(temperature=0.8, seed=len(text)), length=CONTINUED)
-    st.session_state[Key.SOURCE] = text + made.text
+    write_source(text + made.text)
 
 
 def fill_in() -> None:
     lens, text = _lens_and_text()
     for guess in lens.guesses(lens.trace(text)):
         text = lens.take(text, 0, guess.choices[0].token)
-    st.session_state[Key.SOURCE] = text
+    write_source(text)
 
 
 def pack_tokens(bench: Workbench) -> Mount:
@@ -151,7 +161,7 @@ def on_guess() -> None:
     """A click on what the model holds probable puts it into the text."""
     clicked = st.session_state[Key.TOKENS].guess
     lens, text = _lens_and_text()
-    st.session_state[Key.SOURCE] = lens.take(text, int(clicked["number"]), int(clicked["token"]))
+    write_source(lens.take(text, int(clicked["number"]), int(clicked["token"])))
 
 
 def _lens_and_text() -> tuple[Inspectable, str]:

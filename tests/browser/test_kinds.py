@@ -25,6 +25,10 @@ def text(page: Page) -> Locator:
     return page.locator('input[aria-label="Text"]')
 
 
+def shown(label: str) -> str:
+    return label.replace("\n", "⏎")
+
+
 def choices(page: Page) -> Locator:
     return page.locator(".vitrine .guess .choice .label")
 
@@ -32,7 +36,7 @@ def choices(page: Page) -> Locator:
 def test_a_guess_that_is_clicked_goes_on_with_the_text(visit, shakespeare):
     page = visit().open(model="shakespeare", source="To be, or")
     guess = shakespeare.guesses(shakespeare.trace("To be, or"))[0]
-    expect(choices(page)).to_have_text([each.label.replace("\n", "⏎") for each in guess.choices])
+    expect(choices(page)).to_have_text([shown(each.label) for each in guess.choices])
     chosen = next(each for each in guess.choices if each.label.startswith("▁"))
     choices(page).filter(has_text=chosen.label).first.click()
     longer = shakespeare.take("To be, or", 0, chosen.token)
@@ -48,7 +52,8 @@ def test_continue_writes_and_typing_goes_on_from_there(visit, shakespeare):
     expect(text(page)).not_to_have_value("To be, or")
     text(page).press("End")
     text(page).type(" x")
-    expect(page.locator(".vitrine .tokens.source .chip").last).to_have_text("▁x")
+    written = text(page).input_value().replace("⏎", "\n")
+    expect_tokens(page, "source", [shown(label) for label in shakespeare.source_tokens(written).labels])
 
 
 def test_masks_are_filled_by_a_click(visit, fill_mask):
