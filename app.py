@@ -111,7 +111,7 @@ def describe(lens: Inspectable) -> str:
     dtype = str(lens.dtype).removeprefix("torch.")
     millions = lens.model.parameter_count() / 1e6
     text = _(
-        "{kind} · {layers} layers · {heads} heads · d {d} · {millions:.2g} M parameters · {device} · {dtype}"
+        "{kind} · {layers} layers · {heads} heads · d {d} · {millions:.3g} M parameters · {device} · {dtype}"
     ).format(
         kind=_(lens.kind),
         layers="+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count),

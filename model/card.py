@@ -43,7 +43,8 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         "",
     ]
     if test := record.get("test"):
-        lines += ["## Test", "", "| figure | value |", "| --- | --- |"]
+        part = "Validation" if "training_characters" in record else "Test"  # a running text has no third part
+        lines += [f"## {part}", "", "| figure | value |", "| --- | --- |"]
         lines += [f"| {key} | {_figure(value)} |" for key, value in test.items()]
         how = "Greedy; every translation of a sentence is a reference. " if "BLEU" in test else ""
         lines += ["", f"{how}The same figures come from", ""]

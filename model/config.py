@@ -133,6 +133,9 @@ class TransformerConfig:
             if getattr(self, name) and not getattr(self, layers):
                 raise ValueError(f"{name} ({getattr(self, name)}) must be 0 where {layers} is 0: nothing reads it")
 
+        if self.kind == "encoder-only" and self.max_length < 3:
+            raise ValueError(f"max_length ({self.max_length}) must be at least 3: a text stands between <s> and </s>")
+
     @property
     def kind(self) -> Kind:
         """Which stacks the model has."""

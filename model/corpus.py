@@ -135,11 +135,25 @@ class AnswerCorpus(RowCorpus):
     """`<s>` source separator target `</s>` for a decoder-only model; what follows the separator is to be predicted."""
 
     def __init__(self, pairs: Sequence[Pair], tokenizer: Tokenizer, max_length: int, separator: str) -> None:
+        """Pairs that are longer than the model reads are left out: cut off, they would teach it wrong answers.
+
+        Raises:
+            ValueError: no pair is short enough.
+        """
         rows, self.answers = [], []
+        longest = max_length + 1  # the last token is only predicted
+        shortest = 0
         for source, target in pairs:
             question = [tokenizer.start, *tokenizer.encode(source + separator).ids]
-            rows.append([*question, *tokenizer.encode(target).ids, tokenizer.end][: max_length + 1])
-            self.answers.append(len(question))
+            row = [*question, *tokenizer.encode(target).ids, tokenizer.end]
+            shortest = min(shortest or len(row), len(row))
+            if len(row) <= longest:
+                rows.append(row)
+                self.answers.append(len(question))
+        if pairs and not rows:
+            raise ValueError(
+                f"no question with its answer fits max_length ({max_length}): the shortest needs {shortest - 1}"
+            )
         super().__init__(rows, tokenizer.padding)
 
     def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
@@ -163,17 +177,18 @@ class TextCorpus:
         return -(-len(self.ids) // self.length)
 
     def order(self, tokens: int, shuffle: random.Random | None) -> list[list[int]]:
-        """An example is where its window begins. Each shuffled order cuts the text elsewhere; what stands before
-        its first window is left out this time.
+        """An example is where its window begins, before the text for a first one that is shorter. Each shuffled
+        order cuts the text elsewhere.
         """
-        begins = list(range(shuffle.randrange(self.length) if shuffle else 0, len(self.ids), self.length))
+        first = -shuffle.randrange(min(self.length, len(self.ids))) if shuffle else 0
+        begins = list(range(first, len(self.ids), self.length))
         if shuffle:
             shuffle.shuffle(begins)
         rows = max(1, tokens // self.length)
         return [begins[place : place + rows] for place in range(0, len(begins), rows)]
 
     def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
-        windows = [self.ids[begin : begin + self.length] for begin in indices]
+        windows = [self.ids[max(0, begin) : begin + self.length] for begin in indices]
         labels = torch.nn.utils.rnn.pad_sequence(windows, batch_first=True, padding_value=IGNORED)
         read = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.padding)
         ids = torch.cat([torch.full((len(windows), 1), self.start), read], dim=1)

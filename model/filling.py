@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from model.decoding import Alternative, Generation, Guess
+from model.decoding import Generation, Guess
 from model.inspectable import Inspectable
 from model.sampling import Sampling
 from model.text import MASK, SPACE, Tokens
@@ -36,7 +36,7 @@ class MaskFiller(Inspectable):
         """Each text with its masks filled in by their most probable tokens; these alone are the ids reported."""
         if beam != 1 or sampling or length is not None:
             raise ValueError(f"{self.name} fills in {MASK} and does not write: leave out beam, sampling and length")
-        return [self._fill(self.source_tokens(text)) for text in texts]
+        return [self._fill(text) for text in texts]
 
     def guesses(self, trace: Trace, keep: int = KEPT) -> list[Guess]:
         places = [place for place, label in enumerate(trace.source_tokens) if label == MASK]
@@ -45,27 +45,28 @@ class MaskFiller(Inspectable):
     def take(self, text: str, number: int, token: int) -> str:
         pieces, label = text.split(MASK), self.source_tokenizer.label(token)
         before, after = MASK.join(pieces[: number + 1]), MASK.join(pieces[number + 1 :])
-        if label.startswith(SPACE):
-            return before + label.removeprefix(SPACE) + after
-        return before.rstrip() + label + after  # the rest of the word before it
+        if not self.source_tokenizer.words:
+            return before + label + after
+        begins = " " if label.startswith(SPACE) and before.strip() else ""  # else the rest of the word before it
+        return before.rstrip() + begins + label.removeprefix(SPACE) + self._gap(pieces[number + 1]) + after
 
-    def _fill(self, tokens: Tokens) -> Generation:
-        tokenizer, ids = self.source_tokenizer, list(tokens.ids)
-        places = [place for place, token in enumerate(ids) if token == tokenizer.mask]
+    def _gap(self, piece: str) -> str:
+        """A space where the model reads a new word after a mask though the text has none."""
+        reads = self.source_tokenizer.encode(piece).labels[:1]
+        return " " if reads and reads != [SPACE] and reads[0].startswith(SPACE) and not piece[0].isspace() else ""
+
+    def _fill(self, text: str) -> Generation:
+        tokens = self.source_tokens(text)
         with torch.inference_mode():
-            log_probabilities = self.model(self._ids(tokens))[0, places].float().log_softmax(dim=-1)
-        values, best = log_probabilities.topk(min(KEPT, log_probabilities.shape[-1]), dim=-1)
-        for place, choices in zip(places, best.tolist(), strict=True):
-            ids[place] = choices[0]
-        filled = [ids[place] for place in places]
-        steps = zip(best.tolist(), values.tolist(), strict=True)
+            logits = self.model(self._ids(tokens))[0]
+        places = [place for place, label in enumerate(tokens.labels) if label == MASK]
+        choices = [self._choices(logits[place], KEPT) for place in places]
+        for best in choices:
+            text = self.take(text, 0, best[0].token)
         return Generation(
-            text=tokenizer.decode(ids),
-            ids=filled,
-            tokens=[tokenizer.label(token) for token in filled],
-            log_probabilities=values[:, 0].tolist(),
-            alternatives=[
-                [Alternative(token, tokenizer.label(token), value) for token, value in zip(*step, strict=True)]
-                for step in steps
-            ],
+            text=text,
+            ids=[best[0].token for best in choices],
+            tokens=[best[0].label for best in choices],
+            log_probabilities=[best[0].log_probability for best in choices],
+            alternatives=choices,
         )

@@ -119,10 +119,16 @@ class Inspectable:
         raise ValueError(f"{self.name} is {self.kind}: it translates, and guesses nothing of its source")
 
     def _guess(self, trace: Trace, place: int, keep: int) -> Guess:
+        return Guess(place, self._choices(trace["output.logits"][place], keep))
+
+    def _choices(self, logits: Tensor, keep: int) -> list[Alternative]:
+        """The most probable tokens that can stand in a text; special ones cannot."""
         tokenizer = self.target_tokenizer
-        values, tokens = trace["output.logits"][place].float().log_softmax(dim=-1).topk(keep)
+        log_probabilities = logits.float().log_softmax(dim=-1)
+        log_probabilities[tokenizer.special] = -torch.inf
+        values, tokens = log_probabilities.topk(min(keep, len(tokenizer) - len(tokenizer.special)))
         best = zip(tokens.tolist(), values.tolist(), strict=True)
-        return Guess(place, [Alternative(token, tokenizer.label(token), value) for token, value in best])
+        return [Alternative(token, tokenizer.label(token), value) for token, value in best]
 
     def _ids(self, tokens: Tokens) -> Tensor:
         return torch.tensor([tokens.ids], device=self.device)

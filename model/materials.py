@@ -59,10 +59,10 @@ def prepare(kind: Kind, spec: str, units: Units | None, vocabulary: int) -> Mate
     units = units or ("characters" if task else "mixed" if kind == "encoder-decoder" else "bpe")
     if kind != "encoder-decoder" and units not in ("bpe", "characters"):
         raise ValueError(f"units ({units!r}) must be bpe or characters: a {kind} model has one tokenizer")
-    if kind == "decoder-only" and spec.endswith(".txt"):
-        return RunningText(read_text(Path(spec)), units, vocabulary)
-    if kind == "encoder-only" and spec.endswith(".txt"):
-        lines = [line.strip() for line in read_text(Path(spec)).splitlines() if line.strip()]
+    if kind == "decoder-only" and spec.lower().endswith(".txt"):
+        return RunningText(_text(spec), units, vocabulary)
+    if kind == "encoder-only" and spec.lower().endswith(".txt"):
+        lines = [line.strip() for line in _text(spec).splitlines() if line.strip()]
         return Sentences(lines, units, vocabulary)
     pairs = read_pairs_from(spec)
     if kind == "encoder-only":
@@ -70,6 +70,13 @@ def prepare(kind: Kind, spec: str, units: Units | None, vocabulary: int) -> Mate
     if kind == "decoder-only":
         return Answers(pairs, task, units, vocabulary)
     return Translations(pairs, task, units, vocabulary)
+
+
+def _text(path: str) -> str:
+    text = read_text(Path(path))
+    if not text.strip():
+        raise ValueError(f"{path} is empty: give a file with text in it")
+    return text
 
 
 class Translations:
@@ -119,6 +126,8 @@ class RunningText:
     tested = True
 
     def __init__(self, text: str, units: Units, vocabulary: int) -> None:
+        if len(text) < VALIDATION_SHARE:
+            raise ValueError(f"the text has {len(text)} characters: too few to keep a tenth of them for validation")
         cut = len(text) - len(text) // VALIDATION_SHARE
         self.parts = text[:cut], text[cut:]
         train = [self.parts[0]]
@@ -178,6 +187,7 @@ def _shown(*places: Sequence[Pair]) -> str:
 
 def _with_a_mask(text: str) -> str:
     words = text.split()
-    if words:
+    if len(words) > 1:
         words[len(words) // 2] = MASK
-    return " ".join(words)
+        return " ".join(words)
+    return text[: len(text) // 2] + MASK + text[len(text) // 2 + 1 :]

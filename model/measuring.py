@@ -35,11 +35,13 @@ def measure(
     Raises:
         ValueError: the split is empty, or `spec` cannot be read.
     """
-    if lens.kind == "decoder-only" and spec.endswith(".txt"):
+    if lens.kind == "decoder-only":
+        options["length"] = lens.config.max_length  # until it comes to an end by itself
+    if lens.kind == "decoder-only" and spec.lower().endswith(".txt"):
         text = read_text(Path(spec))
         part = text[len(text) - len(text) // VALIDATION_SHARE :]
         return text_figures(lens, part), {}
-    if lens.kind == "encoder-only" and spec.endswith(".txt"):
+    if lens.kind == "encoder-only" and spec.lower().endswith(".txt"):
         pairs = [Pair(line.strip(), "") for line in read_text(Path(spec)).splitlines() if line.strip()]
     else:
         pairs = read_pairs_from(spec)
@@ -51,7 +53,7 @@ def measure(
     if task := str(lens.training.get("task", "")):
         return task_figures(lens, task, pairs, **options)
     if lens.kind == "decoder-only":
-        pairs = [Pair(pair.source + SEPARATOR, pair.target) for pair in pairs]
+        pairs = [Pair(pair.source + _separator(lens), pair.target) for pair in pairs]
     return translation_figures(lens, pairs, bleu, **options)
 
 
@@ -85,18 +87,33 @@ def task_figures(lens: Inspectable, task: str, pairs: Sequence[Pair], **options:
     """The share of exactly right answers in per cent, at the lengths trained on and at longer ones."""
     longest = max(find_task(task).lengths)
     figures: Figures = {}
-    given = {f"exact match, lengths up to {longest}, %": [pair.source for pair in pairs]}
+    given = {f"exact match, lengths up to {longest}, %": list(dict.fromkeys(pair.source for pair in pairs))}
     for more in BEYOND:
-        if longest + more + 2 <= lens.config.max_length and find_task(task).sources(longest + more) >= COUNT:
-            longer = task_pairs(task, COUNT, [longest + more], seed=1)
+        if find_task(task).sources(longest + more) < COUNT:
+            continue
+        longer = task_pairs(task, COUNT, [longest + more], seed=1)
+        if all(_fits(lens, pair) for pair in longer):
             given[f"exact match, length {longest + more}, %"] = [pair.source for pair in longer]
     written: dict[str, str] = {}
-    separator = SEPARATOR if lens.kind == "decoder-only" else ""
+    separator = _separator(lens)
     for name, sources in given.items():
         answers = _write(lens, [source + separator for source in sources], **options)
         figures[name] = 100 * exact_match(task, sources, list(answers.values()))
         written |= answers
     return {"questions": len(pairs), **figures}, written
+
+
+def _separator(lens: Inspectable) -> str:
+    """What stands between question and answer where one stack reads both."""
+    return str(lens.training.get("separator", SEPARATOR)) if lens.kind == "decoder-only" else ""
+
+
+def _fits(lens: Inspectable, pair: Pair) -> bool:
+    """Whether a model has positions enough for a question and its answer."""
+    source, target = len(lens.source_tokenizer.encode(pair.source)), len(lens.target_tokenizer.encode(pair.target))
+    if lens.kind == "decoder-only":
+        return source + target + 2 <= lens.config.max_length  # <s> and the separator; </s> is not read
+    return max(source, target) + 1 <= lens.config.max_length
 
 
 def text_figures(lens: Inspectable, text: str) -> Figures:

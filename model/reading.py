@@ -59,7 +59,7 @@ def read_text(path: Path) -> str:
     r"""The text of a UTF-8 file, with or without a byte order mark, its lines ended by "\n".
 
     Raises:
-        ValueError: the file is missing, empty or not UTF-8; the message tells which.
+        ValueError: the file is missing or not UTF-8; the message tells which.
     """
     try:
         content = Path(path).read_bytes()

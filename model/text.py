@@ -34,6 +34,11 @@ class Tokens:
         """At most the first `length` tokens."""
         return Tokens(self.ids[:length], self.labels[:length], max(0, len(self) - length))
 
+    def last(self, length: int) -> Tokens:
+        """At most the last `length` tokens."""
+        first = max(0, len(self) - length)
+        return Tokens(self.ids[first:], self.labels[first:], first)
+
     def between(self, before: Tokens | None = None, after: Tokens | None = None) -> Tokens:
         """These tokens with others around them."""
         parts = [part for part in (before, self, after) if part is not None]
@@ -50,6 +55,9 @@ class Tokenizer:
         inner.encode_special_tokens = True  # "</s>" in a sentence is plain text, not the end of it
         self.padding, self.unknown, self.start, self.end = (self._id(label) for label in SPECIAL)
         self.mask: int | None = inner.token_to_id(MASK)
+        special = (self.padding, self.unknown, self.start, self.end, self.mask)
+        self.special = [token for token in special if token is not None]
+        self.words = isinstance(inner.model, models.BPE)  # a token that begins a word begins with ▁
 
     def __len__(self) -> int:
         return self._inner.get_vocab_size()
@@ -65,14 +73,19 @@ class Tokenizer:
         return Tokens(list(encoded.ids), list(encoded.tokens))
 
     def _encode_around_masks(self, text: str) -> Tokens:
+        """Piece by piece. A BPE puts a ▁ before each; characters keep the spaces between a piece and a mask."""
         assert self.mask is not None
-        first, *others = text.split(MASK)
-        tokens = self.encode(first)
-        for piece in others:
-            after = self.encode(piece)
-            if after.labels[:1] == [SPACE] and not piece[0].isspace():  # the tokenizer's, not the text's
-                after = self.tokens(after.ids[1:])
-            tokens = tokens.between(after=self.tokens([self.mask]).between(after=after))
+        pieces, tokens = text.split(MASK), Tokens([], [])
+        for number, piece in enumerate(pieces):
+            first, last = number == 0, number == len(pieces) - 1
+            if self.words:
+                inner = self.encode(piece)
+                if not first and inner.labels[:1] == [SPACE] and not piece[0].isspace():  # the tokenizer's own
+                    inner = self.tokens(inner.ids[1:])
+            else:
+                guarded = self.encode(("" if first else "|") + piece + ("" if last else "|"))
+                inner = self.tokens(guarded.ids[not first : len(guarded) - (not last)])
+            tokens = tokens.between(after=inner if last else inner.between(after=self.tokens([self.mask])))
         return tokens
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -36,7 +36,7 @@ class Writer(Inspectable):
             raise ValueError(f"beam ({beam}) and sampling exclude each other: choose one")
         if length is not None and length < 1:
             raise ValueError(f"length ({length}) must be at least 1")
-        rows = [self.source_tokens(text).ids for text in texts]
+        rows = [self._prompt(text) for text in texts]
         written: dict[int, Generation] = {}
         for group in self._groups(rows):
             together = [rows[index] for index in group]
@@ -52,6 +52,9 @@ class Writer(Inspectable):
                 made = self._search(together, limits, beam, length_penalty)
             written |= dict(zip(group, made, strict=True))
         return [written[index] for index in range(len(texts))]
+
+    def _prompt(self, text: str) -> list[int]:
+        return self.source_tokens(text).ids
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """The texts that can be computed as one batch, by their numbers."""
@@ -171,10 +174,15 @@ class LanguageModel(Writer):
     """A decoder-only model: it goes on with a text."""
 
     def source_tokens(self, text: str) -> Tokens:
-        """`text` after `<s>`, cut at max_length."""
+        """The end of `text`, as far as max_length reaches, after `<s>`."""
         tokenizer = self.source_tokenizer
-        tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
+        tokens = tokenizer.encode(text).last(self.config.max_length - 1)
         return tokens.between(before=tokenizer.tokens([tokenizer.start]))
+
+    def _prompt(self, text: str) -> list[int]:
+        """The same; of a longer text only half as much, so that there is room to write."""
+        row = self.source_tokens(text)
+        return [row.ids[0], *row.ids[1:][-(self.config.max_length // 2) :]] if row.left_out else row.ids
 
     def guesses(self, trace: Trace, keep: int = 5) -> list[Guess]:
         return [self._guess(trace, len(trace.source_tokens) - 1, keep)]

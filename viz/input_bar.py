@@ -109,9 +109,7 @@ def go_on() -> None:
 
 def fill_in() -> None:
     lens, text = _lens_and_text()
-    for guess in lens.guesses(lens.trace(text)):
-        text = lens.take(text, 0, guess.choices[0].token)
-    write_source(text)
+    write_source(lens.generate(text).text)
 
 
 def pack_tokens(bench: Workbench) -> Mount:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,5 +36,9 @@ def run(options: argparse.Namespace) -> None:
     sampling = Sampling(seed=options.seed, **given) if given else None
     lens = open_checkpoint(options.checkpoint)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
+    for text in options.text:
+        if left_out := lens.source_tokens(text).left_out:
+            length = lens.config.max_length
+            print(f"note: {lens.name} reads {length} tokens: {left_out} of {text[:40]!r} are left out", file=sys.stderr)
     for generation in lens.generate_batch(options.text, sampling=sampling, length=options.length, **beam):
         print(generation.text)

@@ -62,16 +62,33 @@ def test_a_text_is_predicted_once_whole_in_order():
         assert torch.equal(ids[:, 1:][shown], batch.labels[:, :-1][shown])
 
 
-def test_each_epoch_cuts_a_text_elsewhere():
+@pytest.mark.parametrize("length", [5, 16, 64])
+@pytest.mark.parametrize("seed", range(6))
+def test_each_epoch_cuts_a_text_elsewhere_and_predicts_it_once(seed, length):
+    corpus = TextCorpus(TEXT[:40], LETTERS, length)
+    orders = [corpus.order(64, random.Random(each)) for each in (seed, seed + 10)]
+    for order in orders:
+        begins = sorted(itertools.chain.from_iterable(order))
+        labels = corpus.batch(begins, None).labels.tolist()
+        assert LETTERS.decode([token for row in labels for token in row if token != IGNORED]) == TEXT[:40]
+    assert orders[0]
+
+
+def test_different_epochs_cut_a_text_in_different_places():
     corpus = TextCorpus(TEXT, LETTERS, 16)
     begins = [sorted(itertools.chain.from_iterable(corpus.order(64, random.Random(seed)))) for seed in (1, 2)]
     assert begins[0] != begins[1]
-    for each in begins:
-        assert {after - before for before, after in itertools.pairwise(each)} == {16}
-        assert each[0] < 16
-        assert len(corpus.ids) - each[-1] <= 16
     with pytest.raises(ValueError, match="the text is empty"):
         TextCorpus("", LETTERS, 16)
+
+
+def test_answers_that_do_not_fit_are_left_out():
+    pairs = [Pair("The cat", "sees"), Pair("The doctor likes the garden", "the train and the teacher")]
+    row = BOTH[0].encode("The cat.").ids + BOTH[0].encode("sees").ids
+    corpus = AnswerCorpus(pairs, BOTH[0], len(row) + 1, ".")
+    assert len(corpus) == len(corpus.answers) == 1
+    with pytest.raises(ValueError, match=rf"fits max_length \({len(row)}\): the shortest needs {len(row) + 1}"):
+        AnswerCorpus(pairs, BOTH[0], len(row), ".")
 
 
 def test_answers_are_asked_for_and_questions_are_not():
