@@ -38,7 +38,7 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         f"| device, torch | {record.get('device', '?')}, {record.get('torch', '?')} |",
         *(f"| {key.replace('_', ' ')} | {value} |" for key, value in settings.items() if key != "seed"),
         "",
-        f"The weights are {_kept(settings)}, kept at the best validation loss.",
+        f"The weights are {_averaged(settings)}, {_kept(record)}.",
         *(["", str(record["note"])] if "note" in record else []),
         "",
     ]
@@ -77,10 +77,14 @@ def _split(record: Mapping[str, Any]) -> str:
     return f"{count:,} training {'pairs' if 'training_pairs' in record else 'sentences'}; of the sources, {SPLIT}."
 
 
-def _kept(settings: Mapping[str, Any]) -> str:
+def _averaged(settings: Mapping[str, Any]) -> str:
     if last := settings.get("average_last"):
         return f"the mean of those at the last {last} validations"
     return "a running average over training"
+
+
+def _kept(record: Mapping[str, Any]) -> str:
+    return "as it was after the last step" if record.get("kept") == "last" else "kept at the best validation loss"
 
 
 def _figure(value: object) -> str:

@@ -132,9 +132,9 @@ def launched() -> Processes:
     """The processes of this run: one, unless `accelerate launch`, torchrun or mpirun started several.
 
     Raises:
-        ValueError: several were asked for, and only this one was started.
+        ValueError: several were asked for, and only this one was started; or it is not clear how many.
     """
-    if any(int(os.environ.get(name, "1")) > 1 for name in SIZES):
+    if any(_size(name) > 1 for name in SIZES):
         return LaunchedProcesses()
     if {"ACCELERATE_USE_CPU", "MASTER_ADDR"} <= set(os.environ) and "WORLD_SIZE" not in os.environ:
         raise ValueError(
@@ -142,6 +142,16 @@ def launched() -> Processes:
             "use torchrun --nproc-per-node 2 -m model train, or no launcher"
         )
     return Processes()
+
+
+def _size(name: str) -> int:
+    text = os.environ.get(name, "1")
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(
+            f"{name} ({text!r}) in the environment must be a number of processes: unset it to train in one"
+        ) from None
 
 
 def speaks() -> bool:

@@ -24,7 +24,7 @@ class TrainingSettings:
     schedule: Schedule = "cosine"
     label_smoothing: float = 0.1
     weight_decay: float = 0.05
-    clip: float = 1.0  # largest gradient norm
+    clip: float = 1.0  # largest gradient norm; inf: no clipping
     undo_merges: float = 0.1  # share of merged source tokens cut in two, see data.undo_merges
     average: float = 0.998  # decay of the running average of the weights; that average is what is kept
     average_last: int = 0  # instead: the mean of the weights at the last so many validations
@@ -49,10 +49,13 @@ class TrainingSettings:
             ("average_last", 0, math.inf),
             ("validate_every", 1, math.inf),
             ("patience", 1, math.inf),
+            ("seed", -(2**63), 2**64 - 1),  # what torch.manual_seed takes
         ):
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
                 raise ValueError(f"{name} ({value}) must be between {low} and {high}")
+        if not self.clip:
+            raise ValueError(f"clip ({self.clip}) must be greater than 0: with 0 nothing is learnt; inf does not clip")
         for name, options in SETTING_CHOICES.items():
             if getattr(self, name) not in options:
                 raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")

@@ -57,7 +57,10 @@ def load(trainer: Trainer, path: Path) -> None:
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} cannot be read as a training state: {error}") from error
     if lacking := {"settings", "progress", "data"} - set(metadata):
-        raise ValueError(f"{path} is not a training state: it lacks {', '.join(sorted(lacking))}")
+        raise ValueError(
+            f"{path} is not a training state of this version: it lacks {', '.join(sorted(lacking))}: "
+            "delete the file to start afresh"
+        )
     _require_same_settings(trainer, path, metadata)
     _require_same_size(trainer, path, tensors)
     if metadata["data"] != trainer.data_digest:

@@ -43,7 +43,7 @@ HELP = {
     "schedule": "how the rate falls after that",
     "label_smoothing": "share of the target probability spread over all tokens",
     "weight_decay": "of AdamW",
-    "clip": "largest gradient norm",
+    "clip": "largest gradient norm; inf: no clipping",
     "undo_merges": "share of merged source tokens cut in two, so that words are seen in several ways",
     "average": "decay of the running average of the weights, which is what is kept",
     "average_last": "keep the mean of the weights at so many last validations instead; 0: the running average",
@@ -60,26 +60,31 @@ def add_network_options(group: Any) -> None:
     """An option for each choice of the network; those that are not given stay as the preset has them."""
     for field in dataclasses.fields(TransformerConfig):
         if not field.name.endswith("_vocabulary"):
-            _add(group, field, argparse.SUPPRESS, CHOICES)
+            _add(group, field, CHOICES)
 
 
 def add_training_options(group: Any) -> None:
+    """An option for each setting; those that are not given are missing, so that it is known which were."""
     for field in dataclasses.fields(TrainingSettings):
-        _add(group, field, field.default, SETTING_CHOICES)
+        _add(group, field, SETTING_CHOICES, f" (default: {field.default})")
 
 
 def settings_of(options: argparse.Namespace) -> TrainingSettings:
-    return TrainingSettings(**{each.name: getattr(options, each.name) for each in dataclasses.fields(TrainingSettings)})
+    return TrainingSettings(**_given(options, TrainingSettings))
 
 
 def network_options(options: argparse.Namespace) -> dict[str, Any]:
     """What was given of the network."""
-    names = [field.name for field in dataclasses.fields(TransformerConfig)]
+    return _given(options, TransformerConfig)
+
+
+def _given(options: argparse.Namespace, of: type[TransformerConfig] | type[TrainingSettings]) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(of)]
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
-def _add(group: Any, field: dataclasses.Field[Any], default: Any, choices: dict[str, tuple[str, ...]]) -> None:
-    flag, text = "--" + field.name.replace("_", "-"), HELP[field.name]
+def _add(group: Any, field: dataclasses.Field[Any], choices: dict[str, tuple[str, ...]], more: str = "") -> None:
+    flag, text, default = "--" + field.name.replace("_", "-"), HELP[field.name] + more, argparse.SUPPRESS
     if field.type == "bool":
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=text)
     else:

@@ -15,7 +15,17 @@ from tqdm import tqdm
 
 from model import training_state
 from model.card import card
-from model.checkpoints import CONFIG, save_checkpoint
+from model.checkpoints import save_checkpoint
+from model.commands.checking import (
+    VOCABULARY,
+    require_checkpoint,
+    require_meaning,
+    require_one_vocabulary,
+    require_place,
+    units_of,
+    vocabulary_of,
+    with_useful_merges,
+)
 from model.commands.dry_run import print_costs
 from model.commands.evaluate import print_figures, record_figures
 from model.commands.options import add_network_options, add_training_options, network_options, settings_of
@@ -48,7 +58,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--units", choices=get_args(Units), help="what a token is: mixed is BPE to characters, joint one BPE for both"
     )
-    parser.add_argument("--vocabulary", type=int, default=4000, help="size of a BPE vocabulary")
+    parser.add_argument(
+        "--vocabulary", type=int, default=argparse.SUPPRESS, help=f"size of a BPE vocabulary (default: {VOCABULARY})"
+    )
     parser.add_argument(
         "--products",
         choices=[OWN.name, ONEDNN.name],
@@ -57,7 +69,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--licence", default="", help="source and licence of the data, for the model card")
     parser.add_argument("--example", help="a text to show the model first; else one of the test split")
     parser.add_argument("--half", action="store_true", help="write the checkpoint's weights as float16")
-    parser.add_argument("--keep-last", action="store_true", help="also write the last weights, beside the best")
+    parser.add_argument("--keep-last", action="store_true", help="also write the averaged weights of the last step")
+    parser.add_argument("--replace", action="store_true", help="replace a checkpoint of another run at --out")
     parser.add_argument("--dry-run", action="store_true", help="print what the training would cost, and stop")
     parser.add_argument("--log-dir", type=Path, help="folder for TensorBoard's curves")
     add_network_options(parser.add_argument_group("network (each overrides the preset)"))
@@ -67,11 +80,13 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     keep_freed_memory()
-    _require_replaceable(options.out)
-    if options.keep_last:
-        _require_replaceable(_last(options.out))
+    require_meaning(options)
+    for place in (options.out, _last(options.out)) if options.keep_last else (options.out,):
+        require_place(place, _state(options.out), options.replace)
     settings = settings_of(options)
-    material = prepare(options.kind, options.data, options.units, options.vocabulary)
+    material = prepare(options.kind, options.data, units_of(options), vocabulary_of(options))
+    settings = with_useful_merges(settings, options, material)
+    require_one_vocabulary(options, material)
     with closing(launched()) as processes:
         _run(options, settings, material, processes)
 
@@ -79,11 +94,12 @@ def run(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace, settings: TrainingSettings, material: Material, processes: Processes) -> None:
     config = _config(options, material)
     if options.dry_run:
-        print_costs(config, material, settings)
+        if processes.main:
+            print_costs(config, material, settings)
         return
     torch.manual_seed(settings.seed)
     say = print if processes.main else _say_nothing
-    state = options.out.with_name(f"{options.out.name}.resume")
+    state = _state(options.out)
     model = build(config).to(processes.device)
     products = _products(options, config, settings, state, processes)
     products.use()
@@ -93,13 +109,14 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
     trainer.products = products.name
     if state.exists():
         trainer.load_state(state)
+        require_checkpoint(trainer, options.out, state)
         say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state})")
     where = f", {processes.count} processes" if processes.count > 1 else ""
     say(f"{model.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps{where}")
 
     def save(folder: Path) -> None:
         if processes.main:
-            record = _record(options, trainer, material)
+            record = _record(options, trainer, material, kept="best" if folder == options.out else "last")
             dtype = torch.float16 if options.half else torch.float32
             with trainer.averaged_weights():
                 text = card(folder.name, config, model.parameter_count(), record)
@@ -195,16 +212,13 @@ def _train(
 
 
 def _last(folder: Path) -> Path:
-    """Where the last weights go, beside the best."""
-    return folder.with_name(f"{folder.name}-last")
+    """Where the weights of the end go, beside the best."""
+    return folder.parent / f"{folder.name}-last"
 
 
-def _require_replaceable(folder: Path) -> None:
-    """A checkpoint is replaced whole: whatever else is in the folder would be lost."""
-    if folder.is_dir() and ((folder / CONFIG).is_file() or not any(folder.iterdir())):
-        return
-    if folder.exists():
-        raise ValueError(f"{folder} exists and is not a checkpoint: give --out a new folder")
+def _state(folder: Path) -> Path:
+    """Where the state of the run goes."""
+    return folder.parent / f"{folder.name}.resume"
 
 
 def _config(options: argparse.Namespace, material: Material) -> TransformerConfig:
@@ -216,14 +230,16 @@ def _config(options: argparse.Namespace, material: Material) -> TransformerConfi
     return TransformerConfig.preset(options.preset, **chosen)
 
 
-def _record(options: argparse.Namespace, trainer: Trainer, material: Material) -> dict[str, Any]:
+def _record(options: argparse.Namespace, trainer: Trainer, material: Material, kept: str) -> dict[str, Any]:
     known = len(trainer.validation) > 0
+    named = options.data.startswith(("task:", "datasets:"))  # else a file, whose folder is nobody's business
     return {
-        "data": Path(options.data).name,
+        "data": options.data if named else Path(options.data).name,
         "licence": options.licence,
         "example": options.example or material.example,
         **material.record(),
         "steps": trainer.progress.step,
+        "kept": kept if known else "last",
         "settings": dataclasses.asdict(trainer.settings),
         "seed": trainer.settings.seed,
         "validation_loss": trainer.progress.best_validation if known else None,

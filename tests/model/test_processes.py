@@ -85,6 +85,14 @@ def test_one_process_where_several_were_asked_for_is_refused(monkeypatch):
         launched()
 
 
+def test_a_number_of_processes_that_is_none_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "x")
+    with pytest.raises(
+        ValueError, match=r"^WORLD_SIZE \('x'\) in the environment must be a number of processes: unset"
+    ):
+        launched()
+
+
 # A schedule that does not ask how many epochs there will be. Without biases: those of keys have gradients that are zero
 # but for rounding, which AdamW blows up to full steps.
 RUN = "--vocabulary 90 --dropout 0 --batch-tokens 200 --accumulation 2 --warmup 5 --rate 5e-3 --clip 0.5".split()

@@ -3,11 +3,15 @@
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.testing import assert_close
 
+from model.gradients import Gradients
 from model.training import TrainingSettings, learning_rate
 from model.training_settings import SETTING_CHOICES
+from tests.model.examples import network
 
 
 @pytest.mark.parametrize(
@@ -23,12 +27,30 @@ from model.training_settings import SETTING_CHOICES
         ({"accumulation": 0}, r"accumulation \(0\) must be between 1 and inf"),
         ({"validate_every": 0}, r"validate_every \(0\)"),
         ({"patience": 0}, r"patience \(0\)"),
+        ({"clip": 0.0}, r"clip \(0.0\) must be greater than 0"),
+        ({"clip": -1.0}, r"clip \(-1.0\)"),
+        ({"seed": 2**64}, r"seed \(18446744073709551616\) must be between"),
         ({"average_last": -1}, r"average_last \(-1\)"),
     ],
 )
 def test_settings_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         TrainingSettings(**options)
+
+
+def test_seeds_are_what_torch_takes():
+    for seed in (-(2**63), 2**64 - 1):
+        torch.Generator().manual_seed(TrainingSettings(seed=seed).seed)
+
+
+@pytest.mark.parametrize(("largest", "factor"), [(math.inf, 1.0), (1.0, 0.2)])
+def test_an_infinite_norm_does_not_clip(largest, factor):
+    model = network()
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 3.0)
+    Gradients(model).clip(5.0, TrainingSettings(clip=largest).clip)
+    for parameter in model.parameters():
+        assert_close(parameter.grad, torch.full_like(parameter, 3.0 * factor))
 
 
 @pytest.mark.parametrize(("name", "options"), SETTING_CHOICES.items())

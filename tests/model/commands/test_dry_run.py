@@ -8,10 +8,16 @@ from torch.utils.flop_counter import FlopCounterMode
 from model.__main__ import main
 from model.attention import explicit_attention
 from model.commands import train
+from model.processes import Processes
 from model.training import Trainer
 from tests.model.examples import TINY
 
 RUN = ["train", "--data", "task:copy:150", *TINY, "--epochs", "2", "--accumulation", "2", "--batch-tokens", "400"]
+KINDS = {
+    "encoder-decoder": [],
+    "decoder-only": ["--kind", "decoder-only", "--n-encoder-layers", "0"],
+    "encoder-only": ["--kind", "encoder-only", "--n-decoder-layers", "0"],
+}
 PREFIXES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 
 
@@ -39,9 +45,9 @@ def trained(arguments: list[str], monkeypatch) -> tuple[Trainer, int, int]:
     return found[0]
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only", "encoder-only"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_table_is_that_of_the_training(kind, tmp_path, capsys, monkeypatch):
-    arguments = [*RUN, "--kind", kind, "--out", str(tmp_path / "c")]
+    arguments = [*RUN, *KINDS[kind], "--out", str(tmp_path / "c")]
     assert main([*arguments, "--dry-run"]) == 0
     assert list(tmp_path.iterdir()) == []
     printed = capsys.readouterr().out
@@ -70,7 +76,7 @@ def test_the_table_is_that_of_the_training(kind, tmp_path, capsys, monkeypatch):
 
 def test_sizes_beyond_any_machine_are_answered(tmp_path, capsys):
     size = "--d-model 65536 --n-heads 512 --d-ff 262144 --n-decoder-layers 20 --average-last 3".split()
-    assert main([*RUN, *size, "--kind", "decoder-only", "--out", str(tmp_path / "c"), "--dry-run"]) == 0
+    assert main([*RUN, *KINDS["decoder-only"], *size, "--out", str(tmp_path / "c"), "--dry-run"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"in all +1,030,8\d\d,\d{3},\d{3} ", printed)  # 12 × 65,536² × 20 and some more
     assert re.search(r"averages of the weights +12\.4 TB", printed)
@@ -81,3 +87,12 @@ def test_a_folder_that_is_not_a_checkpoint_is_refused_before(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("mine")
     assert main([*RUN, "--out", str(tmp_path), "--dry-run"]) == 2
     assert "exists and is not a checkpoint" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_one_of_several_processes_prints_the_table(rank, tmp_path, capsys, monkeypatch):
+    several = Processes()
+    several.count, several.rank = 2, rank
+    monkeypatch.setattr(train, "launched", lambda: several)
+    assert main([*RUN, "--out", str(tmp_path / "c"), "--dry-run"]) == 0
+    assert capsys.readouterr().out.count("dry run: nothing was trained") == (rank == 0)

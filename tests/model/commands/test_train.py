@@ -1,14 +1,18 @@
 """python -m model train: what it leaves behind when a run diverges, and what its options write."""
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from model import materials
 from model.__main__ import main
 from model.checkpoints import open_checkpoint
+from model.commands import train
+from model.data import split_of
 from model.training import Trainer
 from tests.model.examples import TINY, sentences, write_pairs
 
@@ -65,6 +69,63 @@ def test_the_last_weights_are_kept_beside_the_best(data, tmp_path, monkeypatch, 
     assert final.training["steps"] == validations[2][0]
     assert not torch.equal(best.model.output.logits.weight, final.model.output.logits.weight)
     assert "best validation loss 1.0000" in capsys.readouterr().out
+    cards = [(folder / "README.md").read_text(encoding="utf-8") for folder in (out, last)]
+    ends = ["kept at the best validation loss.", "as it was after the last step."]
+    assert [[end in text for end in ends] for text in cards] == [[True, False], [False, True]]
+
+
+def test_without_validation_the_card_says_so(tmp_path):
+    data = write_pairs(tmp_path / "pairs.tsv", [pair for pair in sentences(60) if split_of(pair.source) == "train"])
+    assert main(command(data, tmp_path / "run", "--epochs", "1")) == 0
+    assert "as it was after the last step." in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+
+
+def test_only_the_run_of_a_checkpoint_replaces_it(data, tmp_path, capsys):
+    """With its state it goes on, also after its end; without, nothing is lost unless --replace says so."""
+    out, state = tmp_path / "run", tmp_path / "run.resume"
+    assert main(command(data, out, "--epochs", "1")) == 0
+    assert main(command(data, out, "--epochs", "1")) == 0
+    steps = open_checkpoint(out).training["steps"]
+    assert main(command(data, out, "--epochs", "2")) == 0
+    assert open_checkpoint(out).training["steps"] > steps
+    state.unlink()
+    before = (out / "training.json").read_bytes()
+    capsys.readouterr()
+    assert main(command(data, out, "--epochs", "1")) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"error: {out} is a checkpoint of another run (run.resume is not beside it): give ")
+    assert errors.count("\n") == 1
+    assert "--replace" in errors
+    assert (out / "training.json").read_bytes() == before
+    assert main(command(data, out, "--epochs", "1", "--replace")) == 0
+    assert open_checkpoint(out).training["steps"] == steps
+    shutil.rmtree(out)
+    capsys.readouterr()
+    assert main(command(data, out, "--epochs", "1")) == 2
+    assert capsys.readouterr().err == (
+        f"error: {state} is of a finished run whose checkpoint is gone: delete it to start afresh\n"
+    )
+
+
+def test_one_embedding_for_all_gets_one_vocabulary(data, tmp_path):
+    assert main(command(data, tmp_path / "run", "--epochs", "1", "--tied-embeddings", "all")) == 0
+    lens = open_checkpoint(tmp_path / "run")
+    assert lens.source_tokenizer.to_json() == lens.target_tokenizer.to_json()
+    assert lens.training["settings"]["undo_merges"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("spec", "recorded"),
+    [("task:copy:60", "task:copy:60"), ("datasets:some/books:en-fr", "datasets:some/books:en-fr")],
+)
+def test_the_record_names_the_data_and_no_merges_that_were_not_undone(spec, recorded, tmp_path, monkeypatch):
+    monkeypatch.setattr(materials, "read_pairs_from", lambda given: sentences(60))
+    options = [*TINY, "--epochs", "1", "--units", "characters", "--out", str(tmp_path / "run")]
+    monkeypatch.setattr(train, "record_figures", lambda folder, given: {})
+    assert main(["train", "--data", spec, *options]) == 0
+    record = open_checkpoint(tmp_path / "run").training
+    assert record["data"] == recorded
+    assert record["settings"]["undo_merges"] == 0.0
 
 
 def test_the_place_of_the_last_weights_must_be_free(data, tmp_path, capsys):

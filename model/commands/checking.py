@@ -1,0 +1,130 @@
+"""What python -m model train refuses before anything is read or trained, and what it chooses where nothing was said."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+from model.checkpoints import CONFIG
+from model.commands.options import network_options
+from model.config import PRESETS
+from model.files import finish_replacing
+from model.materials import Material, Units
+from model.training import Trainer, TrainingSettings
+
+VOCABULARY = 4000  # of a BPE, unless told
+LARGEST_VOCABULARY = 1_000_000
+
+
+def require_meaning(options: argparse.Namespace) -> None:
+    """Look at the options by themselves.
+
+    Raises:
+        ValueError: an option would have no effect for this kind of model or these units, or cannot be.
+    """
+    network = network_options(options)
+    for stack, other in (("encoder", "decoder-only"), ("decoder", "encoder-only")):
+        layers = network.get(f"n_{stack}_layers")
+        if options.kind == other and layers:
+            raise ValueError(f"n_{stack}_layers ({layers}) must be 0 or left out: {_a(other)} model has no {stack}")
+        if options.kind == "encoder-decoder" and layers == 0:
+            raise ValueError(
+                f"n_{stack}_layers (0) must be at least 1: give --kind {other} for a model without {stack}"
+            )
+    if not hasattr(options, "vocabulary"):
+        return
+    if not 1 <= options.vocabulary <= LARGEST_VOCABULARY:
+        raise ValueError(f"vocabulary ({options.vocabulary}) must be between 1 and {LARGEST_VOCABULARY:,}")
+    units = units_of(options) or ("characters" if options.data.startswith("task:") else "")
+    if units == "characters":
+        raise ValueError(
+            f"vocabulary ({options.vocabulary}) must be left out where tokens are characters: give --units bpe"
+        )
+
+
+def vocabulary_of(options: argparse.Namespace) -> int:
+    return getattr(options, "vocabulary", VOCABULARY)
+
+
+def units_of(options: argparse.Namespace) -> Units | None:
+    """What was asked for; unless told, one vocabulary for both where one matrix serves both; None: up to the data."""
+    chosen: Units | None = options.units
+    if chosen is None and options.kind == "encoder-decoder" and _tied(options) in ("inputs", "all"):
+        return "joint"
+    return chosen
+
+
+def require_one_vocabulary(options: argparse.Namespace, material: Material) -> None:
+    """Look at what shares an embedding.
+
+    Raises:
+        ValueError: source and target share an embedding, but its rows stand for different tokens in them.
+    """
+    source, target = material.tokenizers
+    if options.kind != "encoder-decoder" or _tied(options) not in ("inputs", "all") or source is target:
+        return
+    if source.to_json() != target.to_json():  # of the same size as well: equal ids would be different tokens
+        raise ValueError(
+            f"tied_embeddings {_tied(options)!r} needs one vocabulary, and --units {options.units} makes two of "
+            f"{len(source)} and {len(target)} tokens: give --units joint or --tied-embeddings output"
+        )
+
+
+def with_useful_merges(settings: TrainingSettings, options: argparse.Namespace, material: Material) -> TrainingSettings:
+    """The settings, without undone merges where none can be undone: they are recorded as they were.
+
+    Raises:
+        ValueError: they were asked for.
+    """
+    if options.kind == "encoder-decoder" and material.tokenizers[0].parents():
+        return settings
+    if getattr(options, "undo_merges", 0):
+        two = options.kind == "encoder-decoder"
+        why = "the source's tokenizer has no merges" if two else f"{_a(options.kind)} model is trained without that"
+        raise ValueError(f"undo_merges ({options.undo_merges}) must be 0 or left out: {why}")
+    return dataclasses.replace(settings, undo_merges=0.0)
+
+
+def require_place(folder: Path, state: Path, replace: bool) -> None:
+    """Make sure that a checkpoint can be written there, and that nothing is lost which nobody meant to replace.
+
+    A checkpoint is replaced whole, and without a word only by the run that `state` is of.
+
+    Raises:
+        ValueError: it cannot, or something would be lost.
+    """
+    if folder.name in ("", ".."):
+        raise ValueError(f"out ({folder}) must end in a name of its own: give --out a new folder")
+    if file := next((each for each in folder.parents if each.exists() and not each.is_dir()), None):
+        raise ValueError(f"{folder} cannot be a folder, as {file} is a file: give --out another place")
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / CONFIG).is_file():
+        raise ValueError(f"{folder} exists and is not a checkpoint: give --out a new folder")
+    if not (replace or state.exists()):
+        raise ValueError(
+            f"{folder} is a checkpoint of another run ({state.name} is not beside it): give --out a new folder, or "
+            "--replace to lose that checkpoint"
+        )
+
+
+def require_checkpoint(trainer: Trainer, folder: Path, state: Path) -> None:
+    """Look at what a run that goes on has left.
+
+    Raises:
+        ValueError: nothing is left to train, and what was trained is gone.
+    """
+    if trainer.finished:
+        finish_replacing(folder)
+        if not folder.exists():
+            raise ValueError(f"{state} is of a finished run whose checkpoint is gone: delete it to start afresh")
+
+
+def _a(kind: str) -> str:
+    return f"{'a' if kind == 'decoder-only' else 'an'} {kind}"
+
+
+def _tied(options: argparse.Namespace) -> str:
+    tied: str = network_options(options).get("tied_embeddings", PRESETS[options.preset].get("tied_embeddings", "none"))
+    return tied
