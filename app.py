@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz import i18n, input_bar
 from viz.i18n import _
+from viz.words import page_name
 from viz.workbench import (
     Key,
     Workbench,
@@ -23,7 +24,11 @@ from viz.workbench import (
 if TYPE_CHECKING:
     from model import Inspectable
 
-PAGES = {"attention": "viz/pages/attention.py"}
+PAGES = {
+    name: f"viz/pages/{name}.py"
+    for name in ("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions")
+}
+FIRST = "attention"
 STYLE = """
 <style>
 .block-container { padding: 3rem 1.6rem 2rem; max-width: none; }
@@ -50,9 +55,12 @@ def main() -> None:
     heading.markdown("### Vitrine", width="content")
     choose_language(heading)
     pages = {
-        _("See"): [st.Page(PAGES["attention"], title=_("Attention"), url_path="attention", default=True)],
+        _("See"): [
+            st.Page(path, title=page_name(name), url_path=name, default=name == FIRST) for name, path in PAGES.items()
+        ],
     }
-    chosen = st.navigation(pages, position="hidden").url_path or next(iter(PAGES))
+    chosen = st.navigation(pages, position="hidden").url_path or FIRST
+    bench.say_again()
     with st.sidebar:
         name = choose_model()
         summary = st.empty()

@@ -1,4 +1,4 @@
-"""Two languages, by gettext catalogues in viz/locale."""
+"""Two languages, by gettext catalogues in viz/locale: one for the frame, and one for each page that has its own."""
 
 from __future__ import annotations
 
@@ -37,4 +37,7 @@ def _(text: str) -> str:
 def _catalogue(name: str) -> gettext.NullTranslations:
     if name == "en":
         return gettext.NullTranslations()
-    return gettext.translation("vitrine", localedir=LOCALE, languages=[name])
+    catalogue = gettext.NullTranslations()
+    for path in sorted((LOCALE / name / "LC_MESSAGES").glob("*.mo")):
+        catalogue.add_fallback(gettext.translation(path.stem, localedir=LOCALE, languages=[name]))
+    return catalogue

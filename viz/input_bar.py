@@ -15,6 +15,7 @@ from viz.workbench import FIRST_SOURCE, Key, Workbench, attention_kinds, choice,
 
 if TYPE_CHECKING:
     from model import Inspectable
+    from model.analysis.differences import Alignment
     from model.decoding import Guess
 
 LINE_BREAK = "⏎"  # in a field of one line
@@ -141,8 +142,8 @@ def pack_tokens(bench: Workbench) -> Mount:
     ]
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
-    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses}
-    return token_bar(data, Key.TOKENS, on_token, on_guess)
+    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": _pin(bench)}
+    return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin)
 
 
 def on_token() -> None:
@@ -153,6 +154,17 @@ def on_token() -> None:
     asking = "source" if one_stack or choice(kinds, "cross", Key.KIND) == "encoder" else "target"
     if clicked["side"] == asking:
         bench.select(query=int(clicked["position"]))
+
+
+def on_pin() -> None:
+    """Keep this trace as the reference, let it go, or choose what the views show of it."""
+    act, bench = st.session_state[Key.TOKENS].pin, workbench()
+    if act == "keep":
+        bench.keep()
+    elif act == "release":
+        bench.release()
+    else:
+        bench.differing = act == "differences"
 
 
 def on_guess() -> None:
@@ -172,3 +184,31 @@ def _guess(guess: Guess, lens: Inspectable) -> dict[str, Any]:
     title = _("next token") if lens.kind == "decoder-only" else f"<mask> {guess.place}"
     choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
     return {"title": title, "choices": choices}
+
+
+def _pin(bench: Workbench) -> dict[str, Any]:
+    words = {
+        "keep": _("Pin"),
+        "explanation": _("Keep this trace as the reference: every view then shows the difference"),
+        "pinned": _("pinned"),
+        "values": _("values"),
+        "differences": _("differences"),
+        "release": _("unpin"),
+    }
+    comparison, pin = bench.comparison, bench.pin
+    alignments: dict[str, Any] = {side: {"inserted": [], "deleted": []} for side in ("source", "target")}
+    if pin and comparison:
+        for side, alignment, labels in (
+            ("source", comparison.source, pin.trace.source_tokens),
+            ("target", comparison.target, pin.trace.target_tokens),
+        ):
+            deleted = [{"label": labels[place], "before": _place(alignment, place)} for place in alignment.deleted]
+            alignments[side] = {"inserted": alignment.inserted, "deleted": deleted}
+    kept = {"text": pin.text, "model": pin.model} if pin else None
+    return {"words": words, "kept": kept, "differing": bench.differing, "alignments": alignments}
+
+
+def _place(alignment: Alignment, deleted: int) -> int:
+    """Before which token of this text a token stood that only the pinned one has."""
+    later = [place for place, other in enumerate(alignment.places) if other > deleted]
+    return later[0] if later else len(alignment.places)

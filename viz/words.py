@@ -10,6 +10,19 @@ def significant(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
+def page_name(name: str) -> str:
+    """What a page is called in the navigation."""
+    return {
+        "map": _("Map"),
+        "positions": _("Tokens and positions"),
+        "attention": _("Attention"),
+        "masks": _("Masks"),
+        "residual": _("Norms and residual"),
+        "feed_forward": _("Feed-forward"),
+        "predictions": _("Predictions"),
+    }[name]
+
+
 def attention_name(kind: str) -> str:
     """What a kind of attention is called on its button."""
     return {"encoder": _("Encoder"), "decoder": _("Decoder"), "cross": _("Cross")}[kind]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from model import Inspectable, Trace
+    from model.analysis.differences import Comparison
     from model.decoding import Generation
     from model.text import Tokens
     from model.trace import AttentionKind
@@ -53,17 +54,65 @@ class Selection:
     query: int = 0
 
 
+@dataclass(frozen=True)
+class Pin:
+    """A trace kept as the reference: of which model, on which text."""
+
+    model: str
+    text: str
+    trace: Trace
+
+
 @dataclass
 class Workbench:
-    """One session. Widgets keep their own values in the session state; what they mean is here."""
+    """One session. Widgets keep their own values in the session state; what they mean is here.
+
+    pin: what every view is compared with. differing: views show differences from it, and not values.
+    """
 
     selection: Selection = field(default_factory=Selection)
+    pin: Pin | None = None
+    differing: bool = False
     lens: Inspectable | None = None
     trace: Trace | None = None
     source: Tokens | None = None
     target: Tokens | None = None
     generation: Generation | None = None  # the target, when the model wrote it
     _traced: tuple[str, str] = ("", "")
+    _comparison: Comparison | None = None
+    _address: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The trace beside the pinned one; None while nothing is pinned."""
+        if self.pin is None or self.trace is None:
+            return None
+        known = self._comparison
+        if known is None or known.trace is not self.trace or known.pinned is not self.pin.trace:
+            from model.analysis.differences import Comparison
+
+            known = self._comparison = Comparison(self.trace, self.pin.trace)
+        return known
+
+    def keep(self) -> None:
+        """Pin the current trace."""
+        assert self.trace is not None
+        assert self.lens is not None
+        self.pin = Pin(self.lens.name, self._traced[0], self.trace)
+
+    def release(self) -> None:
+        self.pin, self.differing = None, False
+
+    def say(self, name: str, value: str) -> None:
+        """Put a choice into the address bar; it stays there when another page is opened."""
+        self._address[name] = value
+        st.query_params[name] = value
+
+    def say_again(self) -> None:
+        """What was in the address bar before the page was changed."""
+        for name, value in self._address.items():
+            if st.query_params.get(name) != value:
+                st.query_params[name] = value
 
     def look(self, lens: Inspectable, source: str, target: str) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write.
@@ -91,7 +140,7 @@ class Workbench:
         """Choose a layer, head or query, and put it into the address bar."""
         for name, value in parts.items():
             setattr(self.selection, name, value)
-            st.query_params[Parameter[name.upper()]] = str(value)
+            self.say(Parameter[name.upper()], str(value))
 
     def fit_selection(self, layers: int, heads: int, queries: int) -> Selection:
         """The selection, moved inside what the trace has; the wish itself is kept for a longer input."""
@@ -99,14 +148,14 @@ class Workbench:
         return Selection(min(wish.layer, layers - 1), min(wish.head, heads - 1), min(wish.query, queries - 1))
 
 
-def choice(options: Sequence[str], default: str, key: Key) -> str:
+def choice(options: Sequence[str], default: str, key: str) -> str:
     """What is chosen from a row of buttons, known before they are drawn."""
     wish = st.session_state.get(key, st.query_params.get(key))
     return wish if wish in options else default
 
 
 def choose(
-    label: str, options: Sequence[str], default: str, key: Key, words: Callable[[str], str], place: DeltaGenerator
+    label: str, options: Sequence[str], default: str, key: str, words: Callable[[str], str], place: DeltaGenerator
 ) -> str:
     """A row of buttons whose choice is in the address bar, by its name and not by its words in one language."""
     chosen = place.segmented_control(
@@ -119,7 +168,7 @@ def choose(
         label_visibility="collapsed",
     )
     if chosen != default or key in st.query_params:
-        st.query_params[key] = chosen
+        workbench().say(key, chosen)
     return chosen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 from playwright.sync_api import Locator, Page, expect
@@ -36,6 +37,15 @@ PIXELS = """
   });
 }
 """
+
+
+def eventually(page: Page, holds: Callable[[], bool]) -> None:
+    """Something comes to hold: a page shows a change part by part."""
+    for _ in range(100):
+        if holds():
+            return
+        page.wait_for_timeout(100)
+    assert holds()
 
 
 def source(page: Page) -> Locator:

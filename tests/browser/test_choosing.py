@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import cells, chips, expect_painted, figure, pixels, texts, thumbnail, thumbnails
+from tests.browser.looking import cells, chips, eventually, expect_painted, figure, pixels, texts, thumbnail, thumbnails
 from viz.workbench import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
@@ -23,6 +23,26 @@ def column(page: Page, index: int) -> list[float]:
     """A column of the stages table as numbers, full precision, from the cells' titles."""
     cells = page.locator(f"{STAGES} tbody tr td:nth-child({index + 1})")
     return [float(title) for title in cells.evaluate_all("(cells) => cells.map((cell) => cell.title)")]
+
+
+def expect_column(page: Page, index: int, values, tolerance: float = 1e-4) -> None:
+    """A column of the stages table comes to show these numbers."""
+    eventually(
+        page,
+        lambda: (
+            np.shape(shown := column(page, index)) == np.shape(values) and np.allclose(shown, values, atol=tolerance)
+        ),
+    )
+
+
+def expect_drawn(page: Page, weights) -> None:
+    """The large figure comes to show these weights."""
+
+    def drawn() -> bool:
+        found = [float(cell.get("fill-opacity", "nan")) for cell in cells(figure(page), weights.numel())]
+        return len(found) == weights.numel() and np.allclose(found, weights.flatten().tolist(), atol=1 / 255)
+
+    eventually(page, drawn)
 
 
 def chosen_query(page: Page, label: str):
@@ -41,10 +61,8 @@ def test_a_click_on_a_thumbnail_opens_that_head_and_reload_restores_it(visit, le
         assert (address(page)["layer"], address(page)["head"]) == ("1", "2")
         query = trace.target_tokens.index(page.locator(f"{STAGES} .picker .chip.chosen").inner_text())
         weights = trace["decoder.layers.1.cross_attention.weights"][2, query]
-        assert np.allclose(column(page, 4), weights, atol=1e-5)
-        weights = trace["decoder.layers.1.cross_attention.weights"][2].flatten().tolist()
-        drawn = [float(cell["fill-opacity"]) for cell in cells(figure(page), len(weights))]
-        assert np.allclose(drawn, weights, atol=1 / 255)
+        expect_column(page, 4, weights, 1e-5)
+        expect_drawn(page, trace["decoder.layers.1.cross_attention.weights"][2])
         page.reload()
         expect_painted(page, lens, FIRST_SOURCE)
 
@@ -56,11 +74,10 @@ def test_a_click_on_a_query_changes_the_stages_and_stays_while_typing(visit, len
     before = column(page, 1)
     page.locator(f"{STAGES} .picker .chip").nth(4).click()
     chosen_query(page, "师")
-    after = column(page, 1)
-    assert not np.allclose(before, after)
+    eventually(page, lambda: not np.allclose(before, column(page, 1)))
     path = "decoder.layers.0.cross_attention"
     for index, name in enumerate(("scores", "scaled", "masked", "weights"), start=1):
-        assert np.allclose(column(page, index), trace[f"{path}.{name}"][4, 4], atol=1e-4), name
+        expect_column(page, index, trace[f"{path}.{name}"][4, 4])
     page.wait_for_url("**query=4*")
     page.locator('input[aria-label="Source"]').press("End")
     page.keyboard.type(" Yes")
@@ -101,8 +118,8 @@ def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
         "background-image", re.compile("repeating-linear-gradient")
     )
     expect(page.get_by_text("target looks at earlier target")).to_be_visible()
-    hatched = [cell["fill"] == "url(#masked)" for cell in cells(figure(page), 36)]
-    assert hatched == (np.triu(np.ones((6, 6)), 1) > 0).flatten().tolist()
+    later = (np.triu(np.ones((6, 6)), 1) > 0).flatten().tolist()
+    eventually(page, lambda: [cell["fill"] == "url(#masked)" for cell in cells(figure(page), 36)] == later)
     page.reload()
     expect(page.locator(f"{STAGES} td.masked.weight")).to_have_count(3)
 
@@ -114,8 +131,8 @@ def test_the_scale_changes_the_thumbnails_and_the_colour_bar(visit, lens):
     page.get_by_text("scale 0 to largest").click()
     page.wait_for_url("**scale=largest*")
     largest = float(lens.trace("I am a teacher.", "我是老师。").attention("cross")[0, 0].max())
-    page.wait_for_timeout(500)
-    assert texts(figure(page))[-2] == f"{largest:.3g}"
+    eventually(page, lambda: texts(figure(page))[-2] == f"{largest:.3g}")
+    eventually(page, lambda: all(each["darkest"] >= 254 for each in pixels(page)))
     after = pixels(page)
     tops = lens.trace("I am a teacher.", "我是老师。").attention("cross").amax(dim=(2, 3)).flatten().tolist()
     assert min(tops) < 0.9

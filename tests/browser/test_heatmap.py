@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.looking import cells, texts
-from viz.components import HERE, pack
+from viz.components import pack, sources
 
 pytestmark = pytest.mark.browser
 
@@ -63,8 +63,7 @@ class Shown:
         }
         header |= dict.fromkeys(("name", "sentence", "note", "stamp"), "a") | {"alt": "what it shows", "file": "saved"}
         assert not options
-        script = (HERE / "common.js").read_text("utf-8") + (HERE / "heatmap.js").read_text("utf-8")
-        style = (HERE / "common.css").read_text("utf-8") + (HERE / "heatmap.css").read_text("utf-8")
+        script, style = sources("heatmap", "plot")
         data = pack(header, [self.values, self.visible.astype(np.uint8)])
         page.evaluate(MOUNT, [script, style, list(data), width])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po
 
@@ -52,12 +53,17 @@ def texts() -> set[str]:
     return found
 
 
-def catalogue():
-    return read_po(io.BytesIO((CATALOGUES / "vitrine.po").read_bytes()), locale="zh")
+def catalogues() -> dict[str, Catalog]:
+    return {path.stem: read_po(io.BytesIO(path.read_bytes()), locale="zh") for path in sorted(CATALOGUES.glob("*.po"))}
 
 
 def translations() -> dict[str, str]:
-    return {message.id: message.string for message in catalogue() if message.id}
+    found: dict[str, str] = {}
+    for name, catalogue in catalogues().items():
+        for message in catalogue:
+            assert not message.id or message.id not in found, f"{message.id} is translated in {name}.po and before"
+            found |= {message.id: message.string} if message.id else {}
+    return found
 
 
 def placeholders(text: str) -> list[tuple[str, str]]:
@@ -79,8 +85,9 @@ def test_every_text_is_translated():
 
 def test_no_translation_is_stale_or_fuzzy():
     assert not sorted(translations().keys() - texts())
-    assert not [message.id for message in catalogue() if message.id and message.fuzzy]
-    assert not catalogue().obsolete
+    for catalogue in catalogues().values():
+        assert not [message.id for message in catalogue if message.id and message.fuzzy]
+        assert not catalogue.obsolete
 
 
 def test_placeholders_are_the_same_in_both_languages():
@@ -96,16 +103,18 @@ def test_translations_are_chinese():
         assert any("一" <= character <= "鿿" for character in translated), text
 
 
-def test_the_compiled_catalogue_is_the_written_one():
-    compiled = io.BytesIO()
-    write_mo(compiled, catalogue())
-    compiled.seek(0)
-    with (CATALOGUES / "vitrine.mo").open("rb") as file:
-        stored = {message.id: message.string for message in read_mo(file)}
-    expected = {message.id: message.string for message in read_mo(compiled)}
-    for text in (stored.keys() | expected.keys()) - {""}:
-        assert stored.get(text) == expected.get(text), f"{text}: pybabel compile -d viz/locale -D vitrine -l zh"
-    assert len(stored) > 40
+def test_the_compiled_catalogues_are_the_written_ones():
+    for name, catalogue in catalogues().items():
+        compiled = io.BytesIO()
+        write_mo(compiled, catalogue)
+        compiled.seek(0)
+        with (CATALOGUES / f"{name}.mo").open("rb") as file:
+            stored = {message.id: message.string for message in read_mo(file)}
+        expected = {message.id: message.string for message in read_mo(compiled)}
+        for text in (stored.keys() | expected.keys()) - {""}:
+            assert stored.get(text) == expected.get(text), f"{text}: pybabel compile -d viz/locale -D {name} -l zh"
+        assert stored
+    assert len(translations()) > 40
 
 
 def test_lookups_speak_the_language_in_use():

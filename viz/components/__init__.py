@@ -14,12 +14,19 @@ from numpy.typing import NDArray
 HERE = Path(__file__).parent
 
 
-def component(name: str) -> Callable[..., Any]:
-    """The component in {name}.js and {name}.css, with what all share from common.js and common.css."""
-    script = (HERE / "common.js").read_text(encoding="utf-8") + (HERE / f"{name}.js").read_text(encoding="utf-8")
-    style = (HERE / "common.css").read_text(encoding="utf-8") + (HERE / f"{name}.css").read_text(encoding="utf-8")
+def component(name: str, *shared: str) -> Callable[..., Any]:
+    """The component in {name}.js and {name}.css, after what it shares with others, and with all in common.*."""
+    script, style = sources(name, *shared)
     mount: Callable[..., Any] = st.components.v2.component(f"vitrine_{name}", js=script, css=style)
     return mount
+
+
+def sources(name: str, *shared: str) -> tuple[str, str]:
+    """Script and style of a component; a part may have no style of its own."""
+    parts = [HERE / part for part in ("common", *shared, name)]
+    styles = [path for part in parts if (path := part.with_suffix(".css")).exists()]
+    scripts = [part.with_suffix(".js") for part in parts]
+    return "".join(path.read_text("utf-8") for path in scripts), "".join(path.read_text("utf-8") for path in styles)
 
 
 def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:

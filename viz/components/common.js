@@ -48,8 +48,11 @@ function largest(values) {
 // The diverging scale of signed values: vermilion below 0, blue above, by opacity over the page's background.
 const SIGNED = [[213, 94, 0], [0, 114, 178]];
 
-function signedColour(value, top, strength = 0.85) {
-  const [r, g, b] = SIGNED[value < 0 ? 0 : 1];
+// That of differences from the pinned trace is another: nobody shall take a difference for a value.
+const DIFFERENCE = [[150, 60, 190], [0, 140, 110]];
+
+function signedColour(value, top, strength = 0.85, hues = SIGNED) {
+  const [r, g, b] = hues[value < 0 ? 0 : 1];
   return `rgba(${r},${g},${b},${top ? strength * Math.min(1, Math.abs(value) / top) : 0})`;
 }
 

@@ -16,7 +16,8 @@ function build(parentElement) {
     rows.appendChild(element("div")).appendChild(element("div", "tokens " + side)).setAttribute("role", "list");
   }
   root.appendChild(element("div", "guesses"));
-  root.appendChild(element("div", "badges"));
+  const line = root.appendChild(element("div", "line"));
+  line.append(element("div", "badges"), element("div", "pin"));
   root.stop = lightChips(root);
   return root;
 }
@@ -49,6 +50,45 @@ function showGuesses(parent, guesses, hint, choose) {
   parent.replaceChildren(...rows);
 }
 
+// The pin: a button to keep this trace, or what is kept, how to see it and how to let it go.
+function showPin(parent, { kept, differing, words }, act) {
+  const button = (text, name, pressed) => {
+    const made = element("button", "act", text);
+    made.type = "button";
+    if (pressed !== undefined) made.setAttribute("aria-pressed", pressed);
+    made.addEventListener("click", () => act(name));
+    return made;
+  };
+  const shape = JSON.stringify([kept, differing, words]);
+  if (parent.dataset.shape === shape) return;
+  parent.dataset.shape = shape;
+  if (!kept) {
+    const keep = button(`⚲ ${words.keep}`, "keep");
+    keep.title = words.explanation;
+    return parent.replaceChildren(keep);
+  }
+  const name = element("span", "kept");
+  name.append(element("b", "", `● ${words.pinned} `), element("bdi", "", kept.text), element("span", "muted", ` · ${kept.model}`));
+  name.title = kept.text;
+  parent.replaceChildren(
+    name,
+    button(words.values, "values", !differing),
+    button(words.differences, "differences", differing),
+    button(words.release, "release"),
+  );
+}
+
+// Tokens that the pinned text has not are underlined; those that only it has stand between, struck through.
+function showAlignment(tokens, { inserted, deleted }) {
+  tokens.querySelectorAll(".gone").forEach((made) => made.remove());
+  [...tokens.children].forEach((made, position) => made.classList.toggle("new", inserted.includes(position)));
+  const chips = [...tokens.children];
+  for (const { label, before } of deleted) {
+    const gone = element("s", "gone", shown(label));
+    tokens.insertBefore(gone, chips[before] ?? null);
+  }
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.choose = (side, position) => setTriggerValue("token", { side, position });
@@ -57,7 +97,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const labels = data[side].map(({ label }) => label);
     const special = data[side].map((token) => token.special);
     tokens.setAttribute("aria-label", data.words[side]);
+    tokens.querySelectorAll(".gone").forEach((made) => made.remove());
     showChips(tokens, labels, special, side, (...token) => root.choose(...token));
+    showAlignment(tokens, data.pin.alignments[side]);
     tokens.nextElementSibling?.remove();
     if (data.notes[side]) tokens.after(element("div", "note", data.notes[side]));
   }
@@ -66,6 +108,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     setTriggerValue("guess", { number, token }),
   );
   showBadges(root.querySelector(".badges"), data.badges);
+  root.act = (name) => setTriggerValue("pin", name);
+  showPin(root.querySelector(".pin"), data.pin, (name) => root.act(name));
   stayOnTop(parentElement);
   return () => root.stop();
 }

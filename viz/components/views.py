@@ -5,6 +5,7 @@ before it mounts the first, so that the browser gets everything at once and pain
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,16 +18,43 @@ Mount = Callable[[], object]
 
 _token_bar = component("token_bar")
 _head_grid = component("head_grid")
-_heatmap = component("heatmap")
+_heatmap = component("heatmap", "plot")
+_chart = component("chart", "plot")
 _stages = component("stages")
 
 
-def token_bar(data: Mapping[str, Any], key: str, on_token: Callable[[], None], on_guess: Callable[[], None]) -> Mount:
-    """Tokens of both sides with notes, guesses and badges.
+@dataclass(frozen=True)
+class Series:
+    """Places `xs` and values `ys` of a chart, as "line", "bars" or "dots"; over tokens a place is a token's number.
 
-    A click on a token puts {side, position} into the state as `token`, one on a guess {number, token} as `guess`.
+    labels: of dots. colours: of single bars or dots, where they are not the series' own.
     """
-    return partial(_token_bar, data=data, key=key, on_token_change=on_token, on_guess_change=on_guess)
+
+    name: str
+    xs: NDArray[Any]
+    ys: NDArray[Any]
+    colour: str
+    mark: str = "line"
+    dash: bool = False
+    labels: Sequence[str] | None = None
+    colours: Sequence[str] | None = None
+
+
+def token_bar(
+    data: Mapping[str, Any],
+    key: str,
+    on_token: Callable[[], None],
+    on_guess: Callable[[], None],
+    on_pin: Callable[[], None],
+) -> Mount:
+    """Tokens of both sides with notes, guesses, badges and the pin.
+
+    A click on a token puts {side, position} into the state as `token`, one on a guess {number, token} as `guess`, one
+    on the pin's buttons "keep", "release", "values" or "differences" as `pin`.
+    """
+    return partial(
+        _token_bar, data=data, key=key, on_token_change=on_token, on_guess_change=on_guess, on_pin_change=on_pin
+    )
 
 
 def head_grid(
@@ -63,12 +91,35 @@ def heatmap(
 ) -> Mount:
     """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state.
 
-    visible: False on masked cells. header: `rows` and `columns`, each {title, labels, side}; `scale`, {low, high,
-    title}, diverging if low is negative; `chosen`, the framed row, or -1; `name`, `sentence` and `note` above it;
-    `alt` for screen readers; `file`, the name of what is saved; `stamp`, what was painted; `words`, {masked, download,
-    csv: the names of the four columns}.
+    visible: False on masked cells; a value that is not a number has no counterpart and is hatched too. header: `rows`
+    and `columns`, each {title, labels, side}; `scale`, {low, high, title, difference: from the pin}, diverging if
+    low is negative; `chosen`, the framed row, or -1; `name`, `sentence` and `note` above it; `alt` for screen readers;
+    `file`, the name of what is saved; `stamp`, what was painted; `words`, {masked, missing, download, csv: the names of
+    the four columns}.
     """
     return partial(_heatmap, data=pack(header, [values, visible.astype(np.uint8)]), key=key, on_row_change=on_row)
+
+
+def chart(
+    series: Sequence[Series], header: Mapping[str, Any], key: str, on_place: Callable[[], None] | None = None
+) -> Mount:
+    """Series over tokens, layers or numbers; a click puts {series, index} into the state as `place`.
+
+    header: `x`, {title, and for tokens or layers labels and side, or log}; `y`, {title, log, low, high, zero: begin
+    there}; `chosen`, a token's band, or -1; `tall`, CSS pixels of the plane; `name`, `sentence`, `note`, `alt`, `file`
+    and `stamp` as of a heatmap; `words`, {download, csv: the names of series, place and value}.
+    """
+    arrays: list[NDArray[Any]] = []
+    described = []
+    for each in series:
+        arrays += [np.asarray(each.xs, np.float32), np.asarray(each.ys, np.float32)]
+        described.append({k: v for k, v in vars(each).items() if k not in ("xs", "ys") and v is not None})
+    data = pack({"chosen": -1, **header, "series": described}, arrays)
+    return partial(_chart, data=data, key=key, on_place_change=on_place or _nothing)
+
+
+def _nothing() -> None:
+    """A click that only the browser answers."""
 
 
 def stages(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import cast
@@ -18,6 +17,7 @@ from model.text import MASK, SPECIAL
 from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, head_grid, heatmap, stages
 from viz.i18n import _
+from viz.parts import data_table, explanation, plot_words, stamp
 from viz.sides import side_name, sides, tokens
 from viz.words import attention_name, attention_sentence, scale_name, significant
 from viz.workbench import Key, Selection, attention_kinds, choose, workbench
@@ -52,7 +52,7 @@ def page(lens: Inspectable) -> Iterator[None]:
     with large:
         figure = st.container()
         show_explanation()
-        data = st.expander(_("Data"), key=Part.DATA, on_change="rerun")
+        data = st.container()
     yield
     bench = workbench()
     trace = bench.trace
@@ -74,9 +74,8 @@ def page(lens: Inspectable) -> Iterator[None]:
     for place, mount in parts:
         with place:
             mount()
-    if data.open:
-        with data:
-            show_data(trace, kind, head, visible, chosen)
+    with data:
+        data_table(Part.DATA, lambda: weights_table(trace, kind, head, visible), file_name(kind, chosen))
 
 
 def pack_heads(
@@ -134,11 +133,7 @@ def pack_head(
         "alt": summary.format(name=name, sentence=sentence, rows=len(rows), columns=len(columns), strongest=strongest),
         "file": file_name(kind, chosen),
         "stamp": stamp(trace),
-        "words": {
-            "masked": _("masked"),
-            "download": _("Download"),
-            "csv": [_("query"), _("key"), _("weight"), _("masked")],
-        },
+        "words": plot_words(_("query"), _("key"), _("weight"), _("masked")),
     }
     return heatmap(weights, visible, header, Part.HEAD, on_row)
 
@@ -182,26 +177,22 @@ def pack_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection)
 
 
 def show_explanation() -> None:
-    explained = st.expander(_("What am I looking at?"), key=Part.EXPLANATION, on_change="rerun")
-    if not explained.open:
-        return
-    with explained:
-        st.latex(r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V")
-        st.markdown(
-            _(
-                "Vaswani et al., *Attention Is All You Need*, section 3.2, equation 1. Each thumbnail is one head. "
-                "A row is a query: how it divides its attention over the keys; the row adds up to 1. "
-                "A hatched cell is masked: M is −∞ there. In cross-attention the queries come from the target, "
-                "the keys and values from the source. This is the code that has just run:"
-            )
-        )
-        parts = (MultiHeadAttention, Scores, Scaled, Masked, Weights)
-        st.code("\n".join(inspect.getsource(part) for part in parts), language="python")
+    explanation(
+        Part.EXPLANATION,
+        [r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V"],
+        _(
+            "Vaswani et al., *Attention Is All You Need*, section 3.2, equation 1. Each thumbnail is one head. "
+            "A row is a query: how it divides its attention over the keys; the row adds up to 1. "
+            "A hatched cell is masked: M is −∞ there. In cross-attention the queries come from the target, "
+            "the keys and values from the source. This is the code that has just run:"
+        ),
+        *(MultiHeadAttention, Scores, Scaled, Masked, Weights),
+    )
 
 
-def show_data(trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray, chosen: Selection) -> None:
+def weights_table(trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray) -> pd.DataFrame:
     rows, columns = (tokens(trace, side) for side in sides(trace, kind))
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             _("query"): np.repeat(rows, len(columns)),
             _("key"): np.tile(columns, len(rows)),
@@ -209,18 +200,10 @@ def show_data(trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: n
             _("masked"): ~visible.flatten(),
         }
     )
-    st.dataframe(table, height=280)
-    csv = table.to_csv(index=False).encode("utf-8-sig")
-    st.download_button("CSV", csv, f"{file_name(kind, chosen)}.csv", "text/csv")
 
 
 def file_name(kind: AttentionKind, chosen: Selection) -> str:
     return f"attention-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
-
-
-def stamp(trace: Trace) -> str:
-    """What a component says it has painted."""
-    return " ".join(trace.source_tokens)
 
 
 def on_head() -> None:

@@ -1,0 +1,168 @@
+"""A trace beside another: the same quantities at the same tokens, and what changed most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import TYPE_CHECKING, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from model.trace import MAPS, AttentionKind, Trace
+
+if TYPE_CHECKING:
+    import pandas
+
+# Quantities with a row per key; all others have one per query or position.
+OF_KEYS = ("key", "value")
+PER_HEAD = ("query", "key", "value", "heads")
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Two versions of one text, token by token.
+
+    places: for each token of this version its place in the other, −1 where it was inserted.
+    deleted: the places of the other version that this one has no more.
+    """
+
+    places: list[int]
+    deleted: list[int]
+
+    @property
+    def inserted(self) -> list[int]:
+        return [place for place, other in enumerate(self.places) if other < 0]
+
+
+def align(tokens: Sequence[str], others: Sequence[str]) -> Alignment:
+    """The longest common runs of two token sequences (Ratcliff and Metzener, 1988, as in difflib)."""
+    places = [-1] * len(tokens)
+    for mine, other, size in SequenceMatcher(None, tokens, others, autojunk=False).get_matching_blocks():
+        places[mine : mine + size] = range(other, other + size)
+    kept = set(places)
+    return Alignment(places, [place for place in range(len(others)) if place not in kept])
+
+
+class Comparison:
+    """A trace beside the pinned one, whose quantities are given at this trace's tokens."""
+
+    def __init__(self, trace: Trace, pinned: Trace) -> None:
+        self.trace, self.pinned = trace, pinned
+        self.source = align(trace.source_tokens, pinned.source_tokens)
+        self.target = align(trace.target_tokens, pinned.target_tokens)
+
+    def counterpart(self, name: str) -> Tensor | None:
+        """The pinned quantity of this name, at the places of this trace's tokens; NaN where a token was inserted.
+
+        None where the pinned trace has none of that name, or one of another shape: another model's.
+        """
+        try:
+            tensor, shape = self.pinned[name], self.trace[name].shape
+        except KeyError:
+            return None
+        tensor = tensor.float() if tensor.dtype == torch.bool else tensor
+        for axis, alignment in self._axes(name, tensor):
+            tensor = _moved(tensor, alignment.places, axis)
+        return tensor if tensor.shape == shape else None
+
+    def difference(self, name: str) -> Tensor | None:
+        """This trace's quantity minus the pinned one, NaN where one of them has no such token; or None."""
+        other = self.counterpart(name)
+        return None if other is None else self.trace[name].to(other.dtype) - other.to(self.trace[name].device)
+
+    def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"] | None:
+        """The pinned weights of all layers and heads of one kind at this trace's tokens, or None."""
+        maps = [self.counterpart(f"{path}.weights") for path in self.trace.attention_paths(kind)]
+        return (
+            None if not maps or any(each is None for each in maps) else torch.stack([m for m in maps if m is not None])
+        )
+
+    @cached_property
+    def changes(self) -> pandas.DataFrame:
+        """What changed most, largest first within each `kind`: head, layer, position, prediction.
+
+        name: the quantity; layer, head, position: where, or None. change: for heads the mean total variation distance
+        ½ Σ|w − w′| of a query's weights (0 to 1, weight on inserted and deleted keys counts in full); for layers and
+        positions ‖x − x′‖ / ‖x′‖ of the residual stream; for predictions the divergence KL(p′ ‖ p) in nats.
+        """
+        import pandas
+
+        rows = [*self._heads(), *self._residuals(), *self._predictions()]
+        table = pandas.DataFrame(rows, columns=["kind", "name", "layer", "head", "position", "change"])
+        table = table.astype(dict.fromkeys(("layer", "head", "position"), "Int64"))
+        return table.sort_values(["kind", "change"], ascending=[True, False], ignore_index=True)
+
+    def _alignments(self, name: str) -> tuple[Alignment, Alignment]:
+        """Of the rows of the quantity of this name, and of the columns if it is a map."""
+        one_stack = not self.trace.target_tokens
+        own = self.source if one_stack or name.startswith("encoder.") else self.target
+        keys = self.source if ".cross_attention." in name else own
+        return (keys if name.rpartition(".")[2] in OF_KEYS else own), keys
+
+    def _axes(self, name: str, tensor: Tensor) -> list[tuple[int, Alignment]]:
+        rows, columns = self._alignments(name)
+        if name.rpartition(".")[2] in (*MAPS, "visible"):
+            return [(-2, rows), (-1, columns)]
+        return [(-1 if tensor.dim() == 1 else -2, rows)]
+
+    def _heads(self) -> list[tuple[object, ...]]:
+        rows: list[tuple[object, ...]] = []
+        for kind in get_args(AttentionKind):
+            for layer, path in enumerate(self.trace.attention_paths(kind)):
+                name = f"{path}.weights"
+                other = self.counterpart(name)
+                if other is None:
+                    continue
+                distance = (self.trace[name].float() - other.float()).abs().nansum(-1)
+                queries, keys = self._alignments(name)
+                inserted = self.trace[name].float()[..., keys.inserted].sum(-1)
+                deleted = _moved(self.pinned[name].float()[..., keys.deleted].sum(-1), queries.places, -1)
+                kept = [place for place, other_place in enumerate(queries.places) if other_place >= 0]
+                if kept:
+                    changes = ((distance + inserted + deleted) / 2)[:, kept].mean(dim=-1)
+                    rows += [("head", path, layer, head, None, change) for head, change in enumerate(changes.tolist())]
+        return rows
+
+    def _residuals(self) -> list[tuple[object, ...]]:
+        rows: list[tuple[object, ...]] = []
+        names = [name for name in self.trace.names() if name.endswith(".residual")]
+        last = {name.partition(".")[0]: name for name in names}
+        for name in names:
+            other = self.counterpart(name)
+            if other is None:
+                continue
+            change = (self.trace[name].float() - other.float()).norm(dim=-1) / other.float().norm(dim=-1)
+            layer = int(name.split(".")[2])
+            if not change.isnan().all():
+                rows.append(("layer", name, layer, None, None, float(change.nanmean())))
+            if name in last.values():
+                places = enumerate(change.tolist())
+                rows += [("position", name, layer, None, place, value) for place, value in places if value == value]
+        return rows
+
+    def _predictions(self) -> list[tuple[object, ...]]:
+        name = "output.logits"
+        other = self.counterpart(name)
+        if other is None:
+            return []
+        now, before = (each.float().log_softmax(dim=-1) for each in (self.trace[name], other))
+        divergence = (before.exp() * (before - now)).sum(dim=-1).tolist()
+        return [("prediction", name, None, None, place, v) for place, v in enumerate(divergence) if v == v]
+
+
+def _moved(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
+    """The slices of `tensor` at `places` along `axis`, NaN for −1."""
+    index = torch.tensor([max(0, place) for place in places], device=tensor.device, dtype=torch.long)
+    missing = torch.tensor([place < 0 for place in places], device=tensor.device)
+    if tensor.shape[axis] == 0:
+        shape = list(tensor.shape)
+        shape[axis] = len(places)
+        return tensor.new_full(shape, torch.nan)
+    moved = tensor.index_select(axis, index)
+    shape = [1] * tensor.dim()
+    shape[axis] = -1
+    return moved.masked_fill(missing.view(shape), torch.nan)

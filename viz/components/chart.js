@@ -1,0 +1,237 @@
+// Curves, bars or dots over tokens, layers or numbers, each series with its own places. Axes may be logarithmic; a value
+// that is not finite leaves a gap. Lengths are CSS pixels.
+
+const TALL = 240; // of the plane, unless the header says how much
+const LEGEND = { line: 18, mark: 18, gap: 16 };
+const SPELLED = 60; // labels of dots; above that they are shown under the pointer
+
+const finite = (value) => Number.isFinite(value);
+
+// The range of an axis: what the header says, else that of the values with a little room; bars begin at 0.
+function range({ low, high, log, zero }, values) {
+  const usable = values.filter((value) => finite(value) && (!log || value > 0));
+  let bottom = low ?? usable.reduce((least, value) => Math.min(least, value), Infinity);
+  let top = high ?? usable.reduce((most, value) => Math.max(most, value), -Infinity);
+  if (!finite(bottom) || !finite(top)) return log ? [0.1, 1] : [0, 1];
+  if (zero) [bottom, top] = [Math.min(0, bottom), Math.max(0, top)];
+  if (log) return bottom < top ? [bottom, top] : [bottom / 2, top * 2];
+  const room = bottom < top ? 0.04 * (top - bottom) : 0.5 * Math.abs(top) || 0.5;
+  return [low ?? (zero && bottom === 0 ? 0 : bottom - room), high ?? (zero && top === 0 ? 0 : top + room)];
+}
+
+// Marks of an axis: round numbers, or powers of ten.
+function axisMarks([low, high], log, most) {
+  if (!log) return roundMarks(low, high, most);
+  const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
+  const every = Math.max(1, Math.ceil((last - first) / most));
+  const found = [];
+  for (let power = first; power <= last; power += every) found.push([10 ** power, powerName(power)]);
+  return found.length > 1 ? found : roundMarks(low, high, most);
+}
+
+function powerName(power) {
+  const raised = String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]));
+  return power >= -3 && power <= 4 ? (10 ** power).toLocaleString("en") : `10${raised}`;
+}
+
+function roundMarks(low, high, most) {
+  const rough = (high - low) / most;
+  const size = 10 ** Math.floor(Math.log10(rough));
+  const step = size * [1, 2, 5, 10].find((factor) => factor * size > 0.999 * rough);
+  const found = [];
+  for (let count = Math.ceil(low / step - 1e-9); count * step <= high + 1e-9 * step; count++) {
+    const value = Number((count * step).toPrecision(12));
+    found.push([value, brief(value)]);
+  }
+  return found;
+}
+
+const brief = (value) =>
+  (Math.abs(value) >= 1e5 || (value && Math.abs(value) < 1e-3) ? value.toExponential(0) : value.toLocaleString("en")).replace("-", "−");
+
+// From a value to its place between two ends.
+function scaleOf([low, high], log, from, to) {
+  const place = log ? Math.log10 : (value) => value;
+  const [first, span] = [place(low), place(high) - place(low)];
+  return (value) => from + ((place(value) - first) / span) * (to - from);
+}
+
+function legendOf(series, measure, left, width) {
+  const named = series.length > 1 ? series : [];
+  let [x, line] = [left, 0];
+  const places = named.map(({ name }) => {
+    const room = LEGEND.mark + 5 + measure(name);
+    if (x > left && x + room > width) [x, line] = [left, line + 1];
+    const place = [x, line];
+    x += room + LEGEND.gap;
+    return place;
+  });
+  return { places, height: named.length ? (line + 1) * LEGEND.line + 4 : 0 };
+}
+
+function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
+  const values = (side) => series.flatMap((each) => [...each[side]]);
+  const bars = series.some(({ mark }) => mark === "bars");
+  const ranges = {
+    x: x.labels ? [-0.5, Math.max(x.labels.length, 1) - 0.5] : range(x, values("xs")),
+    y: range({ ...y, zero: y.zero ?? bars }, values("ys")),
+  };
+  const marks = axisMarks(ranges.y, y.log, Math.max(2, Math.floor(tall / 45)));
+  const left = 26 + Math.max(...marks.map(([, text]) => measure(text)), 8);
+  const legend = legendOf(series, measure, left, width);
+  const right = width - 10;
+  const top = 8 + legend.height;
+  const names = x.labels?.map(shortened) ?? [];
+  const widest = Math.max(0, ...names.map(measure));
+  const wide = (right - left) / Math.max(1, names.length);
+  const turn = widest + 6 <= wide ? 0 : -90;
+  const below = x.labels ? (turn ? widest : FONT) + 26 : 36;
+  return {
+    legend, names, turn, wide, left, right, top, marks, ranges, width,
+    bottom: top + tall,
+    every: Math.max(1, Math.ceil((FONT + 1) / Math.max(wide, 0.1))),
+    x: scaleOf(ranges.x, x.log, left, right),
+    y: scaleOf(ranges.y, y.log, top + tall, top),
+    height: Math.ceil(top + tall + below),
+  };
+}
+
+function drawAxes(pen, place, { x, y, lit, pointed }) {
+  const { left, right, top, bottom, names, turn, every } = place;
+  for (const [value, text] of place.marks) {
+    const at = place.y(value);
+    pen.line([[left, at], [right, at]], { width: 1, faint: true });
+    pen.text(text, left - 6, at, { align: "right" });
+  }
+  pen.text(y.title, 8, (top + bottom) / 2, { align: "center", turn: -90 });
+  const shownX = names.length ? names.map((name, index) => [index, name]) : axisMarks(place.ranges.x, x.log, Math.floor((right - left) / 70));
+  shownX.forEach(([value, text], index) => {
+    const marked = names.length && (index === pointed.index || index === lit[x.side]);
+    if (names.length && index % every && !marked) return;
+    const align = turn && names.length ? "right" : "center";
+    pen.text(text, place.x(value), bottom + 13, { align, turn: names.length ? turn : 0, marked, token: names.length > 0 });
+    if (!names.length) pen.line([[place.x(value), bottom], [place.x(value), bottom + 4]], { width: 1 });
+  });
+  pen.text(x.title, (left + right) / 2, place.height - 7, { align: "center" });
+}
+
+// The pieces of a curve between its gaps, as points on the plane.
+function pieces({ xs, ys }, place, { x, y }) {
+  const found = [[]];
+  ys.forEach((value, index) => {
+    const usable = finite(value) && finite(xs[index]) && (!y.log || value > 0) && (!x.log || xs[index] > 0);
+    if (usable) found.at(-1).push([place.x(xs[index]), place.y(value), index]);
+    else if (found.at(-1).length) found.push([]);
+  });
+  return found;
+}
+
+function drawSeries(pen, place, header, series) {
+  const { colour, dash, mark = "line", labels } = series;
+  const style = { colour, dash: dash ? [5, 4] : [] };
+  const bars = header.series.filter((each) => each.mark === "bars");
+  const share = Math.max(1, (0.8 * place.wide) / bars.length);
+  for (const piece of pieces(series, place, header)) {
+    if (mark === "line") {
+      if (piece.length > 1) pen.line(piece, style);
+      if (piece.length === 1 || (piece.length < 40 && header.x.labels)) piece.forEach(([x, y]) => pen.dot(x, y, 2.4, colour));
+    }
+    for (const [x, y, index] of mark === "bars" ? piece : []) {
+      const base = place.y(Math.max(place.ranges.y[0], Math.min(place.ranges.y[1], 0)));
+      const left = x - 0.4 * place.wide + bars.indexOf(series) * share;
+      pen.box(left, Math.min(y, base), Math.max(1, share - 1), Math.max(0.5, Math.abs(base - y)), series.colours?.[index] ?? colour);
+    }
+    for (const [x, y, index] of mark === "dots" ? piece : []) {
+      pen.dot(x, y, 3.5, series.colours?.[index] ?? colour);
+      if (labels && series.ys.length <= SPELLED) pen.text(shortened(labels[index]), x + 6, y, { token: true });
+    }
+  }
+}
+
+function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) {
+  const { x, series } = header;
+  const { left, right, top, bottom, wide } = place;
+  const band = (index, colour) => pen.box(place.x(index) - wide / 2, top, wide, bottom - top, colour);
+  if (chosen >= 0 && place.names.length) band(chosen, "rgba(0,114,178,0.12)");
+  if (place.names.length && lit[x.side] >= 0 && lit[x.side] < place.names.length) band(lit[x.side], "rgba(0,114,178,0.12)");
+  drawAxes(pen, place, { ...header, lit, pointed });
+  if (place.ranges.y[0] < 0 && place.ranges.y[1] > 0) pen.line([[left, place.y(0)], [right, place.y(0)]], { width: 1 });
+  series.forEach((each) => drawSeries(pen, place, header, each));
+  place.legend.places.forEach(([at, line], index) => {
+    const y = 8 + line * LEGEND.line;
+    const { name, colour, dash, mark = "line" } = series[index];
+    if (mark === "line") pen.line([[at, y], [at + LEGEND.mark, y]], { colour, width: 2.5, dash: dash ? [5, 4] : [] });
+    else pen.dot(at + LEGEND.mark / 2, y, 4, colour);
+    pen.text(name, at + LEGEND.mark + 5, y, {});
+  });
+  if (pointed.at) {
+    pen.line([[pointed.at[0], top], [pointed.at[0], bottom]], { width: 1, faint: true });
+    for (const [px, py, colour] of pointed.dots) pen.dot(px, py, 4, colour);
+  }
+}
+
+// For each series its point nearest to the pointer: by place on the axis, dots by distance on the plane.
+function nearest(root, event) {
+  const { place, canvas, shown } = root;
+  const box = canvas.getBoundingClientRect();
+  const [px, py] = [event.clientX - box.left, event.clientY - box.top];
+  if (px < place.left - 4 || px > place.right + 4 || py < place.top || py > place.bottom) return [];
+  const found = shown.header.series.flatMap((series) => {
+    let best = null;
+    for (const [x, y, index] of pieces(series, place, shown.header).flat()) {
+      const away = series.mark === "dots" ? Math.hypot(x - px, y - py) : Math.abs(x - px);
+      if (!best || away < best.away) best = { x, y, index, series, away, apart: Math.abs(y - py) };
+    }
+    return best ? [best] : [];
+  });
+  const closest = Math.min(...found.map(({ away }) => away));
+  return found.filter(({ away }) => away <= closest + 3).sort((a, b) => a.apart - b.apart);
+}
+
+function pointChart(root, event) {
+  const { header } = root.shown;
+  const found = event ? nearest(root, event) : [];
+  const [first] = found;
+  root.pointed = first ? { index: first.index, at: [first.x, first.y], dots: found.map(({ x, y, series }) => [x, y, series.colour]) } : {};
+  if (header.x.side) hover(header.x.side, first && header.x.labels ? first.index : -1);
+  paintSoon(root);
+  if (!first) return showTip(root);
+  const { series, index } = first;
+  const title = series.labels?.[index] ?? header.x.labels?.[index] ?? `${header.x.title} ${exact(series.xs[index])}`;
+  const rows = found.slice(0, 12).map(({ series: { name, ys, mark }, index: at }) => {
+    const own = mark === "dots" ? `${header.x.title} ${exact(series.xs[at])}, ${header.y.title} ` : "";
+    return element("div", "", `${header.series.length > 1 ? `${name}: ` : ""}${own}${exact(ys[at])}`);
+  });
+  showTip(root, [element("div", "pair", title), ...rows], first.x + 12, first.y);
+}
+
+function clickChart(root, event) {
+  const [first] = nearest(root, event);
+  if (first) root.choose({ series: root.shown.header.series.indexOf(first.series), index: first.index });
+}
+
+function chartLines({ header }) {
+  const { words, x, series } = header;
+  return [
+    words.csv,
+    ...series.flatMap(({ name, xs, ys, labels }) =>
+      [...ys].map((y, index) => [name, labels?.[index] ?? x.labels?.[xs[index]] ?? exact(xs[index]), exact(y)]),
+    ),
+  ];
+}
+
+const CHART = {
+  arrange: arrangeChart, draw: drawChart, point: pointChart, click: clickChart, lines: chartLines, sides: ({ x }) => [x.side],
+};
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "chart", CHART);
+  const header = unpack(data);
+  header.series.forEach((series, index) => {
+    series.xs = header.arrays[2 * index];
+    series.ys = header.arrays[2 * index + 1];
+  });
+  root.choose = (place) => setTriggerValue("place", place);
+  showPlot(root, { header, chosen: header.chosen });
+  return () => root.stop();
+}

@@ -1,0 +1,278 @@
+// What heatmaps and charts share: two pens for one drawing, a canvas on the page and SVG in a file; heading, tip and the
+// menu of files. Lengths are CSS pixels.
+
+const LETTERS = 16; // of a label
+const FONT = 12;
+const MARK = "#0072b2"; // the query's blue
+
+// Control characters as their pictures: SVG may not hold them.
+function shortened(label) {
+  const picture = (letter) => (letter < " " ? String.fromCodePoint(0x2400 + letter.charCodeAt(0)) : "?");
+  const letters = [...shown(label).replace(/[\0-\x1f\ufffe\uffff]/g, picture)];
+  return letters.length > LETTERS ? letters.slice(0, LETTERS - 1).join("") + "…" : letters.join("");
+}
+
+// Both ends of a scale, and between them the round numbers that leave the ends their room.
+function ticks(low, high, most) {
+  const rough = (high - low) / most;
+  const size = 10 ** Math.floor(Math.log10(rough));
+  const step = size * [1, 2, 5, 10].find((factor) => factor * size > 0.999 * rough);
+  const found = [low];
+  for (let count = Math.ceil(low / step); count * step < high; count++) {
+    const value = count * step;
+    if (value - low > 0.5 * step && high - value > 0.5 * step) found.push(value);
+  }
+  return [...found, high].map((value) => [value, String(Number(value.toPrecision(3))).replace("-", "−")]);
+}
+
+// The faces and colours of the page's theme.
+function appearance(root) {
+  const style = getComputedStyle(root);
+  return {
+    text: style.fontFamily,
+    token: `${style.getPropertyValue("--st-code-font") || "monospace"}, "Noto Sans Mono CJK SC", monospace`,
+    colour: style.color,
+    background: style.getPropertyValue("--st-background-color") || "#fff",
+  };
+}
+
+function measurer(context, look) {
+  context.font = `${FONT}px ${look.token}`;
+  return (text) => context.measureText(text).width;
+}
+
+function canvasPen(context, ratio, look) {
+  const hatched = hatch(context, Math.round(6 * ratio));
+  hatched.setTransform(new DOMMatrix().scale(1 / ratio));
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.textBaseline = "middle";
+  const box = (x, y, width, height, colour) => {
+    context.fillStyle = colour;
+    context.fillRect(x, y, width, height);
+  };
+  const text = (words, x, y, { align = "left", turn = 0, marked, strong, token }) => {
+    context.save();
+    context.translate(x, y);
+    context.rotate((turn * Math.PI) / 180);
+    context.font = `${strong ? "bold " : ""}${FONT}px ${token ? look.token : look.text}`;
+    context.textAlign = align;
+    if (marked) {
+      const width = context.measureText(words).width;
+      box({ left: -3, center: -width / 2 - 3, right: -width - 3 }[align], -FONT / 2 - 2, width + 6, FONT + 4, MARK);
+    }
+    context.fillStyle = marked ? "#fff" : look.colour;
+    context.fillText(words, 0, 0);
+    context.restore();
+  };
+  const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint }) => {
+    context.globalAlpha = faint ? 0.25 : 1;
+    context.strokeStyle = colour;
+    context.lineWidth = line;
+    context.strokeRect(x - 0.5, y - 0.5, width, height); // in the gap before the next cell
+    context.globalAlpha = 1;
+  };
+  const line = (points, { colour, width = 1.5, dash = [], faint }) => {
+    context.globalAlpha = faint ? 0.18 : 1;
+    context.strokeStyle = colour ?? look.colour;
+    context.lineWidth = width;
+    context.lineJoin = "round";
+    context.setLineDash(dash);
+    context.beginPath();
+    points.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
+    context.stroke();
+    context.setLineDash([]);
+    context.globalAlpha = 1;
+  };
+  const dot = (x, y, radius, colour) => {
+    context.fillStyle = colour;
+    context.beginPath();
+    context.arc(x, y, radius, 0, 2 * Math.PI);
+    context.fill();
+  };
+  return { text, box, frame, line, dot, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+}
+
+function svgPen(svg, look) {
+  const add = (parent, name, attributes, words) => {
+    const made = parent.appendChild(document.createElementNS(svg.namespaceURI, name));
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (words !== undefined) made.textContent = words;
+    return made;
+  };
+  const pattern = { id: "masked", width: 6, height: 6, patternUnits: "userSpaceOnUse" };
+  const tile = add(add(svg, "defs", {}), "pattern", pattern);
+  add(tile, "rect", { width: 6, height: 6, fill: "#808080", "fill-opacity": 0.14 });
+  add(tile, "path", { d: "M0 6L6 0M-1 1L1 -1M5 7L7 5", stroke: "#808080", "stroke-opacity": 0.55 });
+  add(svg, "rect", { width: "100%", height: "100%", fill: look.background });
+  const box = (x, y, width, height, colour) => {
+    const [, rgb, alpha] = colour.match(/^rgba\((.*),(.*)\)$/) ?? [];
+    const fill = rgb ? { fill: `rgb(${rgb})`, "fill-opacity": alpha } : { fill: colour };
+    add(svg, "rect", { x, y, width, height, ...fill });
+  };
+  const text = (words, x, y, { align = "left", turn = 0, strong, token }) => {
+    const anchor = { left: "start", center: "middle", right: "end" }[align];
+    const place = { transform: `translate(${x} ${y}) rotate(${turn})`, "text-anchor": anchor };
+    const style = { "font-family": token ? look.token : look.text, "font-size": FONT, fill: look.colour };
+    const weight = strong ? { "font-weight": "bold" } : {};
+    add(svg, "text", { ...place, ...style, ...weight, dy: "0.35em", direction: "ltr" }, words);
+  };
+  const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint }) => {
+    const stroke = { stroke: colour, "stroke-width": line, "stroke-opacity": faint ? 0.25 : 1 };
+    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, fill: "none", ...stroke });
+  };
+  const line = (points, { colour = look.colour, width = 1.5, dash = [], faint }) => {
+    const stroke = { stroke: colour, "stroke-width": width, "stroke-opacity": faint ? 0.18 : 1, "stroke-linejoin": "round" };
+    const dashed = dash.length ? { "stroke-dasharray": dash.join(" ") } : {};
+    add(svg, "polyline", { points: points.map((point) => point.join(",")).join(" "), fill: "none", ...stroke, ...dashed });
+  };
+  const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
+  return { text, box, frame, line, dot, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+}
+
+// A plot is painted on a canvas as wide as there is room, and again where its width, its faces or the lit tokens change.
+// kind: `arrange(header, width, ratio, measure)` says where everything goes, `height` among it; `draw(pen, place, view)`
+// draws it with the canvas's pen or a file's; `lines(shown)` is the table of its CSV; `sides(header)` the sides of its
+// tokens; `point(root, event)` follows the pointer, without an event when it has left; `click(root, event)`.
+function paint(root) {
+  if (!root.width || !root.shown) return; // not laid out yet: the observer of its size calls again
+  const { canvas, kind } = root;
+  const ratio = window.devicePixelRatio || 1;
+  const look = appearance(root);
+  const measure = measurer(canvas.getContext("2d"), look);
+  const place = (root.place = kind.arrange(root.shown.header, root.width, ratio, measure));
+  const context = cleared(canvas, Math.round(place.width * ratio), Math.round(place.height * ratio));
+  canvas.style.height = `${place.height}px`;
+  kind.draw(canvasPen(context, ratio, look), place, { ...root.shown, lit: root.lit, pointed: root.pointed });
+}
+
+function paintSoon(root) {
+  root.soon ??= requestAnimationFrame(() => {
+    root.soon = undefined;
+    paint(root);
+  });
+}
+
+const FILES = {
+  async PNG(root) {
+    const look = appearance(root);
+    const canvas = element("canvas");
+    const [context, ratio] = [canvas.getContext("2d"), 3];
+    const place = root.kind.arrange(root.shown.header, root.width, ratio, measurer(context, look));
+    canvas.width = place.width * ratio;
+    canvas.height = place.height * ratio;
+    context.fillStyle = look.background;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    root.kind.draw(canvasPen(context, ratio, look), place, root.shown);
+    return new Promise((done) => canvas.toBlob(done));
+  },
+  async SVG(root) {
+    const look = appearance(root);
+    const place = root.kind.arrange(root.shown.header, root.width, 1, measurer(root.canvas.getContext("2d"), look));
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", `0 0 ${place.width} ${place.height}`);
+    root.kind.draw(svgPen(svg, look), place, root.shown);
+    return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
+  },
+  async CSV(root) {
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const text = root.kind.lines(root.shown).map((line) => line.map(quoted).join(",") + "\n").join("");
+    return new Blob(["\ufeff", text], { type: "text/csv" }); // the mark tells spreadsheets that it is UTF-8
+  },
+};
+
+async function save(root, kind) {
+  const link = element("a");
+  link.href = URL.createObjectURL(await FILES[kind](root));
+  link.download = `${root.shown.header.file}.${kind.toLowerCase()}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function buildMenu(root) {
+  const menu = element("div", "menu");
+  const opener = menu.appendChild(element("button", "opener", "↓"));
+  const list = menu.appendChild(element("div", "list"));
+  const open = (wanted) => {
+    list.hidden = !wanted;
+    opener.setAttribute("aria-expanded", wanted);
+  };
+  opener.type = "button";
+  opener.addEventListener("click", () => open(list.hidden));
+  for (const kind of Object.keys(FILES)) {
+    const button = list.appendChild(element("button", "", kind));
+    button.type = "button";
+    button.addEventListener("click", () => {
+      open(false);
+      opener.focus();
+      save(root, kind);
+    });
+  }
+  menu.addEventListener("keydown", (event) => event.key === "Escape" && open(false));
+  menu.addEventListener("focusout", (event) => menu.contains(event.relatedTarget) || open(false));
+  open(false);
+  return menu;
+}
+
+// A plot of this kind in `parentElement`: heading with a menu of files, canvas, tip. Nothing is shown in it yet.
+function buildPlot(parentElement, name, kind) {
+  const root = parentElement.appendChild(element("div", `vitrine plot ${name}`));
+  root.kind = kind;
+  root.heading = element("div", "heading");
+  root.heading.append(element("b"), element("span"), element("span", "aside"), buildMenu(root));
+  root.canvas = element("canvas");
+  root.canvas.setAttribute("role", "img");
+  root.tip = element("div", "tip");
+  root.append(root.heading, root.canvas, root.tip);
+  root.lit = {};
+  root.pointed = {};
+  root.canvas.addEventListener("pointermove", (event) => kind.point(root, event));
+  root.canvas.addEventListener("pointerleave", () => kind.point(root));
+  root.canvas.addEventListener("click", (event) => kind.click(root, event));
+  const sizes = new ResizeObserver(([{ contentRect }]) => {
+    if (Math.floor(contentRect.width) === root.width) return;
+    root.width = Math.floor(contentRect.width);
+    paint(root);
+  });
+  sizes.observe(root);
+  const dark = onHover((side, position) => {
+    if (root.lit[side] === position || !kind.sides(root.shown.header).includes(side)) return;
+    root.lit[side] = position;
+    paintSoon(root);
+  });
+  const fonts = () => paint(root); // labels were drawn in another face until theirs had come
+  document.fonts.addEventListener("loadingdone", fonts);
+  root.stop = () => {
+    sizes.disconnect();
+    dark();
+    document.fonts.removeEventListener("loadingdone", fonts);
+  };
+  return root;
+}
+
+// Show `shown`, {header, …}: heading and alternative text come from the header {name, sentence, note, alt, stamp, words}.
+function showPlot(root, shown) {
+  const { header } = shown;
+  root.shown = shown;
+  const [name, sentence, note] = root.heading.children;
+  write(name, header.name);
+  write(sentence, header.sentence ?? "");
+  write(note, header.note ?? "");
+  const opener = root.heading.querySelector(".opener");
+  opener.title = header.words.download;
+  opener.setAttribute("aria-label", header.words.download);
+  root.canvas.setAttribute("aria-label", header.alt);
+  root.tip.hidden = true;
+  root.pointed = {};
+  paint(root);
+  root.dataset.painted = header.stamp;
+}
+
+// The tip says these lines beside a place of the canvas.
+function showTip(root, nodes, x, y) {
+  const { place, tip, canvas } = root;
+  tip.hidden = !nodes;
+  if (!nodes) return;
+  tip.replaceChildren(...nodes);
+  tip.style.left = `${Math.max(0, Math.min(place.width - tip.offsetWidth, x))}px`;
+  tip.style.top = `${canvas.offsetTop + Math.max(0, y - tip.offsetHeight - 6)}px`;
+}

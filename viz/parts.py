@@ -1,0 +1,55 @@
+"""What pages are built from: explanation, data table, names for files and screens."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from viz.i18n import _
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from model import Trace
+
+
+def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None:
+    """The line "What am I looking at?": formulas, a text with the paper's section, the source of what has just run."""
+    explained = st.expander(_("What am I looking at?"), key=key, on_change="rerun")
+    if not explained.open:
+        return
+    with explained:
+        for formula in formulas:
+            st.latex(formula)
+        st.markdown(text)
+        st.code("\n".join(inspect.getsource(part) for part in ran), language="python")
+
+
+def data_table(key: str, table: Callable[[], DataFrame], file: str) -> None:
+    """The numbers behind a page's views, computed when the user opens them, with a CSV of them all."""
+    data = st.expander(_("Data"), key=key, on_change="rerun")
+    if not data.open:
+        return
+    with data:
+        frame = table()
+        st.dataframe(frame, height=280)
+        csv = frame.to_csv(index=False).encode("utf-8-sig")
+        st.download_button("CSV", csv, f"{file}.csv", "text/csv", key=f"{key}_csv")
+
+
+def stamp(trace: Trace) -> str:
+    """What a component says it has painted."""
+    return " ".join(trace.source_tokens)
+
+
+def plot_words(*columns: str) -> dict[str, Any]:
+    """Words that every plot needs; columns: of its CSV."""
+    return {
+        "masked": _("masked"),
+        "missing": _("this token is not in the pinned text"),
+        "download": _("Download"),
+        "csv": list(columns),
+    }
