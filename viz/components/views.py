@@ -21,6 +21,7 @@ _head_grid = component("head_grid")
 _heatmap = component("heatmap", "plot")
 _chart = component("chart", "plot")
 _stages = component("stages")
+_page_file = component("page_file")
 
 
 @dataclass(frozen=True)
@@ -131,3 +132,8 @@ def stages(
     A click on a query puts its position into the state as `query`.
     """
     return partial(_stages, data=pack(header, arrays), key=key, on_query_change=on_query)
+
+
+def page_file(words: Mapping[str, str], key: str) -> None:
+    """A button that saves the page as it stands as one HTML file. words: save, explanation, saved, language."""
+    _page_file(data=words, key=key)
