@@ -11,10 +11,10 @@ function build(parentElement) {
   root.buttons = {};
   const controls = root.appendChild(element("div", "controls"));
   for (const [name, sign, act] of [
-    ["first", "⏮", () => seek(root, 0)],
-    ["back", "◀", () => seek(root, root.frame - 1)],
+    ["first", "«", () => seek(root, 0)],
+    ["back", "‹", () => seek(root, root.frame - 1)],
     ["play", "▶", () => play(root, !root.timer)],
-    ["on", "▶", () => seek(root, root.frame + 1)],
+    ["on", "›", () => seek(root, root.frame + 1)],
   ]) {
     const button = (root.buttons[name] = controls.appendChild(element("button", `step ${name}`, sign)));
     button.type = "button";
@@ -91,7 +91,7 @@ function showPlaying(root) {
   const { words } = root.film ?? {};
   if (!words) return;
   const going = root.timer !== undefined;
-  write(root.buttons.play, going ? "⏸" : "▶");
+  write(root.buttons.play, going ? "❚❚" : "▶");
   root.buttons.play.setAttribute("aria-label", going ? words.pause : words.play);
   root.buttons.play.title = `${going ? words.pause : words.play} · ${words.keys}`;
 }
@@ -181,8 +181,16 @@ function showControls(root) {
     root.map.selectedIndex = Math.max(0, Math.min(chosen, maps.length - 1));
   }
   while (root.bars.children.length > frames.length) root.bars.lastElementChild.remove();
-  while (root.bars.children.length < frames.length) root.bars.appendChild(element("i"));
-  frames.forEach(({ share }, index) => (root.bars.children[index].style.height = `${Math.max(4, 100 * (share ?? 0))}%`));
+  while (root.bars.children.length < frames.length) {
+    const place = root.bars.children.length;
+    root.bars.appendChild(element("i")).addEventListener("click", () => seek(root, place));
+  }
+  frames.forEach(({ share, label }, index) => {
+    const bar = root.bars.children[index];
+    bar.style.setProperty("--share", `${Math.max(4, 100 * (share ?? 0))}%`);
+    bar.title = shown(label);
+  });
+  root.style.setProperty("--frames", frames.length);
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {

@@ -93,7 +93,7 @@ def pack_lens(subject: Subject, readings: Readings, shade: str, key: str, on_row
         "scale": scale,
         "chosen": subject.chosen,
         "name": _("Logit lens"),
-        "sentence": _("top token after each layer; ✓ where it is the final one already"),
+        "sentence": _("✓ is the final token already"),
         "note": settled(readings.own),
         "alt": _("Top token of {layers} layers at {count} positions. {note}").format(
             layers=layers, count=positions, note=settled(readings.own)
@@ -110,7 +110,7 @@ def settled(reading: LayerReading) -> str:
     """After how many layers half of the positions have their final token."""
     agree = (reading.top == reading.top[-1]).double().mean(dim=1).tolist()
     before = agree[-2]
-    return _("one layer before the end {share} % agree with the final token").format(share=f"{100 * before:.0f}")
+    return _("final token one layer before the end: {share} %").format(share=f"{100 * before:.0f}")
 
 
 def explained(subject: Subject) -> str:

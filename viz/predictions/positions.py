@@ -26,7 +26,7 @@ def pack_losses(subject: Subject, key: str, on_place: Callable[[], None]) -> Mou
     if subject.differing and other is not None:
         values = subject.at_places(other - own)
         colours = ["rgb(150,60,190)" if value < 0 else "rgb(0,140,110)" for value in values]
-        series = [Series(_("ln p − ln p′"), places, values, GOOD, "bars", colours=colours)]
+        series = [Series("ln p − ln p′", places, values, GOOD, "bars", colours=colours)]
     else:
         series = [Series(_("loss"), places, subject.at_places(own), LOSS, "bars")]
         if other is not None:
@@ -68,7 +68,7 @@ def pack_top(subject: Subject, key: str, on_row: Callable[[], None]) -> Mount:
     scale: dict[str, object] = {"low": 0, "high": 1, "title": name}
     other = subject.pinned_log_probabilities
     if subject.differing and other is not None:
-        shown, name = values - other.gather(-1, tokens), _("ln p − ln p′")
+        shown, name = values - other.gather(-1, tokens), "ln p − ln p′"
         most = float(shown.nan_to_num().abs().max()) or 1.0
         scale = {"low": -most, "high": most, "title": name, "difference": True}
     texts = [

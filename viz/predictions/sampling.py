@@ -102,7 +102,7 @@ def pack_saturation(subject: Subject, temperature: float, key: str) -> Mount:
     """The largest probability, the entropy and the softmax's derivative over the temperature."""
     found = saturation(subject.logits[subject.chosen], TEMPERATURES)
     xs = np.array(TEMPERATURES, np.float32)
-    names = [_("largest probability"), _("entropy / ln n"), _("‖∂softmax‖")]
+    names = [_("largest probability"), _("entropy / ln n"), "‖∂softmax‖"]
     colours = [LOSS, GOOD, "#d55e00"]
     values = [found.largest, found.entropy, found.derivative]
     series = [
@@ -116,7 +116,7 @@ def pack_saturation(subject: Subject, temperature: float, key: str) -> Mount:
     now = np.array([temperature, temperature], np.float32)
     series.append(Series(_("chosen temperature"), now, np.array([0, 1], np.float32), BEFORE))
     at = saturation(subject.logits[subject.chosen], [temperature])
-    note = _("T = {temperature}: largest p {largest}, derivative {derivative}").format(
+    note = _("T = {temperature}: p ≤ {largest}, ‖∂‖ = {derivative}").format(
         temperature=significant(temperature),
         largest=significant(float(at.largest)),
         derivative=significant(float(at.derivative)),
@@ -125,7 +125,7 @@ def pack_saturation(subject: Subject, temperature: float, key: str) -> Mount:
         "x": {"title": _("temperature T"), "log": True},
         "y": {"title": _("value"), "low": 0.0, "high": 1.0},
         "tall": 150,
-        "name": _("Saturation: dividing by a small T is a large input"),
+        "name": _("Saturation of the softmax"),
         "note": note,
         "alt": _("Softmax over the temperature. {note}").format(note=note),
         "file": "softmax-saturation",
