@@ -119,8 +119,14 @@ function show(root) {
   const top = root.film.top;
   [...root.source.children].forEach((chip, index) => {
     const weight = weights[index];
-    chip.style.background = root.film.difference ? signedColour(weight, top, 0.6, DIFFERENCE) : `rgba(${HUE.join(",")},${0.62 * weight})`;
-    chip.title = `${source.labels[index]} · ${words.weight} ${exact(weight)}`;
+    const missing = Number.isNaN(weight);
+    chip.classList.toggle("missing", missing);
+    chip.style.background = missing
+      ? ""
+      : root.film.difference
+        ? signedColour(weight, top, 0.6, DIFFERENCE)
+        : `rgba(${HUE.join(",")},${0.62 * weight})`;
+    chip.title = `${source.labels[index]} · ${missing ? words.missing : `${words.weight} ${exact(weight)}`}`;
   });
   write(root.sentence, frame.sentence);
   const rows = frame.rows.map((row, index) => {

@@ -148,6 +148,7 @@ def words(kind: AttentionKind, frames: int) -> dict[str, str]:
         **choice_words(),
         "looks": looks,
         "weight": _("weight"),
+        "missing": _("this token is not in the pinned text"),
         "play": _("play"),
         "pause": _("pause"),
         "first": _("to the beginning"),

@@ -75,6 +75,7 @@ def pack_lens(subject: Subject, readings: Readings, shade: str, key: str, on_row
     if subject.differing and readings.pinned is not None:
         values = values - shades(readings.pinned, shade)
         most = float(np.nan_to_num(np.abs(values)).max()) or 1.0
+        name = f"Δ {name}"
         scale = {"low": -most, "high": most, "title": name, "difference": True}
     positions, layers = values.shape
     final = readings.own.top[-1].tolist()
