@@ -1,8 +1,9 @@
 // What a beam search tried: a column for each step, in it the candidates, best first; lines from what they continue.
 
-const COLUMN = 92;
 const ROW = 32;
-const NODE = { width: 74, height: 26 };
+const HIGH = 26; // of a node
+const BETWEEN = 18; // columns
+const WIDE = { characters: 74, words: 112 }; // nodes: of tokens of a few letters, and of longer ones
 
 function build(parentElement) {
   const root = parentElement.appendChild(element("div", "vitrine tree"));
@@ -18,7 +19,7 @@ function build(parentElement) {
   return root;
 }
 
-const leftOf = ({ step }) => (step - 1) * COLUMN + 4;
+const wideOf = (nodes) => (nodes.some(({ label }) => [...label].length > 4) ? WIDE.words : WIDE.characters);
 const topOf = ({ row }) => row * ROW + 4;
 
 function newNode(root, index) {
@@ -50,6 +51,9 @@ function tell(root, index) {
 function showNodes(root) {
   const { nodes, words } = root.data;
   const count = nodes.length - 1;
+  const wide = wideOf(nodes);
+  const column = wide + BETWEEN;
+  const leftOf = ({ step }) => (step - 1) * column + 4;
   while (root.nodes.children.length > count) root.nodes.lastElementChild.remove();
   while (root.nodes.children.length < count) newNode(root, root.nodes.children.length);
   while (root.lines.children.length > count) root.lines.lastElementChild.remove();
@@ -58,22 +62,23 @@ function showNodes(root) {
     const made = root.nodes.children[at];
     made.className = `node ${node.fate}`;
     made.style.left = `${leftOf(node)}px`;
+    made.style.width = `${wide}px`;
     made.style.top = `${topOf(node)}px`;
     made.disabled = !node.open;
     made.title = `${node.sentence}${node.open ? ` · ${words.continue}` : ""}`;
     write(made.firstElementChild, shown(node.label));
     write(made.lastElementChild, significant(node.probability));
-    const middle = topOf(node) + NODE.height / 2;
+    const middle = topOf(node) + HIGH / 2;
     const parent = nodes[node.parent];
     const line = root.lines.children[at];
-    const [x1, y1] = node.parent ? [leftOf(parent) + NODE.width, topOf(parent) + NODE.height / 2] : [0, middle];
+    const [x1, y1] = node.parent ? [leftOf(parent) + wide, topOf(parent) + HIGH / 2] : [0, middle];
     const x2 = leftOf(node);
     line.setAttribute("d", `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${middle} ${x2} ${middle}`);
     line.setAttribute("class", node.fate);
   });
   const steps = Math.max(0, ...nodes.map(({ step }) => step));
   const rows = Math.max(0, ...nodes.slice(1).map(({ row }) => row + 1));
-  root.plane.style.width = `${steps * COLUMN}px`;
+  root.plane.style.width = `${steps * column}px`;
   root.plane.style.height = `${rows * ROW + 4}px`;
 }
 

@@ -55,6 +55,8 @@ def loss_note(subject: Subject) -> str:
     note = _("mean {nats} nats = {bits} bits · perplexity {perplexity}").format(
         nats=significant(mean), bits=significant(BITS * mean), perplexity=significant(perplexity(subject.losses))
     )
+    if not subject.shift:
+        note = f"{_('tokens that it could see:')} {note}"
     other = subject.pinned_losses
     if other is None or bool(other.isnan().all()):
         return note

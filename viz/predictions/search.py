@@ -18,7 +18,10 @@ from viz.words import significant
 
 def pack_tree(lens: Inspectable, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:
     """The candidates of each step, best first."""
-    text = lens.target_tokenizer.decode
+
+    def text(tokens: list[int]) -> str:
+        return lens.target_tokenizer.decode(tokens).replace("\n", "⏎")
+
     nodes = [{"parent": -1, "step": 0, "row": 0, "sentence": "", "label": "", "fate": "kept", "probability": 1.0}]
     seen: Counter[int] = Counter()
     for index in range(1, len(found.nodes)):
