@@ -97,7 +97,7 @@ def alternatives(
     other = subject.pinned_log_probabilities
     columns = [
         {"name": _("probability"), "formula": "p", "mark": "bar", "colour": LOSS},
-        {"name": _("log-probability"), "formula": "ln p, nats", "mark": "number"},
+        {"name": _("log-probability"), "formula": "ln p", "mark": "number"},
     ]
     if other is not None:
         columns += [

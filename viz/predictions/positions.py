@@ -114,7 +114,7 @@ def pack_position(subject: Subject, key: str, on_choice: Callable[[], None]) -> 
     own, other = subject.log_probabilities[position], subject.pinned_log_probabilities
     columns = [
         {"name": _("probability"), "formula": "p", "mark": "bar", "colour": LOSS},
-        {"name": _("log-probability"), "formula": "ln p, nats", "mark": "number"},
+        {"name": _("log-probability"), "formula": "ln p", "mark": "number"},
         {"name": _("logit"), "formula": "z", "mark": "number"},
     ]
     lines = [gathered(own.exp(), tokens), gathered(own, tokens), gathered(subject.logits[position], tokens)]
