@@ -234,8 +234,9 @@ def on_choice(key: str) -> None:
 def on_node() -> None:
     """A click on a candidate of the search: the text goes on from it."""
     lens, text, _beam, tree = st.session_state[Part.FOUND]
-    tokens = search.tokens_to(tree, int(st.session_state[Part.TREE].node))
-    write(lens, continuing.after_search(lens, text, tokens))
+    node = int(st.session_state[Part.TREE].node)
+    if node < len(tree.nodes):  # a click on a tree that another text has replaced means nothing
+        write(lens, continuing.after_search(lens, text, search.tokens_to(tree, node)))
 
 
 def write(lens: Inspectable, text: str) -> None:
