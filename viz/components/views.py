@@ -95,8 +95,8 @@ def heatmap(
     visible: False on masked cells; a value that is not a number has no counterpart and is hatched too. header: `rows`
     and `columns`, each {title, labels, side}; `scale`, {low, high, title, difference: from the pin}, diverging if
     low is negative; `chosen`, the framed row, or -1; `name`, `sentence` and `note` above it; `alt` for screen readers;
-    `file`, the name of what is saved; `stamp`, what was painted; `words`, {masked, missing, download, csv: the names of
-    the four columns}.
+    `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside the cells, if there are any;
+    `words`, {masked, missing, download, csv: the names of the four columns, of a fifth for the words in the cells}.
     """
     return partial(_heatmap, data=pack(header, [values, visible.astype(np.uint8)]), key=key, on_row_change=on_row)
 
