@@ -28,7 +28,6 @@ from model.products import OWN
 from model.randomness import drawing_from
 from model.training_settings import Progress, StepReport, TrainingSettings, learning_rate
 
-
 FIXED = ("compile", "average", "average_last", "undo_merges")  # settings that a run keeps
 
 
