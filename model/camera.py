@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -17,8 +18,10 @@ from model.analysis.heads import entropy
 from model.attention import MultiHeadAttention
 from model.inspectable import Inspectable
 from model.norms import Norm
+from model.tasks import find_task
 from model.text import Tokens
 from model.trace import AttentionKind, Trace, ordinary
+from model.writing import Translator
 
 KINDS: tuple[AttentionKind, ...] = get_args(AttentionKind)
 LEVELS = 255  # an attention weight is kept as one of so many steps from 0 to 1
@@ -38,6 +41,19 @@ class Probe:
         if self.target is not None:
             return [*self.target.ids[1:], lens.target_tokenizer.end]
         return self.source.ids[1:] if lens.kind == "decoder-only" else []
+
+
+def probe_of(lens: Inspectable, source: str, target: str = "", task: str = "") -> Probe:
+    """The probe of these texts. An empty target is what the rule of `task` makes of the source, else what the model
+    writes for it now; models with one stack have none.
+    """
+    tokens = lens.source_tokens(source)
+    if not isinstance(lens, Translator):
+        return Probe(tokens)
+    if task and not target:
+        with suppress(ValueError):  # a source that is none of the task
+            target = find_task(task).solve(source)
+    return Probe(tokens, lens.target_tokens(target) if target else lens.trace_generated(tokens)[1])
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,12 @@ class Curves:
 
     def latest(self, name: str) -> float | None:
         """The newest value; None if it was never measured."""
-        values = self.get(name)[1]
-        return float(values[-1]) if len(values) else None
+        with self._lock:
+            if name in self._sparse:
+                return self._sparse[name][-1][1] if self._sparse[name] else None
+            column = self._columns[name]
+            values = (float(row.values[column]) for row in reversed(list(self._rows)))
+            return next((value for value in values if not math.isnan(value)), None)
 
     def until(self, step: int) -> Curves:
         """A copy of what was measured up to a step."""

@@ -139,6 +139,11 @@ class Watched:
         self.run.film.keys.put([self.capture()])  # with the new choices
         self.show(self.probe)
 
+    def restart(self) -> None:
+        """Begin another run with the first weights and the settings that are in force now."""
+        first, now = self.run.film.keys[0], self.choices
+        self.branch(first, {name: mine for name, (mine, _) in now.differences(first.choices).items()})
+
     def _note(self, report: StepReport) -> None:
         figures = {
             "loss": report.loss,
