@@ -29,12 +29,14 @@ class RunningAverage:
         """Nothing: every step was counted."""
 
     def tensors(self) -> Weights:
-        """What has to be saved for an exact resume."""
-        return {f"average.{name}": tensor for name, tensor in self.weights.items()}
+        """What has to be saved for an exact resume: nothing with a decay of 0, where the average is the weights."""
+        return {f"average.{name}": tensor for name, tensor in self.weights.items()} if self.decay else {}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """After the weights themselves."""
+        parameters = dict(self.model.named_parameters())
         for name, tensor in self.weights.items():
-            tensor.copy_(tensors[f"average.{name}"])
+            tensor.copy_(tensors.get(f"average.{name}", parameters[name].detach()))
 
 
 class LastAverage:

@@ -36,7 +36,7 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         f"| seed | {record.get('seed', '?')} |",
         f"| validation loss | {_loss(record.get('validation_loss'))} |",
         f"| device, torch | {record.get('device', '?')}, {record.get('torch', '?')} |",
-        *(f"| {key.replace('_', ' ')} | {value} |" for key, value in settings.items() if key != "seed"),
+        *(f"| {key.replace('_', ' ')} | {value} |" for key, value in settings.items() if key not in ("seed", "steps")),
         "",
         f"The weights are {_averaged(settings)}, {_kept(record)}.",
         *(["", str(record["note"])] if "note" in record else []),
@@ -80,6 +80,8 @@ def _split(record: Mapping[str, Any]) -> str:
 def _averaged(settings: Mapping[str, Any]) -> str:
     if last := settings.get("average_last"):
         return f"the mean of those at the last {last} validations"
+    if settings.get("average") == 0:
+        return "those of one step"
     return "a running average over training"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 
 import torch
 
@@ -41,6 +42,18 @@ def choose_dtype() -> torch.dtype:
     if wanted not in DTYPES:
         raise ValueError(f"VITRINE_DTYPE ({wanted!r}) must be one of {', '.join(DTYPES)}")
     return DTYPES[wanted]
+
+
+def compute_alone() -> None:
+    """From now on, let this thread compute on one core; threads that come later are as they were."""
+    before = torch.get_num_threads()
+    if before == 1:
+        return
+    torch.set_num_threads(1)
+    # torch also keeps the number for threads to come: another thread sets that back, and this one stays as it is.
+    other = threading.Thread(target=torch.set_num_threads, args=(before,))
+    other.start()
+    other.join()
 
 
 def keep_freed_memory() -> None:

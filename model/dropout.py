@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model.randomness import own_generator
+
 LEVELS = 1 << 16
 
 
@@ -20,7 +22,7 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     if x.device.type != "cpu" or torch.compiler.is_compiling():  # compiled, the draws cost less than the copies
         return F.dropout(x, rate)
     dropped = min(round(rate * LEVELS), LEVELS - 1)
-    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
+    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None, generator=own_generator())
     levels = draws.view(torch.int16)[: x.numel()].view(x.shape)
     kept = (levels >= dropped - LEVELS // 2).to(x.dtype)
     return x * kept.mul_(LEVELS / (LEVELS - dropped))

@@ -1,12 +1,14 @@
-"""Sizes of a network's gradients and weights, layer by layer, and clipping."""
+"""Sizes of a network's gradients, weights and steps, layer by layer, and clipping."""
 
 from __future__ import annotations
 
 import math
 
 import torch
+from torch import Tensor
 
 from model.network import Network
+from model.norms import Norm
 
 
 class Gradients:
@@ -43,6 +45,54 @@ class Gradients:
             if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
                 return f", not finite first in {name}"
         return ""
+
+
+class Updates:
+    """How far each step moves the weights."""
+
+    def __init__(self, model: Network) -> None:
+        self.names, self.parameters = zip(*model.named_parameters(), strict=True)
+        self.before = [parameter.detach().clone() for parameter in self.parameters]
+
+    @torch.no_grad()
+    def begin(self) -> None:
+        """Before a step."""
+        torch._foreach_copy_(self.before, self.parameters)
+
+    @torch.no_grad()
+    def ratios(self) -> dict[str, float]:
+        """After it: ‖Δw‖ / ‖w‖ of each layer, embedding and output; about 10⁻³ is usual while a model learns."""
+        torch._foreach_sub_(self.before, self.parameters)
+        norms = (*torch._foreach_norm(self.before), *torch._foreach_norm(self.parameters))
+        squares = torch.stack(norms).double().square().view(2, -1).tolist()
+        moved: dict[str, float] = {}
+        weights: dict[str, float] = {}
+        for name, change, weight in zip(self.names, *squares, strict=True):
+            part = part_of(name)
+            moved[part], weights[part] = moved.get(part, 0.0) + change, weights.get(part, 0.0) + weight
+        return {part: math.sqrt(moved[part] / weights[part]) if weights[part] else 0.0 for part in moved}
+
+    def parts(self, *prefixes: str) -> list[str]:
+        """The name of each layer, embedding and output, behind each of these."""
+        return [prefix + part for prefix in prefixes for part in dict.fromkeys(map(part_of, self.names))]
+
+
+class Gains:
+    """γ of every norm, beside what it was at the start."""
+
+    def __init__(self, model: Network) -> None:
+        norms = {path: module for path, module in model.named_modules() if isinstance(module, Norm)}
+        self.paths = list(norms)
+        self.weights: list[Tensor] = [norm.weight for norm in norms.values()]
+        self.start = [weight.detach().clone() for weight in self.weights]
+
+    @torch.no_grad()
+    def drifts(self) -> dict[str, float]:
+        """√(mean (γ − γ₀)²) of each norm, by "γ drift/" and its path."""
+        if not self.paths:
+            return {}
+        moved = (torch.stack(self.weights) - torch.stack(self.start)).square().mean(dim=-1).sqrt().tolist()
+        return {f"γ drift/{path}": drift for path, drift in zip(self.paths, moved, strict=True)}
 
 
 def part_of(name: str) -> str:

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from model.corpus import IGNORED, Corpus, MaskedCorpus, TextCorpus, unshuffled
+from model.corpus import Corpus, MaskedCorpus, TextCorpus, unshuffled
 from model.data import Pair, Split, in_split
 from model.inspectable import Inspectable
+from model.losses import loss_and_hits
 from model.materials import SEPARATOR, VALIDATION_SHARE
 from model.reading import read_pairs_from, read_text
 from model.tasks import exact_match, find_task, task_pairs
-from model.training import summed_loss
 
 Figures = dict[str, float | int | str]
 BATCH = 64  # texts written together
@@ -140,12 +140,8 @@ def _losses(lens: Inspectable, corpus: Corpus) -> tuple[float, int, int]:
     """The sum of the cross-entropies in nats, how many there are, and how often the prediction is right."""
     loss, tokens, right = 0.0, 0, 0
     for batch in unshuffled(corpus, TOKENS):
-        batch = batch.to(lens.device)
-        asked = batch.labels != IGNORED
-        loss += float(summed_loss(lens.model, batch, 0.0))
-        tokens += batch.predicted
-        best = lens.model.output(lens.model.states(*batch.inputs)[asked]).argmax(dim=-1)
-        right += int((best == batch.labels[asked]).sum())
+        part = loss_and_hits(lens.model, batch.to(lens.device))
+        loss, tokens, right = loss + part[0], tokens + batch.predicted, right + part[1]
     return loss, tokens, right
 
 

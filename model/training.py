@@ -5,37 +5,30 @@ from __future__ import annotations
 import math
 import random
 import time
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor
 
 from model import training_state
 from model.averaging import AveragedWeights, Averager, LastAverage, RunningAverage, Weights
 from model.compiling import compiled
-from model.corpus import IGNORED, Batch, Corpus, unshuffled
+from model.corpus import Batch, Corpus, unshuffled
 from model.device import DTYPES
+from model.epochs import Epochs
 from model.gradients import Gradients
+from model.losses import loss_and_hits, summed_loss
 from model.network import Network
 from model.processes import Processes
 from model.products import OWN
 from model.randomness import drawing_from
 from model.training_settings import Progress, StepReport, TrainingSettings, learning_rate
 
-
-def summed_loss(model: Network, batch: Batch, label_smoothing: float) -> Float[Tensor, ""]:
-    """Cross-entropy in nats, added up over the tokens to predict (section 5.4); the others are not computed."""
-    asked = batch.labels != IGNORED
-    logits = model.output(model.states(*batch.inputs)[asked])
-    return F.cross_entropy(logits, batch.labels[asked], label_smoothing=label_smoothing, reduction="sum")
+FIXED = ("compile", "average", "average_last", "undo_merges")  # settings that a run keeps
 
 
 class Trainer:
@@ -78,16 +71,15 @@ class Trainer:
             fused=True,
         )
         self.products = OWN.name  # the library of float32 products, kept for a resume
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "float16")
+        self.scaler = self._new_scaler()
         self.processes = processes or Processes()
         self._loss = self.processes.prepare(model, compiled(summed_loss) if settings.compile else summed_loss)
-        self._epoch_steps: tuple[int, list[list[list[int]]]] = (-1, [])
-        # The step after which each epoch ends: the number of batches varies a little with the shuffle.
-        self.epoch_ends = list(accumulate(len(self._steps_of(epoch)) for epoch in range(settings.epochs)))
+        self.epochs = Epochs(train, settings)
+        self.accuracy = math.nan
 
     @property
     def total_steps(self) -> int:
-        return self.epoch_ends[-1]
+        return self.epochs.total
 
     @property
     def average(self) -> Weights:
@@ -110,15 +102,39 @@ class Trainer:
             yield self._step()
             count = None if count is None else count - 1
 
+    def change(self, settings: TrainingSettings) -> None:
+        """From the next step on, train with these settings.
+
+        The order of the data is that of a run that had them from the beginning.
+
+        Raises:
+            ValueError: a setting cannot be changed while a run lasts.
+        """
+        for name in FIXED:
+            before, now = getattr(self.settings, name), getattr(settings, name)
+            if before != now:
+                raise ValueError(f"{name} cannot be changed in a run from {before} to {now}: start another run with it")
+        another_scaler = (settings.precision == "float16") != self.scaler.is_enabled()
+        self.settings = settings
+        self.epochs = Epochs(self.train, settings)
+        for group in self.optimizer.param_groups:
+            group["weight_decay"] = settings.weight_decay
+        if another_scaler:
+            self.scaler = self._new_scaler()
+
     def validate(self) -> float:
-        """Cross-entropy in nats per predicted token of the validation split, with the averaged weights."""
-        loss = count = 0.0
+        """Cross-entropy in nats per predicted token of the validation split, with the averaged weights.
+
+        `accuracy` is then the share of these tokens to which the model gives the largest probability.
+        """
+        loss = right = count = 0.0
         batches = unshuffled(self.validation, 4 * self.settings.batch_tokens)
         with self.averaged_weights(), torch.inference_mode():
             for batch in islice(batches, self.processes.rank, None, self.processes.count):
-                loss += float(summed_loss(self.model, batch.to(self.device), 0.0))
-                count += batch.predicted
-        loss, count = self.processes.sums(loss, count)
+                part = loss_and_hits(self.model, batch.to(self.device))
+                loss, right, count = loss + part[0], right + part[1], count + batch.predicted
+        loss, right, count = self.processes.sums(loss, right, count)
+        self.accuracy = right / count if count else math.nan
         return loss / count if count else math.nan
 
     def averaged_weights(self) -> AveragedWeights:
@@ -128,14 +144,14 @@ class Trainer:
     def _step(self) -> StepReport:
         began = time.perf_counter()
         step = self.progress.step + 1
-        epoch = bisect_right(self.epoch_ends, self.progress.step)
-        left = self.epoch_ends[epoch] - self.progress.step
+        epoch, left, examples = self.epochs.after(self.progress.step)
         chance = random.Random(f"{self.settings.seed} step {step}")
-        batches = [self.train.batch(indices, chance) for indices in self._steps_of(epoch)[-left]]
+        batches = [self.train.batch(indices, chance) for indices in examples]
         rate = learning_rate(step, self.total_steps, self.settings)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        with drawing_from(f"{self.settings.seed} step {step} process {self.processes.rank}", self.device):
+        seed = f"{self.settings.seed} step {step} process {self.processes.rank}"
+        with drawing_from(seed, self.device, compiled=self.settings.compile):
             loss = self._backward(batches)
         self.scaler.unscale_(self.optimizer)
         norms = self.gradients.norms()
@@ -160,7 +176,8 @@ class Trainer:
             parameter_norm=self.gradients.parameter_norm(),
             tokens=sum(batch.tokens for batch in batches),
             seconds=time.perf_counter() - began,
-            validation=self._validation(left == 1),
+            validation=(validation := self._validation(left == 1)),
+            accuracy=None if validation is None else self.accuracy,
         )
 
     def _backward(self, batches: Sequence[Batch]) -> float:
@@ -194,14 +211,8 @@ class Trainer:
         self.progress.note(loss)
         return loss
 
-    def _steps_of(self, epoch: int) -> list[list[list[int]]]:
-        """The batches of each step of an epoch."""
-        if self._epoch_steps[0] != epoch:
-            shuffle = random.Random(f"{self.settings.seed} epoch {epoch}")
-            order = self.train.order(self.settings.batch_tokens, shuffle)
-            count = self.settings.accumulation
-            self._epoch_steps = epoch, [order[first : first + count] for first in range(0, len(order), count)]
-        return self._epoch_steps[1]
+    def _new_scaler(self) -> torch.amp.GradScaler:
+        return torch.amp.GradScaler(self.device.type, enabled=self.settings.precision == "float16")
 
     @cached_property
     def data_digest(self) -> str:

@@ -17,6 +17,7 @@ class TrainingSettings:
     """How to train; the defaults suit some ten thousand sentence pairs."""
 
     epochs: int = 30
+    steps: int | None = None  # instead of so many epochs; None: as the epochs say
     batch_tokens: int = 2000  # per side, padding included
     accumulation: int = 1  # batches whose gradients make one step
     rate: float = 1e-3  # the peak
@@ -37,6 +38,7 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         for name, low, high in (
             ("epochs", 1, math.inf),
+            ("steps", 1, math.inf),
             ("batch_tokens", 1, math.inf),
             ("accumulation", 1, math.inf),
             ("rate", 0, math.inf),
@@ -67,7 +69,8 @@ class StepReport:
 
     loss: nats per predicted token, with label smoothing. tokens: computed, padding included.
     gradient_norm: before clipping; gradient_norms: the same for each layer, embedding and output.
-    validation: nats per predicted token, on the steps that validate.
+    validation: nats per predicted token, on the steps that validate; accuracy: the share of these tokens that the model
+    holds for the most probable.
     """
 
     step: int
@@ -80,6 +83,7 @@ class StepReport:
     tokens: int
     seconds: float
     validation: float | None = None
+    accuracy: float | None = None
 
     @property
     def tokens_per_second(self) -> float:

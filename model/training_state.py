@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,21 +19,29 @@ if TYPE_CHECKING:
     from model.training import Trainer
 
 
-def save(trainer: Trainer, path: Path) -> None:
-    """Write all that an exact resume needs to one file, atomically."""
-    tensors: dict[str, Tensor] = {f"model.{name}": tensor for name, tensor in trainer.model.named_parameters()}
+def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
+    """Weights, their average and the optimizer's moments: the tensors themselves, which the next step changes."""
+    tensors: dict[str, Tensor] = {f"model.{name}": tensor.detach() for name, tensor in trainer.model.named_parameters()}
     tensors |= trainer.averager.tensors()
     for index, moments in trainer.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
+    return tensors
+
+
+def figures_of(trainer: Trainer) -> dict[str, str]:
+    """Where a run stands, but for its tensors. Random numbers follow from the seed and the step."""
+    return {"progress": json.dumps(asdict(trainer.progress)), "scaler": json.dumps(trainer.scaler.state_dict())}
+
+
+def save(trainer: Trainer, path: Path) -> None:
+    """Write all that an exact resume needs to one file, atomically."""
     metadata = {
         "settings": json.dumps(asdict(trainer.settings)),
         "config": trainer.model.config.to_json(),
-        "progress": json.dumps(asdict(trainer.progress)),
-        "scaler": json.dumps(trainer.scaler.state_dict()),
         "data": trainer.data_digest,
         "products": trainer.products,
     }
-    write_tensors(path, tensors, metadata)
+    write_tensors(path, tensors_of(trainer), metadata | figures_of(trainer))
 
 
 def products_of(path: Path) -> str:
@@ -67,12 +76,7 @@ def load(trainer: Trainer, path: Path) -> None:
         raise ValueError(
             f"{path} was written with other data: use the same to resume, or delete the file to start afresh"
         )
-    _restore(trainer, tensors)
-    if trainer.scaler.is_enabled():
-        trainer.scaler.load_state_dict(json.loads(metadata["scaler"]))
-    progress = json.loads(metadata["progress"])
-    progress["validations"] = [(step, loss) for step, loss in progress["validations"]]
-    trainer.progress = Progress(**progress)
+    restore(trainer, tensors, metadata)
 
 
 def _require_same_settings(trainer: Trainer, path: Path, metadata: dict[str, str]) -> None:
@@ -99,7 +103,8 @@ def _require_same_size(trainer: Trainer, path: Path, tensors: dict[str, Tensor])
         raise ValueError(f"{path} belongs to a model of another size: {', '.join(different[:3])} differ")
 
 
-def _restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
+def restore(trainer: Trainer, tensors: Mapping[str, Tensor], figures: Mapping[str, str]) -> None:
+    """Go on where `tensors_of` and `figures_of` were asked; the tensors are the trainer's own from then on."""
     with torch.no_grad():
         for name, parameter in trainer.model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
@@ -111,3 +116,8 @@ def _restore(trainer: Trainer, tensors: dict[str, Tensor]) -> None:
             state.setdefault(int(index), {})[moment] = tensor
     groups = trainer.optimizer.state_dict()["param_groups"]
     trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
+    if trainer.scaler.is_enabled() and (scaling := json.loads(figures["scaler"])):
+        trainer.scaler.load_state_dict(scaling)
+    progress = json.loads(figures["progress"])
+    progress["validations"] = [(step, loss) for step, loss in progress["validations"]]
+    trainer.progress = Progress(**progress)

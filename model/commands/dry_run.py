@@ -36,14 +36,15 @@ def print_costs(config: TransformerConfig, material: Material, settings: Trainin
     order = train.order(settings.batch_tokens, chance)
     batches = [train.batch(indices, chance) for indices in order]  # of one epoch; others differ a little
     found = [_costs_of(config, batch) for batch in batches]
-    share = settings.epochs / trainer.total_steps  # of an epoch, in a step
+    share = len(trainer.epochs.ends) / trainer.epochs.ends[-1]  # of an epoch, in a step
+    epochs = share * trainer.total_steps
     tokens = share * sum(batch.tokens for batch in batches)
-    operations = settings.epochs * sum(each.training_flops for each in found)
+    operations = epochs * sum(each.training_flops for each in found)
     most = "at most " if settings.patience else ""
     lines = [
         *_parts(config, found, share),
         "",
-        f"{len(train):,} examples, about {len(batches):,} batches an epoch, epochs: {settings.epochs:,}",
+        f"{len(train):,} examples, about {len(batches):,} batches an epoch, epochs: {round(epochs, 1):,g}",
         f"{most}{trainer.total_steps:,} steps of about {tokens:,.0f} tokens, padding included",
         f"{_short(operations)}FLOP in all, without validation",
         "",

@@ -36,6 +36,7 @@ HELP = {
     "tied_embeddings": "share the target's embedding with the output, the source (inputs), or both (all)",
     "bias": "biases in linear layers and norms",
     "epochs": "how often every example is seen",
+    "steps": "stop after so many steps, instead of epochs",
     "batch_tokens": "tokens of a batch on each side, padding included",
     "accumulation": "batches whose gradients make one step",
     "rate": "peak learning rate",

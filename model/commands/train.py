@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -36,6 +35,7 @@ from model.materials import Material, Units, prepare
 from model.processes import Processes, launched
 from model.products import ONEDNN, OWN, Products, choose_products
 from model.reading import SPEC_HELP
+from model.saving import Source, training_record
 from model.training import Trainer, TrainingSettings
 from model.transformer import build
 
@@ -231,19 +231,6 @@ def _config(options: argparse.Namespace, material: Material) -> TransformerConfi
 
 
 def _record(options: argparse.Namespace, trainer: Trainer, material: Material, kept: str) -> dict[str, Any]:
-    known = len(trainer.validation) > 0
     named = options.data.startswith(("task:", "datasets:"))  # else a file, whose folder is nobody's business
-    return {
-        "data": options.data if named else Path(options.data).name,
-        "licence": options.licence,
-        "example": options.example or material.example,
-        **material.record(),
-        "steps": trainer.progress.step,
-        "kept": kept if known else "last",
-        "settings": dataclasses.asdict(trainer.settings),
-        "seed": trainer.settings.seed,
-        "validation_loss": trainer.progress.best_validation if known else None,
-        "validations": trainer.progress.validations if known else [],
-        "device": str(trainer.device),
-        "torch": torch.__version__,
-    }
+    source = Source(options.data if named else Path(options.data).name, options.licence)
+    return training_record(trainer, material, source, options.example or material.example, kept)

@@ -47,7 +47,7 @@ def assert_optimizers_are_the_same(one: Trainer, other: Trainer) -> None:
 def test_a_resumed_run_is_the_uninterrupted_one(position, tmp_path):
     """Twelve steps with the stop in an epoch, at its end, and just behind it."""
     whole = make()
-    epoch = whole.epoch_ends[0]
+    epoch = whole.epochs.ends[0]
     assert 5 < epoch < 11  # so that twelve steps cross it
     stop = {"before": 5, "at": epoch, "after": epoch + 1}[position]
     expected = reported(whole, 12)
@@ -175,7 +175,7 @@ def test_more_epochs_make_a_longer_run(tmp_path):
     begun.save_state(tmp_path / "run.resume")
     longer = make(epochs=4)
     longer.load_state(tmp_path / "run.resume")
-    assert [report.epoch for report in longer.steps()] == [3] * (longer.epoch_ends[3] - longer.epoch_ends[2])
+    assert [report.epoch for report in longer.steps()] == [3] * (longer.epochs.ends[3] - longer.epochs.ends[2])
 
 
 def test_other_data_is_refused(tmp_path):

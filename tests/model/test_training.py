@@ -85,7 +85,7 @@ def test_a_report_says_what_the_step_did():
     total = given.total_steps
     assert [report.step for report in reports] == list(range(1, total + 1))
     ends = [report.step for report in reports if report.validation is not None]
-    assert ends == given.epoch_ends
+    assert ends == given.epochs.ends
     assert [report.epoch for report in reports] == [0] * ends[0] + [1] * (ends[1] - ends[0])
     assert [r.rate for r in reports] == [learning_rate(r.step, total, given.settings) for r in reports]
     assert given.progress.validations == [(r.step, r.validation) for r in reports if r.validation is not None]
@@ -100,7 +100,7 @@ def test_each_epoch_trains_on_every_example_once(monkeypatch):
     batch_of = given.train.batch
     monkeypatch.setattr(given.train, "batch", lambda indices, chance: seen.append(indices) or batch_of(indices, chance))
     list(given.steps())
-    first, second = seen[: given.epoch_ends[0]], seen[given.epoch_ends[0] :]
+    first, second = seen[: given.epochs.ends[0]], seen[given.epochs.ends[0] :]
     for epoch in (first, second):
         assert sorted(itertools.chain.from_iterable(epoch)) == list(range(len(given.train)))
     assert first != second

@@ -1,0 +1,183 @@
+"""What goes on in the thread of a live training: one thing after the other, so that no two meet."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from model.camera import Probe
+from model.changes import Choices
+from model.copies import alone
+from model.device import compute_alone
+from model.failures import explained
+from model.slots import Slots
+from model.snapshots import Snapshot, Status, View
+from model.watched import Watched
+from model.worker import Job, Worker
+
+RECENT = 20  # steps that the speed is measured on
+
+
+class Driver:
+    """Trains while steps are wanted, someone looks and a slot is free; publishes a snapshot after whatever it does.
+
+    Methods are for the thread's jobs, but for `view`, `heartbeat` and `wake`, and for reading `watched` and `snapshot`.
+    """
+
+    def __init__(
+        self,
+        prepare: Callable[[], Watched],
+        choices: Choices,
+        slots: Slots,
+        clock: Callable[[], float],
+        patience: float,
+    ) -> None:
+        """prepare: makes what is trained. patience: seconds without a heartbeat after which it pauses."""
+        self._prepare, self._slots, self._clock, self._patience = prepare, slots, clock, patience
+        self.watched: Watched | None = None
+        self.snapshot = Snapshot("preparing", choices)
+        self.worker = Worker(compute_alone, self._next, self._fail)
+        self.seen = clock()
+        self._view: View | None = None
+        self._view_wanted = self._view_is_old = self._ended = self._unseen = False
+        self._wanted, self._message = 0, ""
+        self._status: Status = "preparing"
+        self._speeds: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        self.worker.do(self._begin)
+
+    @property
+    def ahead(self) -> int:
+        """How many others wait before this one."""
+        return self._slots.ahead_of(self)
+
+    @property
+    def own(self) -> Watched:
+        """What is trained.
+
+        Raises:
+            ValueError: it could not be prepared, or has been freed.
+        """
+        if self.watched is None:
+            raise ValueError(self._message or "this training has been freed: begin another one")
+        return self.watched
+
+    def view(self) -> View | None:
+        """The newest one; the next step leaves another."""
+        self._view_wanted = True
+        return self._view
+
+    def heartbeat(self) -> None:
+        self.seen = self._clock()
+
+    def wake(self) -> None:
+        """A slot may be free."""
+        self.worker.wake()
+
+    def want(self, step: Callable[[Watched], int]) -> None:
+        """Train to the step that `step` says."""
+        own = self.own
+        if not self._ended:
+            self._wanted, self._status, self._message, self._unseen = step(own), "idle", "", False
+
+    def want_more(self, steps: int) -> None:
+        """Train so many steps more than are wanted already."""
+        self.want(lambda own: max(self._wanted, own.stands) + steps)
+
+    def halt(self, status: Status) -> None:
+        """Train no further."""
+        if status == "finished" or self._wanted > self.own.stands:
+            self._status = status
+        self._ended = self._ended or status == "finished"
+        self._wanted = 0
+
+    def leap(self, there: Callable[[Watched], None]) -> None:
+        """Go to another place of this or another run, and stand there."""
+        own = self.own
+        self._wanted, self._ended, self._status, self._message, self._unseen = 0, False, "idle", "", False
+        self._speeds.clear()
+        there(own)
+        self._view_is_old = True
+
+    def show(self, probe: Probe) -> None:
+        self.own.show(probe)
+        self._view_is_old = True
+
+    def free(self) -> None:
+        """Keep nothing."""
+        self.watched = self._view = None
+        self._wanted, self._status, self._message = 0, "finished", ""
+
+    def _begin(self) -> None:
+        self.watched = self._prepare()
+        self._status, self._view_is_old = "idle", True
+
+    def _next(self) -> Job | None:
+        """What to do when nothing else was asked for: train, or look at where the training has come to."""
+        own = self.watched
+        if own and self._wanted > own.stands and not own.trainer.finished:
+            if self._clock() - self.seen > self._patience:
+                self.halt("paused")
+                self._unseen = True
+            elif self._slots.take(self):
+                self._status = "running"
+                return self._train
+            else:
+                self._status = "waiting"
+        elif own and self._status in ("idle", "running"):
+            self._status = "finished" if own.trainer.finished else "idle"
+        if self._status != "waiting":
+            self._slots.leave(self)
+        self._publish()
+        return self._look if own and self._view_is_old else None
+
+    def _train(self) -> None:
+        began = time.perf_counter()
+        report = self.own.step()
+        self._view_is_old = True
+        if self._view_wanted:
+            self._look()
+        self._speeds.append((report.tokens, time.perf_counter() - began))
+        self._publish()
+
+    def _look(self) -> None:
+        own = self.own
+        lens = alone(own.lens)
+        trace = lens.trace_tokens(own.probe.source, own.probe.target)
+        self._view = View(own.stands, own.probe, lens, trace)
+        self._view_wanted = self._view_is_old = False
+
+    def _fail(self, error: Exception) -> None:
+        own = self.watched
+        stands, batch = (own.stands, own.choices.settings.batch_tokens) if own else (0, 0)
+        self._message = explained(error, stands, batch)
+        self._wanted, self._status = 0, "failed"
+
+    def _publish(self) -> None:
+        own = self.watched
+        if own is None:
+            self.snapshot = replace(self.snapshot, status=self._status, message=self._message)
+            return
+        curves, film = own.run.curves, own.run.film
+        tokens, seconds = (sum(column) for column in zip(*self._speeds, strict=True)) if self._speeds else (0, 0.0)
+        wanted = max(own.stands, min(self._wanted, own.trainer.total_steps))
+        self.snapshot = Snapshot(
+            status=self._status,
+            choices=own.choices,
+            step=own.stands,
+            wanted=wanted,
+            total=own.trainer.total_steps,
+            loss=curves.latest("loss"),
+            validation=curves.latest("validation"),
+            accuracy=curves.latest("accuracy"),
+            exact_match=curves.latest("exact match"),
+            tokens_per_second=tokens / seconds if seconds else None,
+            seconds_left=(wanted - own.stands) * seconds / len(self._speeds) if seconds else None,
+            message=self._message,
+            unseen=self._unseen,
+            run=own.run.number,
+            marks=own.run.marks,
+            frames=len(film),
+            key_steps=tuple(key.step for key in film.key_frames),
+        )

@@ -1,0 +1,35 @@
+"""What broke a training off, as a sentence that says what to change."""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+
+# What torch says when the CPU's memory is exhausted; on a GPU there is an exception of its own.
+CPU_MEMORY = ("DefaultCPUAllocator", "can't allocate memory", "not enough memory")
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in CPU_MEMORY)
+
+
+def explained(error: Exception, step: int, batch_tokens: int) -> str:
+    """step: the last good one. What nobody expected goes to the log too."""
+    if isinstance(error, FloatingPointError | ValueError):
+        return str(error)
+    if is_out_of_memory(error):
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return (
+            f"step {step + 1}: a batch of {batch_tokens:,} tokens a side does not fit into memory: lower batch_tokens, "
+            f"and raise accumulation to keep steps as large; the weights are those of step {step}"
+        )
+    logging.getLogger(__name__).error("training broke off after step %d", step, exc_info=error)
+    first = (str(error).splitlines() or [""])[0]
+    return (
+        f"step {step + 1}: training broke off with {type(error).__name__}: {first}; the weights are those of step "
+        f"{step}: go back to a key frame or reset"
+    )

@@ -1,0 +1,220 @@
+"""The film of a training: frames of one probe over the steps, and key frames to go back to."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from model.camera import KINDS, LEVELS, TOKENS, Camera, Frame, Probe
+from model.changes import Choices
+from model.copies import alone
+from model.inspectable import Inspectable
+from model.network import Network
+from model.thinning import Thinned
+from model.trace import AttentionKind
+
+BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
+KEY_EVERY = 10  # steps between two key frames, as long as all fit
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class KeyFrame:
+    """All that a run needs to go on from a step exactly as it did.
+
+    run: the number of the one it belongs to. tensors: weights, moments and average. figures: progress and scaling.
+    Random numbers follow from the seed, which is among the choices, and the step.
+    """
+
+    run: int
+    step: int
+    choices: Choices
+    tensors: Mapping[str, Tensor]
+    figures: Mapping[str, str]
+
+    @property
+    def size(self) -> int:
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
+
+
+class Change(NamedTuple):
+    """Two neighbouring frames, by their numbers, and how much of the attention moved from one to the other."""
+
+    before: int
+    after: int
+    variation: float
+
+
+class Film:
+    """What a probe showed at the steps of a run: each one as long as the budget lasts, then every second, and so on.
+
+    Any thread may look at it while another records. Frames are numbered from 0; `steps` says which steps they show.
+    """
+
+    def __init__(
+        self,
+        lens: Inspectable,
+        probe: Probe,
+        budget: int = BUDGET,
+        key_budget: int = KEY_BUDGET,
+        key_every: int = KEY_EVERY,
+    ) -> None:
+        """lens: of the model that is trained, seen without dropout. Budgets in bytes."""
+        self.lens = lens
+        self.keys: Thinned[KeyFrame] = Thinned(key_budget, key_every)
+        self._frames: Thinned[Frame] = Thinned(budget)
+        self._camera = Camera(lens, probe)
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    @property
+    def probe(self) -> Probe:
+        return self._camera.probe
+
+    @property
+    def steps(self) -> Array:
+        """(frame): the step of each frame."""
+        with self._lock:
+            return np.array([frame.step for frame in self._frames], dtype=np.int64)
+
+    @property
+    def key_frames(self) -> list[KeyFrame]:
+        """To go back to, in order of their steps."""
+        with self._lock:
+            return list(self.keys)
+
+    @property
+    def names(self) -> list[str]:
+        """What `series` knows; see `Camera`."""
+        return list(self._camera.slots)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all frames and key frames."""
+        return self._frames.size + self.keys.size
+
+    def record(self, step: int) -> dict[str, float]:
+        """Take a frame of the model as it is after `step`; gives the figures of this moment for the curves."""
+        camera = self._camera
+        frame, figures = camera.take(step)
+        with self._lock:
+            if camera is self._camera:  # else another probe was chosen meanwhile
+                self._frames.put([frame])
+        return figures
+
+    def record_key(self, key: KeyFrame) -> None:
+        with self._lock:
+            self.keys.add(key)
+
+    def show(self, probe: Probe) -> None:
+        """From the next frame on, record another probe; frames of the old one are forgotten."""
+        with self._lock:
+            if probe != self.probe:
+                self._camera = Camera(self.lens, probe)
+                self._frames = Thinned(self._frames.budget)
+
+    def rerender(self, probe: Probe) -> Iterator[float]:
+        """Show another probe, in the past too: each key frame gives a frame of it. Yields the share done.
+
+        Raises:
+            ValueError: yet another probe was chosen meanwhile.
+        """
+        self.show(probe)
+        camera = self._camera
+        own = Camera(alone(self.lens), probe)
+        keys, frames = self.key_frames, []
+        for number, key in enumerate(keys, start=1):
+            _load(own.lens.model, key)
+            frames.append(own.take(key.step)[0])
+            yield number / len(keys)
+        with self._lock:
+            if camera is not self._camera:
+                raise ValueError("another probe was chosen while the film was rendered again: render it for that one")
+            camera.slots = own.slots
+            self._frames.put(frames)
+
+    def attention(
+        self, kind: AttentionKind, after: int = -1
+    ) -> UInt8[np.ndarray[Any, Any], "frame layer head query key"]:
+        """All frames of one attention, weights as 0 to 255; after: only those of later steps.
+
+        Raises:
+            ValueError: the model has no such attention.
+        """
+        if kind not in self._camera.slots:
+            raise ValueError(f"{self.lens.name} has no {kind} attention: it has {', '.join(self.kinds)}")
+        return self.series(kind, after)
+
+    @property
+    def kinds(self) -> list[AttentionKind]:
+        """The attentions that are on the film."""
+        return [kind for kind in KINDS if kind in self._camera.slots]
+
+    def series(self, name: str, after: int = -1) -> Array:
+        """A quantity in all frames, (frame, …); after: only in those of later steps."""
+        with self._lock:
+            slot = self._camera.slots[name]
+            return slot.read([frame for frame in self._frames if frame.step > after])
+
+    def frame_difference(self, a: int, b: int) -> dict[str, Array]:
+        """By name, frame b minus frame a; attention as weights from −1 to 1. Tokens have no difference."""
+        with self._lock:
+            pair = [self._frames[a], self._frames[b]]
+            slots = {name: slot for name, slot in self._camera.slots.items() if name != TOKENS}
+        read = {name: slot.read(pair).astype(np.float32) / slot.unit for name, slot in slots.items()}
+        return {name: after - before for name, (before, after) in read.items()}
+
+    def largest_change(self, kind: AttentionKind, layer: int, head: int) -> Change:
+        """The neighbouring frames between which this head's attention changed most.
+
+        Measured by the total variation distance ½ Σ |w' − w| of each query's weights, averaged over the queries: 0 for
+        the same weights, 1 if none of it stayed where it was.
+
+        Raises:
+            ValueError: there is one frame only.
+        """
+        weights = self.attention(kind)[:, layer, head].astype(np.int16)
+        if len(weights) < 2:
+            raise ValueError(f"the film has {len(weights)} frame: train a step to have something change")
+        moved = np.abs(np.diff(weights, axis=0)).sum(axis=-1).mean(axis=-1) / (2 * LEVELS)
+        most = int(moved.argmax())
+        return Change(most, most + 1, float(moved[most]))
+
+    def cut(self, step: int) -> None:
+        """Forget what is later than `step`."""
+        with self._lock:
+            self._frames.cut(step)
+            self.keys.cut(step)
+
+    def until(self, step: int, run: int, **budgets: int) -> Film:
+        """The film of another run that begins like this one: what is not later than `step`."""
+        film = Film(self.lens, self.probe, **budgets)
+        with self._lock:
+            film._camera.slots = self._camera.slots
+            film._frames.put(frame for frame in self._frames if frame.step <= step)
+            film.keys.put(dataclasses.replace(key, run=run) for key in self.keys if key.step <= step)
+        return film
+
+    def shrink(self, share: float) -> None:
+        """Live within a share of the budgets from now on."""
+        with self._lock:
+            self._frames.shrink(int(self._frames.budget * share))
+            self.keys.shrink(int(self.keys.budget * share))
+
+
+@torch.no_grad()
+def _load(model: Network, key: KeyFrame) -> None:
+    for name, parameter in model.named_parameters():
+        parameter.copy_(key.tensors[f"model.{name}"])

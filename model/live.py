@@ -1,0 +1,164 @@
+"""Training while someone looks: a run in a thread of its own, told what to do and read from any other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from model import saving
+from model.camera import Probe
+from model.changes import Choices
+from model.driver import Driver
+from model.film import KeyFrame
+from model.inspectable import Inspectable
+from model.materials import Material
+from model.runs import Run
+from model.slots import Slots
+from model.snapshots import Snapshot, View
+from model.training_settings import TrainingSettings
+from model.watched import Watched
+
+UNSEEN = 10.0  # seconds without a heartbeat after which a run pauses
+
+
+class LiveTraining:
+    """One training, on a copy of `start`. Commands return at once and are done in their order, between steps.
+
+    There is a thread while there is something to do, and none else.
+    """
+
+    def __init__(
+        self,
+        start: Inspectable,
+        material: Material,
+        settings: TrainingSettings,
+        probe: Probe,
+        *,
+        source: saving.Source | None = None,
+        slots: Slots | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        unseen: float = UNSEEN,
+        **budgets: int,
+    ) -> None:
+        """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. budgets: of the film.
+
+        Raises:
+            ValueError: the settings cannot be watched.
+        """
+        self.start, self.source = start, source or saving.Source()
+        self._choices = Choices.of(settings, start.config)  # as asked for, perhaps not in force yet
+        self._driver = Driver(
+            lambda: Watched(start, material, settings, probe, **budgets),
+            self._choices,
+            slots or Slots(1),
+            clock,
+            unseen,
+        )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        driver = self._driver
+        return replace(driver.snapshot, busy=driver.worker.busy, ahead=driver.ahead)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Those that are kept, oldest first; none while the first is being prepared."""
+        watched = self._driver.watched
+        return tuple(watched.runs) if watched else ()
+
+    @property
+    def current(self) -> Run | None:
+        """The run that is trained: its film, its curves."""
+        watched = self._driver.watched
+        return watched.run if watched else None
+
+    @property
+    def seen(self) -> float:
+        """When someone looked last, by the clock."""
+        return self._driver.seen
+
+    def view(self) -> View | None:
+        """The newest look at the probe; a newer one follows after the next step. None while it is being prepared."""
+        return self._driver.view()
+
+    def heartbeat(self) -> None:
+        """Someone is looking."""
+        self._driver.heartbeat()
+
+    def settled(self, timeout: float | None = None) -> bool:
+        """Wait until there is nothing to do; whether that came within so many seconds."""
+        return self._driver.worker.settled(timeout)
+
+    def advance(self, steps: int = 1) -> None:
+        """Train so many steps more."""
+        if steps < 1:
+            raise ValueError(f"steps ({steps}) must be at least 1")
+        self._do(lambda: self._driver.want_more(steps))
+
+    def run(self) -> None:
+        """Train to the end of the run."""
+        self._do(lambda: self._driver.want(lambda own: own.trainer.total_steps))
+
+    def pause(self) -> None:
+        """Stand still after the step that is being done."""
+        self._do(lambda: self._driver.halt("paused"))
+
+    def stop(self) -> None:
+        """End the run, and wait until its thread is gone. What was recorded stays, and can be gone back to."""
+        self._do(lambda: self._driver.halt("finished"))
+        self.settled()
+
+    def reset(self) -> None:
+        """Another run from the first weights, with the settings now in force; those so far are kept."""
+        self._do(lambda: self._driver.leap(Watched.restart))
+
+    def rewind(self, key: KeyFrame) -> None:
+        """Go back to a key frame; what its run did after it is forgotten."""
+        self._choices = key.choices
+        self._do(lambda: self._driver.leap(lambda own: own.rewind(key)))
+
+    def branch(self, key: KeyFrame, **changes: Any) -> None:
+        """Take another course from a key frame, with the same batches and other settings; this one is kept.
+
+        Raises:
+            ValueError: something cannot be changed in a run, or is out of its range.
+        """
+        self._choices = key.choices.with_changes(changes, self.start.config)
+        self._do(lambda: self._driver.leap(lambda own: own.branch(key, changes)))
+
+    def change(self, **changes: Any) -> None:
+        """From the next step on, train with other settings or dropouts.
+
+        Raises:
+            ValueError: something cannot be changed in a run, or is out of its range.
+        """
+        self._choices = self._choices.with_changes(changes, self.start.config)
+        self._do(lambda: self._driver.own.change(changes))
+
+    def set_probe(self, probe: Probe) -> None:
+        """Watch another text from now on; the film's `rerender` shows it in the past too."""
+        self._do(lambda: self._driver.show(probe))
+
+    def save(self, folder: Path) -> None:
+        """Write the run as it is now as a checkpoint of ours."""
+        saving.save(folder, *self._frozen())
+
+    def zip(self, name: str) -> bytes:
+        """The same as one file, which unpacks into a folder of that name."""
+        return saving.zipped(name, *self._frozen())
+
+    def close(self) -> None:
+        """Free everything, and wait until the thread is gone."""
+        self._do(self._driver.free)
+        self.settled()
+
+    def _do(self, job: Callable[[], None]) -> None:
+        """Commands are signs of someone who looks, too."""
+        self.heartbeat()
+        self._driver.worker.do(job)
+
+    def _frozen(self) -> tuple[Inspectable, saving.Record]:
+        return self._driver.worker.ask(lambda: saving.frozen(self._driver.own, self.start, self.source)).result()

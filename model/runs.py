@@ -1,0 +1,136 @@
+"""What a training run leaves to be looked at: its curves, its settings and when they changed, its film."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from model.changes import Choices
+from model.film import Film
+from model.thinning import Thinned
+
+Array = npt.NDArray[Any]
+SPARSE = ("validation", "accuracy", "exact match")  # not measured at every step
+BUDGET = 32 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Row:
+    """Figures of a step, in the order of the curves' names."""
+
+    step: int
+    values: npt.NDArray[np.float64]
+
+    @property
+    def size(self) -> int:
+        return self.values.nbytes
+
+
+class Curves:
+    """Figures over the steps. Those of every step are thinned evenly when they outgrow a budget; the others all stay.
+
+    Any thread may read while another adds.
+    """
+
+    def __init__(self, names: Iterable[str], budget: int = BUDGET) -> None:
+        """names: of the figures that each step has, or may lack."""
+        self._columns = {name: column for column, name in enumerate(names)}
+        self._rows: Thinned[Row] = Thinned(budget)
+        self._sparse: dict[str, list[tuple[int, float]]] = {name: [] for name in SPARSE}
+        self._lock = threading.Lock()
+
+    @property
+    def names(self) -> list[str]:
+        return [*self._columns, *SPARSE]
+
+    def add(self, step: int, figures: Mapping[str, float | None]) -> None:
+        values = np.full(len(self._columns), math.nan)
+        with self._lock:
+            for name, value in figures.items():
+                if name in self._columns and value is not None:
+                    values[self._columns[name]] = value
+                elif value is not None:
+                    self._sparse[name].append((step, value))
+            self._rows.put([Row(step, values)])
+
+    def get(self, name: str, after: int = -1) -> tuple[Array, Array]:
+        """The steps at which it was measured, and its values; after: only those of later steps.
+
+        Raises:
+            KeyError: there is no such curve; `names` lists them.
+        """
+        with self._lock:
+            if name in self._sparse:
+                points = [(step, value) for step, value in self._sparse[name] if step > after]
+            else:
+                column = self._columns[name]
+                points = [(row.step, row.values[column]) for row in self._rows if row.step > after]
+        steps, values = (
+            np.array([step for step, _ in points], np.int64),
+            np.array([value for _, value in points], float),
+        )
+        measured = ~np.isnan(values)
+        return steps[measured], values[measured]
+
+    def latest(self, name: str) -> float | None:
+        """The newest value; None if it was never measured."""
+        with self._lock:
+            if name in self._sparse:
+                return self._sparse[name][-1][1] if self._sparse[name] else None
+            column = self._columns[name]
+            values = (float(row.values[column]) for row in reversed(list(self._rows)))
+            return next((value for value in values if not math.isnan(value)), None)
+
+    def until(self, step: int) -> Curves:
+        """A copy of what was measured up to a step."""
+        copied = Curves(self._columns, self._rows.budget)
+        with self._lock:
+            copied._rows.put(row for row in self._rows if row.step <= step)
+            copied._rows.every = self._rows.every
+            copied._sparse = {
+                name: [point for point in points if point[0] <= step] for name, points in self._sparse.items()
+            }
+        return copied
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Settings that changed after a step: by name what they were and what they are."""
+
+    step: int
+    changes: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass
+class Run:
+    """One course of a training, from its beginning or from where it left another one.
+
+    parent: the number of that run. begins: the step at which it left it. choices: what it began with; marks: what
+    changed later.
+    """
+
+    number: int
+    film: Film
+    curves: Curves
+    choices: Choices
+    parent: int | None = None
+    begins: int = 0
+    marks: tuple[Mark, ...] = ()
+
+    def go_back(self, step: int) -> None:
+        """Forget what is later than `step`, and what changed there."""
+        self.film.cut(step)
+        self.curves = self.curves.until(step)
+        self.marks = tuple(mark for mark in self.marks if mark.step < step)
+
+    def branch(self, number: int, step: int, choices: Choices, **budgets: int) -> Run:
+        """Another run that begins like this one and leaves it after `step`."""
+        marks = tuple(mark for mark in self.marks if mark.step < step)
+        film = self.film.until(step, number, **budgets)
+        return Run(number, film, self.curves.until(step), choices, self.number, step, marks)

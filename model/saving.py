@@ -1,0 +1,100 @@
+"""What a checkpoint says of its training, and a live run as a checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from model.card import card
+from model.checkpoints import save_checkpoint
+from model.copies import alone
+from model.inspectable import Inspectable
+from model.materials import Material
+from model.training import Trainer
+from model.watched import Watched
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a model is trained on, and under which licence."""
+
+    data: str = "pairs of one's own"
+    licence: str = ""
+
+
+def training_record(trainer: Trainer, material: Material, source: Source, example: str, kept: str) -> Record:
+    """What training.json says. kept: "best" or "last", the weights of which validation these are."""
+    known = len(trainer.validation) > 0
+    return {
+        "data": source.data,
+        "licence": source.licence,
+        "example": example,
+        **material.record(),
+        "steps": trainer.progress.step,
+        "kept": kept if known else "last",
+        "settings": dataclasses.asdict(trainer.settings),
+        "seed": trainer.settings.seed,
+        "validation_loss": trainer.progress.best_validation if known else None,
+        "validations": trainer.progress.validations if known else [],
+        "device": str(trainer.device),
+        "torch": torch.__version__,
+    }
+
+
+def frozen(watched: Watched, start: Inspectable, source: Source) -> tuple[Inspectable, Record]:
+    """A run as it is now: its model, which no training changes any more, and what training.json says of it."""
+    with watched.trainer.averaged_weights():
+        lens = alone(watched.lens)
+    example = watched.lens.source_tokenizer.decode(watched.probe.source.ids)
+    record = training_record(watched.trainer, watched.material, source, example, kept="last")
+    record["validation_loss"] = watched.run.curves.latest("validation")
+    record["note"] = " ".join([*_begun_from(start), *_changes(watched), *_exactness(watched)])
+    return lens, record
+
+
+def save(folder: Path, lens: Inspectable, record: Record) -> None:
+    """Write a checkpoint of ours with its model card, or replace one whole."""
+    text = card(folder.name, lens.config, lens.model.parameter_count(), record)
+    save_checkpoint(folder, lens.model, (lens.source_tokenizer, lens.target_tokenizer), record, text)
+
+
+def zipped(name: str, lens: Inspectable, record: Record) -> bytes:
+    """The same as one file, which unpacks into a folder of that name."""
+    held = io.BytesIO()
+    with TemporaryDirectory() as place, zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        save(Path(place) / name, lens, record)
+        for file in sorted((Path(place) / name).iterdir()):
+            archive.write(file, f"{name}/{file.name}")
+    return held.getvalue()
+
+
+def _begun_from(start: Inspectable) -> list[str]:
+    if not start.training:
+        return ["Trained from scratch in Vitrine."]
+    licence = start.training.get("licence") or "licence not recorded"
+    return [f"Trained on in Vitrine from {start.name} (trained on `{start.training.get('data', '?')}`: {licence})."]
+
+
+def _changes(watched: Watched) -> list[str]:
+    """What was changed while the run lasted."""
+    found = (
+        f"{name} {old} → {new} after step {mark.step}"
+        for mark in watched.run.marks
+        for name, (old, new) in mark.changes.items()
+    )
+    listed = "; ".join(found)
+    return [f"Changed on the way: {listed}."] if listed else []
+
+
+def _exactness(watched: Watched) -> list[str]:
+    exact = watched.run.curves.latest("exact match")
+    return [] if exact is None else [f"Exactly right at the last validation: {100 * exact:.1f} % of the texts."]

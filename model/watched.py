@@ -1,0 +1,220 @@
+"""A trainer that is watched: each step leaves a frame and figures, and a run can go back and take another course."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from model import training_state
+from model.camera import Probe
+from model.changes import Choices, drop_out
+from model.copies import sharing, trainable
+from model.film import Film, KeyFrame
+from model.gradients import Gains, Updates
+from model.inspectable import Inspectable
+from model.materials import SEPARATOR, Answers, Material, Translations
+from model.runs import Curves, Mark, Run
+from model.tasks import exact_match
+from model.training import Trainer
+from model.training_settings import StepReport, TrainingSettings
+
+RUNS = 6  # kept; then the oldest goes
+EXACT = 200  # texts written at a validation, where a rule says what is right
+
+
+class Watched:
+    """Trains a copy of a model of ours and watches it on a probe.
+
+    What is shown, validated and saved are the same weights as long as the settings ask for no average of them.
+
+    Raises:
+        ValueError: the settings do not go together with the data, or cannot be watched.
+    """
+
+    def __init__(
+        self, start: Inspectable, material: Material, settings: TrainingSettings, probe: Probe, **budgets: int
+    ) -> None:
+        """budgets: see `Film`."""
+        if settings.compile:
+            raise ValueError("compile (True) must be off in live training: a compiled network cannot be looked into")
+        self.material, self.probe, self.budgets = material, probe, budgets
+        model = trainable(start.model)
+        self.trainer = Trainer(model, *material.corpora(model.config.max_length, settings.undo_merges), settings)
+        self._steps = self.trainer.steps()
+        own = copy.copy(start)
+        own.model = model
+        self.lens = sharing(own)
+        self._updates, self._gains = Updates(model), Gains(model)
+        film = Film(self.lens, probe, **budgets)
+        figures = film.record(0)
+        layers = {"loss", "rate", "gradient norm", *self._updates.parts("gradient norm/", "update ratio/")}
+        curves = Curves([*sorted(layers), *self._gains.drifts(), *figures])
+        curves.add(0, figures)
+        self.choices = Choices.of(settings, model.config)
+        self.run = Run(1, film, curves, self.choices)
+        self.runs = [self.run]
+        film.record_key(self.capture())
+
+    @property
+    def stands(self) -> int:
+        """The step after which the run stands."""
+        return self.trainer.progress.step
+
+    def step(self) -> StepReport:
+        """Train one step and watch it.
+
+        Raises:
+            FloatingPointError: the loss or a gradient is not finite; the run stands where all of it was.
+        """
+        self._updates.begin()
+        try:
+            report = next(self._steps)
+        except Exception as error:
+            self._recover()
+            if isinstance(error, FloatingPointError) and not self._weights_are_finite():
+                raise FloatingPointError(self._leave_broken_weights()) from error
+            raise
+        self._note(report)
+        if self.run.film.keys.wants(report.step):
+            self.run.film.record_key(self.capture())
+        return report
+
+    def show(self, probe: Probe) -> None:
+        """Watch another probe from now on."""
+        self.probe = probe
+        self.run.film.show(probe)
+        self.run.film.record(self.stands)
+
+    def capture(self) -> KeyFrame:
+        """The state of the run as it is now."""
+        tensors = training_state.tensors_of(self.trainer)
+        kept = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        return KeyFrame(self.run.number, self.stands, self.choices, kept, training_state.figures_of(self.trainer))
+
+    def change(self, changes: Mapping[str, Any]) -> None:
+        """Settings or dropouts from the next step on; marked on the run.
+
+        Raises:
+            ValueError: see `Choices.with_changes`.
+        """
+        before = self.choices
+        self._use(before.with_changes(changes, self.trainer.model.config))
+        if found := before.differences(self.choices):
+            self.run.marks += (Mark(self.stands, found),)
+
+    def rewind(self, key: KeyFrame) -> None:
+        """Go back to a key frame; what its run did later is forgotten. One of another run: go on with that one.
+
+        Raises:
+            ValueError: its run is not kept any more.
+        """
+        run = self._run_of(key)
+        if run is not self.run:
+            self._keep_state()
+        self._restore(key)
+        self.run = run
+        run.go_back(key.step)
+        self.show(self.probe)
+
+    def branch(self, key: KeyFrame, changes: Mapping[str, Any]) -> None:
+        """Take another course from a key frame, with the same batches; the run that went on from there is kept.
+
+        Raises:
+            ValueError: its run is not kept any more, or see `Choices.with_changes`.
+        """
+        parent = self._run_of(key)
+        choices = key.choices.with_changes(changes, self.trainer.model.config)
+        self._keep_state()
+        for run in self.runs:
+            run.film.shrink(0.5)  # so all films together stay within twice the budgets
+        if len(self.runs) == RUNS:
+            self.runs.remove(next(run for run in self.runs if run is not parent))
+        self._restore(key)
+        self.run = parent.branch(1 + max(run.number for run in self.runs), key.step, choices, **self.budgets)
+        self.runs.append(self.run)
+        self._use(choices)
+        self.run.film.keys.put([self.capture()])  # with the new choices
+        self.show(self.probe)
+
+    def restart(self) -> None:
+        """Begin another run with the first weights and the settings that are in force now."""
+        first, now = self.run.film.keys[0], self.choices
+        self.branch(first, {name: mine for name, (mine, _) in now.differences(first.choices).items()})
+
+    def _note(self, report: StepReport) -> None:
+        figures = {
+            "loss": report.loss,
+            "rate": report.rate,
+            "gradient norm": report.gradient_norm,
+            **{f"gradient norm/{part}": norm for part, norm in report.gradient_norms.items()},
+            **{f"update ratio/{part}": ratio for part, ratio in self._updates.ratios().items()},
+            **self._gains.drifts(),
+            **self.run.film.record(report.step),
+            "validation": report.validation,
+            "accuracy": report.accuracy,
+            "exact match": None if report.validation is None else self._exact_match(),
+        }
+        self.run.curves.add(report.step, figures)
+
+    @torch.inference_mode()
+    def _exact_match(self) -> float | None:
+        """The share of validation texts that are answered to the character; None where no rule says what is right."""
+        material = self.material
+        if not isinstance(material, Translations | Answers) or not material.task:
+            return None
+        sources = list(dict.fromkeys(pair.source for pair in material.pairs["validation"]))[:EXACT]
+        if not sources:
+            return None
+        separator, length = (SEPARATOR, self.lens.config.max_length) if isinstance(material, Answers) else ("", None)
+        with self.trainer.averaged_weights():
+            written = self.lens.generate_batch([source + separator for source in sources], length=length)
+        return exact_match(material.task, sources, [each.text for each in written])
+
+    def _use(self, choices: Choices) -> None:
+        if choices.settings != self.trainer.settings:
+            self.trainer.change(choices.settings)
+        for network in (self.trainer.model, self.lens.model):
+            drop_out(network, choices.rates)
+        self.choices = choices
+
+    def _restore(self, key: KeyFrame) -> None:
+        self._use(key.choices)
+        # Clones: the optimizer goes on in the tensors that it is given.
+        tensors = {name: tensor.clone() for name, tensor in key.tensors.items()}
+        training_state.restore(self.trainer, tensors, key.figures)
+
+    def _run_of(self, key: KeyFrame) -> Run:
+        for run in self.runs:
+            if run.number == key.run:
+                return run
+        raise ValueError(f"run {key.run} is not kept any more: choose a key frame of a newer one")
+
+    def _keep_state(self) -> None:
+        """So that the present run can be gone on with from where it is left."""
+        if self.run.film.keys[-1].step < self.stands:
+            self.run.film.record_key(self.capture())
+
+    def _recover(self) -> None:
+        """After a step that was broken off: no weight has moved, but a first step may have left half an optimizer."""
+        self._steps = self.trainer.steps()
+        self.trainer.optimizer.zero_grad(set_to_none=True)
+        if not self.stands:
+            self.trainer.optimizer.state.clear()
+
+    def _weights_are_finite(self) -> bool:
+        return all(bool(parameter.isfinite().all()) for parameter in self.trainer.model.parameters())
+
+    def _leave_broken_weights(self) -> str:
+        """Go back to the last key frame whose weights are all finite; says so in a sentence."""
+        broken, rate = self.stands, self.trainer.optimizer.param_groups[0]["lr"]
+        for key in reversed(self.run.film.key_frames):
+            if all(bool(tensor.isfinite().all()) for tensor in key.tensors.values()):
+                self.rewind(key)
+                return (
+                    f"step {broken}: the weights are no longer finite, and the run went back to step {key.step}: "
+                    f"lower the rate ({rate:.2g})"
+                )
+        return f"step {broken}: the weights of this model are not finite: begin with another model"
