@@ -36,3 +36,10 @@ def order_difference(model: Network, ids: Sequence[int], order: Sequence[int]) -
     places = list(order)
     states, moved = token_states(model, ids), token_states(model, [ids[place] for place in places])
     return (states[places] - moved).float().abs().amax(dim=-1)
+
+
+def states_beside(model: Network, ids: Sequence[int], order: Sequence[int]) -> Float[Tensor, "position position"]:
+    """The cosine of each state of a text with each state of the same text in another order."""
+    states, moved = token_states(model, ids), token_states(model, [ids[place] for place in order])
+    unit, other = (torch.nn.functional.normalize(each.float(), dim=-1) for each in (states, moved))
+    return unit @ other.T
