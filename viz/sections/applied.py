@@ -46,8 +46,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     if both.before not in (None, both.now):
         parts.append((changes, pack_changes(both)))
     yield
-    for sentence in verdicts(both):
-        said.text(sentence)
+    said.text("\n".join(verdicts(both)))
     for place, mount in parts:
         with place:
             mount()
@@ -129,7 +128,8 @@ def explain() -> None:
     explanation(
         "applied_explanation",
         [
-            r"\mathrm{loss}_t = -\ln p(\mathrm{token}_t \mid \ldots),\quad \mathrm{perplexity} = e^{\overline{\mathrm{loss}}}"
+            r"\mathrm{loss}_t = -\ln p(\mathrm{token}_t \mid \ldots)",
+            r"\mathrm{perplexity} = e^{\overline{\mathrm{loss}}}",
         ],
         _(
             "The weights are the checkpoint's own; only the code of the positions is another one, which the model was "

@@ -41,9 +41,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     name = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], "experiment", experiment_name, row)
     settings = controls(lens, name)
     verdicts, pictures = ([], []) if settings is None else _experiment(name, varied().trained)(settings)
-    place = st.container()
-    for verdict in verdicts:
-        place.text(verdict)
+    st.text("\n".join(verdicts))
     for column, picture in zip(st.columns(2, gap="medium"), pictures, strict=False):
         show(column, picture)
     explain()

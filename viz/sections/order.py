@@ -62,8 +62,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
         (along, pack_differences(bench, given, order, off, on)),
     ]
     yield
-    for sentence in verdicts(lens, off, on):
-        said.text(sentence)
+    said.text("\n".join(verdicts(lens, off, on)))
     for place, mount in parts:
         with place:
             mount()
