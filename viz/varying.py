@@ -38,6 +38,7 @@ class Varied:
 
 
 KEY = "varied"
+NOTE = "background: rgba(245, 159, 0, 0.16); border-radius: 5px; padding: 3px 8px; font-size: 13px"
 
 
 def look(bench: Workbench, trained: Inspectable) -> Inspectable:
@@ -114,7 +115,7 @@ def _show(known: Varied) -> None:
         else:
             sentence = _("positions: {now} — not as trained ({before})")
             text = sentence.format(now=words(known.lens.config), before=words(known.trained.config))
-        st.html(f'<span class="vitrine-varied">{html.escape(text)}</span>', width="content")
+        st.html(f'<span style="{NOTE}">{html.escape(text)}</span>', width="content")
         st.button(_("restore"), on_click=restore, key="restore", type="tertiary")
 
 

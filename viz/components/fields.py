@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 import re
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -98,10 +97,8 @@ def number_field(place: DeltaGenerator, field: Field) -> list[float]:
 
 def _slider(place: DeltaGenerator, field: Field, value: float) -> None:
     key = f"{field.key}_slider"
-    steps = _steps(field)
-    at = bisect_left(steps, value)
-    near = min(steps[max(0, at - 1) : at + 1] or steps[-1:], key=lambda step: abs(step - value))
-    st.session_state[key] = near
+    steps = sorted({*_steps(field), value})
+    st.session_state[key] = value
     options: dict[str, Any] = {"key": key, "label_visibility": "collapsed", "on_change": _slid, "args": (field,)}
     place.select_slider(field.label, steps, format_func=written, **options)
 

@@ -25,6 +25,7 @@ class Curve:
     colour: int
     dash: bool = False
     dots: bool = False
+    width: float = 1.8
 
 
 def colour(number: int) -> str:
@@ -33,25 +34,32 @@ def colour(number: int) -> str:
 
 
 def curve_figure(
-    curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool = False, mark: float | None = None
+    curves: Sequence[Curve],
+    x_title: str,
+    y_title: str,
+    log_y: bool = False,
+    mark: float | None = None,
+    until: float | None = None,
 ) -> go.Figure:
-    """The curves with a legend above; mark: an x that is made out."""
+    """The curves with a legend above; mark: an x that is made out. until: the x up to which it shows them first."""
     figure = go.Figure()
     for curve in curves:
-        line = {"color": colour(curve.colour), "width": 1.8, "dash": "dash" if curve.dash else "solid"}
+        line = {"color": colour(curve.colour), "width": curve.width, "dash": "dash" if curve.dash else "solid"}
         figure.add_scatter(
             x=curve.xs,
             y=curve.ys,
             name=html.escape(curve.name),
             mode="markers" if curve.dots else "lines",
             line=line,
-            marker={"color": colour(curve.colour), "size": 5},
+            marker={"color": colour(curve.colour), "size": 3 + curve.width},
             hovertemplate="%{x:.6g}: %{y:.6g}<extra>%{fullData.name}</extra>",
             showlegend=True,
         )
     if mark is not None:
         figure.add_vline(mark, line={"color": "rgba(128,128,128,0.8)", "width": 1, "dash": "dot"})
     _lay_out(figure, x_title, y_title)
+    if until is not None:
+        figure.update_xaxes(range=[0, until])
     figure.update_yaxes(type="log" if log_y else "linear", exponentformat="power" if log_y else "none")
     return figure
 
@@ -75,7 +83,7 @@ def table_figure(values: Float[ndarray, "row column"], x_title: str, y_title: st
 
 def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
     figure.update_layout(
-        height=340,
+        height=320,
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0},
         hoverlabel={"namelength": -1},

@@ -21,7 +21,7 @@ SECTIONS = {
 
 def page(lens: Inspectable) -> Iterator[None]:
     """One of four sections, each in the three parts of a page; what is not shown is not computed."""
-    row = st.container(horizontal=True)
+    row = st.container(horizontal=True, vertical_alignment="center")
     name = choose(_("Part"), list(SECTIONS), "tokens", "part", section_name, row)
     yield from SECTIONS[name](lens, row)
 
@@ -29,7 +29,7 @@ def page(lens: Inspectable) -> Iterator[None]:
 def section_name(name: str) -> str:
     return {
         "tokens": _("Tokens"),
-        "laboratory": _("Position laboratory"),
-        "applied": _("Positions of this model"),
+        "laboratory": _("Laboratory"),
+        "applied": _("In this model"),
         "order": _("Without positions"),
     }[name]

@@ -20,6 +20,7 @@ from viz.sections.experiments import (
     dimension_curve,
     dimension_name,
     picture,
+    plain,
     table,
 )
 from viz.words import significant
@@ -48,20 +49,30 @@ def any_length(settings: Settings) -> Shown:
         sentence = _("Position {place} in tables of length {lengths}: the largest difference is {error}.")
         said.append(sentence.format(place=place, lengths=", ".join(map(str, lengths)), error=significant(error)))
     codes = [Code(base, length, width) for length in lengths]
+    thick = {
+        n: 3.0 * (len(codes) - n) for n in range(len(codes))
+    }  # each lies on the one before, and leaves an edge of it
     along = [
-        Curve(_("length {length}").format(length=code.length), np.arange(width), array(table(code)[place]), n, n > 0)
+        Curve(
+            _("length {length}").format(length=code.length),
+            np.arange(width),
+            array(table(code)[place]),
+            n,
+            dots=True,
+            width=thick[n],
+        )
         for n, code in enumerate(codes)
     ]
     titles = _("Position {place}, all dimensions").format(place=place), _("PE(p, dimension) over p")
     over = [
-        replace(dimension_curve(settings, code, dimension, n), name=each.name, dash=n > 0)
+        replace(dimension_curve(settings, code, dimension, n), name=each.name, width=thick[n])
         for n, (code, each) in enumerate(zip(codes, along, strict=True))
         for dimension in settings.dimensions[:1]
         if dimension < width
     ]
     return [*beyond(settings), *said], [
         picture(titles[0], along, _("dimension"), "PE"),
-        picture(titles[1], over, _("position p"), "PE", mark=float(place)),
+        picture(titles[1], over, _("position p"), "PE", mark=float(place), until=2.0 * place + 10),
     ]
 
 
@@ -70,12 +81,12 @@ def misread(settings: Settings) -> Shown:
     code = settings.codes()[0]
     right, wrong = table(code), analysis.misread(code.length, code.d_model, code.base)
     waves = [analysis.wavelengths(code.d_model, code.base), analysis.misread_wavelengths(code.d_model, code.base)]
-    names = _("paper: 2i/d with pair i"), _("wrong: 2i/d with channel i")
+    names, short = (_("paper: 2i/d with pair i"), _("wrong: 2i/d with channel i")), (_("paper"), _("wrong"))
     said = []
     for name, codes, longest in zip(names, (right, wrong), waves, strict=True):
         sentence = _("{name}: longest wavelength {longest} positions; sin² + cos² of a pair misses 1 by {error}.")
         error = significant(analysis.pair_error(codes))
-        said.append(sentence.format(name=name, longest=significant(float(longest[-1])), error=error))
+        said.append(sentence.format(name=name, longest=plain(float(longest[-1])), error=error))
     if 0 <= settings.k < code.length:
         residuals = [
             float(analysis.shift_residual(each, analysis.best_shift(each, settings.k), settings.k).max())
@@ -89,9 +100,9 @@ def misread(settings: Settings) -> Shown:
     ]
     pair = [number // 2 * 2 for number in settings.dimensions[:1] if number < code.d_model]
     drawn = [
-        Curve(f"{name}, {dimension_name(settings, code, at)}", places, array(codes[:, at]), number, at > even)
+        Curve(f"{name}, {_('dimension {number}').format(number=at)}", places, array(codes[:, at]), number, at > even)
         for even in pair
-        for number, (name, codes) in enumerate(zip(names, (right, wrong), strict=True))
+        for number, (name, codes) in enumerate(zip(short, (right, wrong), strict=True))
         for at in (even, even + 1)
     ]
     titles = _("Wavelength of each dimension"), _("Sine and cosine of one pair")
@@ -168,6 +179,11 @@ def relative(settings: Settings, lens: Inspectable) -> Shown:
         for head, slope in enumerate(slopes)
     ]
     angles = analysis.rotary_angles(near, width, settings.bases[0])
+    pairs = dict.fromkeys((0, width // 4, width // 2 - 1))
+    turns = [
+        Curve(_("pair {number}").format(number=pair), distances, array(angles[:, pair]), number)
+        for number, pair in enumerate(pairs)
+    ]
     said = [
         _("Rotary, base {base}: a step turns the first pair of a head by {first} radians, the last by {last}.").format(
             base=f"{settings.bases[0]:,.6g}",
@@ -178,8 +194,13 @@ def relative(settings: Settings, lens: Inspectable) -> Shown:
             heads=heads, most=significant(float(slopes.max())), least=significant(float(slopes.min()))
         ),
     ]
-    titles = _("Rotary: product of equal query and key, over their distance"), _("ALiBi: what is added to the scores")
+    titles = (
+        _("Rotary: product of equal query and key, over their distance"),
+        _("ALiBi: what is added to the scores"),
+        _("Rotary: angle of a pair of channels"),
+    )
     return said, [
+        picture(titles[2], turns, _("position p"), _("angle, radians"), log_y=True),
         picture(titles[0], turned, _("distance"), "q·k / ‖q‖‖k‖"),
         picture(titles[1], biased, _("distance"), _("bias")),
     ]

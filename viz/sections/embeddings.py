@@ -166,7 +166,7 @@ def ids_and_labels(given: Tokens) -> list[str]:
 
 
 def quantity_name(name: str) -> str:
-    return {"tokens": _("Token embeddings"), "positions": _("Positions"), "output": _("Their sum")}[name]
+    return {"tokens": _("Embeddings"), "positions": _("Positions"), "output": _("Sum")}[name]
 
 
 def norm_name(name: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CURVES = 12  # in one picture
+MATRIX = 32  # rows and columns of a rotation that are drawn: more would be too small to see
 TABLE = 256  # rows and columns of a table that is drawn
 
 
@@ -85,10 +86,10 @@ def curves(settings: Settings) -> Shown:
     said = [*beyond(settings), *too_many(len(asked))]
     for code, dimension in asked[:3]:
         waves = analysis.wavelengths(code.d_model, code.base)
-        sentence = _("Dimension {dimension} of {code} repeats after {waves} positions.")
+        sentence = _("{code}: dimension {dimension} repeats after {waves} positions.")
         said.append(
             sentence.format(
-                dimension=dimension, code=settings.name(code, length=False), waves=significant(float(waves[dimension]))
+                dimension=dimension, code=settings.name(code, length=False), waves=plain(float(waves[dimension]))
             )
         )
     first = settings.codes()[0]
@@ -108,7 +109,7 @@ def wavelengths(settings: Settings) -> Shown:
     said = too_many(len(codes))
     for code, wave in list(zip(codes, waves, strict=True))[:3]:
         sentence = _("{code}: dimension 0 repeats after {first} positions, dimension {last} after {longest}.")
-        first, longest = significant(wave[0]), significant(wave[-1])
+        first, longest = plain(wave[0]), plain(wave[-1])
         said.append(
             sentence.format(code=settings.name(code, length=False), first=first, last=code.d_model - 1, longest=longest)
         )
@@ -163,14 +164,17 @@ def shift(settings: Settings) -> Shown:
     error = analysis.likeness_error(table(code), places)
     said.append(sentence.format(error=significant(error), places=", ".join(map(str, places))))
     title = _("Similarity PE(p)·PE(q) over q − p")
-    turning = table_picture(_("R_k for k = {k}").format(k=k), matrix, settings, code, _("dimension"))
+    turning = table_picture(_("R_k for k = {k}").format(k=k), matrix, settings, code, _("dimension"), MATRIX)
     return [*too_many(len(asked)), *said], [picture(title, drawn, "q − p", "PE(p)·PE(q)"), turning]
 
 
-def table_picture(title: str, values: Tensor, settings: Settings, code: Code, rows: str = "") -> Picture:
-    drawn = array(values[:TABLE, :TABLE])
+def table_picture(
+    title: str, values: Tensor, settings: Settings, code: Code, rows: str = "", most: int = TABLE
+) -> Picture:
+    """At most so many rows and columns of a table; the title says if these are not all."""
+    drawn = array(values[:most, :most])
     name = settings.name(code)
-    if values.shape[0] > TABLE or values.shape[1] > TABLE:
+    if max(values.shape) > most:
         part = _("the first {rows} × {columns} of {all_rows} × {all_columns}")
         name += " · " + part.format(
             rows=drawn.shape[0], columns=drawn.shape[1], all_rows=values.shape[0], all_columns=values.shape[1]
@@ -206,6 +210,11 @@ def picture(title: str, drawn: list[Curve], x_title: str, y_title: str, **option
     full = [curve for curve in drawn if curve.ys.size]
     ranges = [f"{curve.name}: {significant(curve.ys.min())} … {significant(curve.ys.max())}" for curve in full]
     return Picture(title, curve_figure(drawn, x_title, y_title, **options), f"{title}. {'; '.join(ranges)}")
+
+
+def plain(value: float) -> str:
+    """Three significant digits of a length in positions, written out as far as one reads that."""
+    return f"{float(f'{value:.3g}'):,.0f}" if 1000 <= value < 1e6 else significant(value)
 
 
 def array(tensor: Tensor) -> NDArray[np.float64]:

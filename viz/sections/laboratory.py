@@ -24,25 +24,27 @@ from viz.workbench import choose
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-EXPERIMENTS = ("curves", "wavelengths", "shift", "any_length", "misread", "learned", "relative")
-# What can be set for each, beside base, length and d_model.
-MORE = {
-    "curves": ("dimension",),
-    "shift": ("k",),
-    "any_length": ("position", "dimension"),
-    "misread": ("k", "dimension"),
-    "learned": ("k", "dimension"),
+# What can be set for each experiment.
+CODE = ("bases", "lengths", "widths")
+EXPERIMENTS = {
+    "curves": (*CODE, "dimension"),
+    "wavelengths": CODE,
+    "shift": (*CODE, "k"),
+    "any_length": ("bases", "compared", "widths", "dimension", "position"),
+    "misread": (*CODE, "dimension", "k"),
+    "learned": ("bases", "dimension", "k"),
+    "relative": ("bases", "lengths"),
 }
 SEVERAL = 4  # numbers in a field
 
 
 def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     """Nothing here depends on the text: all is drawn with the controls."""
-    name = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], "experiment", experiment_name, row)
+    name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
     settings = controls(lens, name)
     verdicts, pictures = ([], []) if settings is None else _experiment(name, varied().trained)(settings)
     st.text("\n".join(verdicts))
-    for column, picture in zip(st.columns(2, gap="medium"), pictures, strict=False):
+    for column, picture in zip(st.columns(max(2, len(pictures)), gap="medium"), pictures, strict=False):
         show(column, picture)
     explain()
     if pictures:
@@ -59,26 +61,24 @@ def controls(lens: Inspectable, name: str) -> Settings | None:
     fields = {
         "bases": Field("bases", _("base"), "10000, 1000", 1.0, 1e9, whole=False, log=True, most=SEVERAL),
         "lengths": Field("lengths", _("length"), "100", 1, longest, log=True, most=SEVERAL),
+        "compared": Field("compared", _("lengths"), "60, 100, 512", 1, longest, log=True, most=SEVERAL),
         "widths": Field("widths", "d_model", str(config.d_model), 2, widest, even=True, most=SEVERAL),
         "dimension": Field("dimension", _("dimension"), "4, 20", 0, widest - 1, most=SEVERAL),
         "k": Field("k", "k", "3", 0, longest - 1),
         "position": Field("place", _("position p"), "50", 0, longest - 1),
     }
-    if name == "any_length":
-        fields["lengths"] = Field("compared", _("lengths"), "60, 100, 512", 1, longest, log=True, most=SEVERAL)
-    wanted = [key for key in fields if key in ("bases", "lengths", "widths", *MORE.get(name, ()))]
-    places = st.columns(len(wanted), gap="medium")
-    given = {key: number_field(place, fields[key]) for key, place in zip(wanted, places, strict=True)}
+    places = st.columns(len(EXPERIMENTS[name]), gap="medium")
+    given = {key: number_field(place, fields[key]) for key, place in zip(EXPERIMENTS[name], places, strict=True)}
     if not all(given.values()):
         return None
     whole = {key: tuple(int(value) for value in values) for key, values in given.items()}
     return Settings(
         tuple(given["bases"]),
-        whole["lengths"],
-        whole["widths"],
+        whole.get("compared", whole.get("lengths", (lens.config.max_length,))),
+        whole.get("widths", (lens.config.d_model,)),
         whole.get("dimension", (0,)),
         whole.get("k", (1,))[0],
-        whole.get("position", (50,))[0],
+        whole.get("position", (0,))[0],
     )
 
 

@@ -87,4 +87,4 @@ def channels_choice(name: str) -> str:
 
 
 def plane_choice(name: str) -> str:
-    return {"near": _("plane with nearest tokens"), "text": _("plane of the text alone")}[name]
+    return {"near": _("+ nearest"), "text": _("text alone")}[name]
