@@ -89,7 +89,7 @@ def choose_numbers(lens: Inspectable, trained: Inspectable, places: Sequence[Del
     if lens.config.position in ("sinusoidal", "rotary"):
         _number(places[0], base, lens.config.position_base, Wished.BASE)
     else:
-        sentence = _("{type}: no base. Learned positions are those of training alone.")
+        sentence = _("{type}: no base.")
         places[0].caption(sentence.format(type=position_name(lens.config.position)))
     if lens.config.position == "learned":
         length = replace(length, high=trained.config.max_length)

@@ -23,6 +23,7 @@ from viz.sections.experiments import (
     plain,
     table,
 )
+from viz.varying import position_name
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def learned(settings: Settings, lens: Inspectable) -> Shown:
     trained = learned_table(lens)
     if trained is None:
         sentence = _("{name} has no learned positions: it was trained with {position}.")
-        return [sentence.format(name=lens.name, position=lens.config.position)], []
+        return [sentence.format(name=lens.name, position=position_name(lens.config.position))], []
     length, d_model = trained.shape
     same = Settings(settings.bases[:1], (length,), (d_model,), settings.dimensions, settings.k)
     code = same.codes()[0]
@@ -181,11 +182,11 @@ def relative(settings: Settings, lens: Inspectable) -> Shown:
     angles = analysis.rotary_angles(near, width, settings.bases[0])
     pairs = dict.fromkeys((0, width // 4, width // 2 - 1))
     turns = [
-        Curve(_("pair {number}").format(number=pair), distances, array(angles[:, pair]), number)
+        Curve(_("pair {number}").format(number=pair), distances[1:], array(angles[1:, pair]), number)
         for number, pair in enumerate(pairs)
     ]
     said = [
-        _("Rotary, base {base}: a step turns the first pair of a head by {first} radians, the last by {last}.").format(
+        _("Rotary, base {base}: a step turns the first pair of a head by {first} rad, the last by {last} rad.").format(
             base=f"{settings.bases[0]:,.6g}",
             first=significant(float(angles[1, 0])) if near > 1 else "0",
             last=significant(float(angles[1, -1])) if near > 1 else "0",
@@ -195,7 +196,7 @@ def relative(settings: Settings, lens: Inspectable) -> Shown:
         ),
     ]
     titles = (
-        _("Rotary: product of equal query and key, over their distance"),
+        _("Rotary: q·k over the distance, q = k"),
         _("ALiBi: what is added to the scores"),
         _("Rotary: angle of a pair of channels"),
     )

@@ -16,6 +16,7 @@ from model.trace import Trace
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.parts import plot_words, stamp
+from viz.varying import position_name
 from viz.words import significant
 from viz.workbench import Workbench, workbench
 
@@ -131,7 +132,7 @@ def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
         note = sentence.format(share=significant(share), without=significant(without))
     else:
         note = _("This model adds no positions to its embeddings ({position}).").format(
-            position=chosen.lens.config.position
+            position=position_name(chosen.lens.config.position)
         )
     alt = "; ".join(f"{norm_name(name)}: {significant(mean)}" for name, mean in means.items())
     header = {

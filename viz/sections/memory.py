@@ -13,11 +13,7 @@ Made = TypeVar("Made")
 def remembered(key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
     """What `make` gave for these very objects, of this session; only the last ones are kept."""
     known = st.session_state.get(key)
-    if (
-        known is None
-        or len(known[0]) != len(made_of)
-        or any(a is not b for a, b in zip(known[0], made_of, strict=True))
-    ):
+    if known is None or not all(a is b for a, b in zip(known[0], made_of, strict=True)):
         known = st.session_state[key] = (made_of, make())
     made: Made = known[1]
     return made
