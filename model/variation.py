@@ -66,6 +66,9 @@ def _network(lens: Inspectable, config: TransformerConfig) -> Network:
     with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
         model = build(config)
     kept = {name: _fitting(name, tensor, config) for name, tensor in lens.model.state_dict(keep_vars=True).items()}
+    for name, parameter in model.named_parameters():  # assigning sets what is given to what was there
+        if name in kept:
+            parameter.requires_grad_(kept[name].requires_grad)
     missing, _unused = model.load_state_dict(kept, strict=False, assign=True)
     if missing:
         raise ValueError(f"{lens.name} has no {missing[0]}, which positions of type {config.position} need")

@@ -69,6 +69,7 @@ def test_the_weights_are_shared_and_the_checkpoint_stays_as_it_was(tmp_path):
     assert not torch.equal(varied.trace(TEXT, "")["output.logits"], lens.trace(TEXT, "")["output.logits"])
     assert torch.equal(lens.trace(TEXT)["output.logits"], before)
     assert lens.config.position == "sinusoidal"
+    assert not any(each.requires_grad for model in (lens.model, varied.model) for each in model.parameters())
 
 
 def test_what_is_asked_for_as_trained_is_the_checkpoint_itself(tmp_path):
@@ -93,6 +94,7 @@ def test_learned_positions_are_kept_cut_or_left_out(tmp_path):
     shorter = vary(lens, max_length=8)
     table = lens.model.decoder.embedding.positions.table
     assert torch.equal(shorter.model.decoder.embedding.positions.table, table[:8])
+    assert not shorter.model.decoder.embedding.positions.table.requires_grad
     assert_close(shorter.trace("The c")["output.logits"], lens.trace("The c")["output.logits"])
     without = vary(lens, position="none", max_length=64).model
     assert not [name for name, _ in without.named_parameters() if "positions" in name]
