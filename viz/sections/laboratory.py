@@ -14,10 +14,11 @@ from model.analysis.positions import misread, rotation, shift_residual, waveleng
 from model.inspectable import Inspectable
 from model.positional import Alibi, Rotation, sinusoidal
 from viz.components.fields import Field, number_field
-from viz.i18n import _
+from viz.i18n import _, language
 from viz.parts import data_table, explanation
 from viz.sections import comparisons, experiments
 from viz.sections.experiments import Picture, Settings, Shown
+from viz.sections.memory import remembered
 from viz.varying import varied
 from viz.workbench import choose
 
@@ -42,7 +43,12 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     """Nothing here depends on the text: all is drawn with the controls."""
     name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
     settings = controls(lens, name)
-    verdicts, pictures = ([], []) if settings is None else _experiment(name, varied().trained)(settings)
+    shown: Shown = ([], [])
+    if settings is not None:
+        made = _experiment(name, varied().trained)
+        key = (name, settings, varied().trained, language())
+        shown = remembered("laboratory", key, lambda: made(settings))
+    verdicts, pictures = shown
     st.text("\n".join(verdicts))
     for column, picture in zip(st.columns(max(2, len(pictures)), gap="medium"), pictures, strict=False):
         show(column, picture)

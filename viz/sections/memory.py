@@ -11,9 +11,9 @@ Made = TypeVar("Made")
 
 
 def remembered(key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
-    """What `make` gave for these very objects, of this session; only the last ones are kept."""
+    """What `make` gave for these, traces and models by identity, in this session; only the last ones are kept."""
     known = st.session_state.get(key)
-    if known is None or not all(a is b for a, b in zip(known[0], made_of, strict=True)):
+    if known is None or known[0] != made_of:
         known = st.session_state[key] = (made_of, make())
     made: Made = known[1]
     return made
