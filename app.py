@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import i18n, input_bar
+from viz import i18n, input_bar, varying
 from viz.components.views import page_file
 from viz.i18n import _
 from viz.words import page_name
@@ -93,6 +93,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     """The input bar and the page under it: all that a keystroke draws again."""
     i18n.use(st.session_state[Key.LANGUAGE])
     # What does not depend on the texts goes out first: the browser draws it while the model computes.
+    lens = varying.look(bench, lens)
     bar = st.container(key="input_bar")
     with bar:
         target = input_bar.show_controls(lens)

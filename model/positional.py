@@ -22,8 +22,9 @@ def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor
         raise ValueError(f"base ({base}) must be greater than 0")
     if length < 1:
         raise ValueError(f"length ({length}) must be at least 1")
-    pair = torch.arange(0, d_model, 2, dtype=torch.float64)
-    angle = torch.arange(length, dtype=torch.float64)[:, None] / base ** (pair / d_model)
+    # On the CPU, whatever torch's default: other devices may have no float64.
+    pair = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
+    angle = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] / base ** (pair / d_model)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
 
 
@@ -129,7 +130,7 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, head]:
     power = 1 << (n_heads.bit_length() - 1)
 
     def slopes(n: int) -> Tensor:
-        return 2.0 ** (-8.0 / n * torch.arange(1, n + 1, dtype=torch.float64))
+        return 2.0 ** (-8.0 / n * torch.arange(1, n + 1, dtype=torch.float64, device="cpu"))
 
     return torch.cat([slopes(power), slopes(2 * power)[::2][: n_heads - power]])
 

@@ -104,10 +104,13 @@ class Workbench:
     def release(self) -> None:
         self.pin, self.differing = None, False
 
-    def say(self, name: str, value: str) -> None:
-        """Put a choice into the address bar; it stays there when another page is opened."""
-        self._address[name] = value
-        st.query_params[name] = value
+    def say(self, name: str, value: str | None) -> None:
+        """Put a choice into the address bar, or take it out; it stays so when another page is opened."""
+        if value is None:
+            self._address.pop(name, None)
+            st.query_params.pop(name, None)
+        else:
+            self._address[name] = st.query_params[name] = value
 
     def say_again(self) -> None:
         """What was in the address bar before the page was changed."""

@@ -87,7 +87,7 @@ function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
   const turn = widest + 6 <= wide ? 0 : -90;
   const below = x.labels ? (turn ? widest : FONT) + 26 : 36;
   return {
-    legend, names, turn, wide, left, right, top, marks, ranges, width,
+    legend, names, turn, wide, left, right, top, marks, ranges, width, measure,
     bottom: top + tall,
     every: Math.max(1, Math.ceil((FONT + 1) / Math.max(wide, 0.1))),
     x: scaleOf(ranges.x, x.log, left, right),
@@ -143,7 +143,10 @@ function drawSeries(pen, place, header, series) {
     }
     for (const [x, y, index] of mark === "dots" ? piece : []) {
       pen.dot(x, y, 3.5, series.colours?.[index] ?? colour);
-      if (labels && series.ys.length <= SPELLED) pen.text(shortened(labels[index]), x + 6, y, { token: true });
+      if (!labels || series.ys.length > SPELLED) continue;
+      const [name, beside] = [shortened(labels[index]), 6];
+      const out = x + beside + place.measure(name) > place.width; // then it stands on the left
+      pen.text(name, out ? x - beside : x + beside, y, { token: true, align: out ? "right" : "left" });
     }
   }
 }

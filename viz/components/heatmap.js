@@ -41,7 +41,7 @@ function arrange({ rows, columns, scale, texts }, width, ratio, measure) {
   let right = bar;
   let wide, turn;
   for (let attempt = 0; attempt < 2; attempt++) {
-    wide = whole(Math.min(texts ? 120 : 64, Math.max(1, (width - left - right) / count.columns)));
+    wide = whole(Math.min(texts ? 120 : 64, Math.max(0.05, (width - left - right) / count.columns)));
     turn = widest + 6 <= wide ? 0 : wide >= 1.3 * FONT ? -45 : -90;
     // A slanted label of one of the last columns reaches out to the right.
     const reach = widths.map((label, column) => 0.71 * (label + FONT) - (count.columns - column - 0.5) * wide);
@@ -54,7 +54,7 @@ function arrange({ rows, columns, scale, texts }, width, ratio, measure) {
   const held = texts && high >= FONT + 2 ? texts.map((words) => fitted(words, wide - 6, measure)) : [];
   return {
     held, names, count, marks, markWidth, turn, left, top, wide, high, width,
-    x: (column) => snap(left + column * wide),
+    x: (column) => (wide * ratio < 1 ? left + column * wide : snap(left + column * wide)), // narrower than a pixel: shared
     y: (row) => snap(top + row * high),
     length: Math.max(count.rows * high, LOWEST),
     gap: Math.min(wide, high) >= 8 ? 1 : 0,

@@ -1,13 +1,35 @@
-"""Tokens and positions."""
+"""Tokens and positions: what the tokens are, what positions are, and both in the loaded model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import streamlit as st
+
 from model.inspectable import Inspectable
+from viz.i18n import _
+from viz.sections import applied, laboratory, order, tokens
+from viz.workbench import choose
+
+SECTIONS = {
+    "tokens": tokens.section,
+    "laboratory": laboratory.section,
+    "applied": applied.section,
+    "order": order.section,
+}
 
 
 def page(lens: Inspectable) -> Iterator[None]:
-    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
-    yield
-    yield
+    """One of four sections, each in the three parts of a page; what is not shown is not computed."""
+    row = st.container(horizontal=True, vertical_alignment="center")
+    name = choose(_("Part"), list(SECTIONS), "tokens", "part", section_name, row)
+    yield from SECTIONS[name](lens, row)
+
+
+def section_name(name: str) -> str:
+    return {
+        "tokens": _("Tokens"),
+        "laboratory": _("Laboratory"),
+        "applied": _("In this model"),
+        "order": _("Without positions"),
+    }[name]

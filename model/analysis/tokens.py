@@ -1,0 +1,68 @@
+"""Tokens as vectors: which are alike, where they lie on a plane, how long they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def nearest(
+    matrix: Float[Tensor, "vocabulary d_model"], token: int, count: int
+) -> tuple[Int[Tensor, found], Float[Tensor, found]]:
+    """The `count` tokens whose rows are most alike to that of `token`, itself left out, and their cosines.
+
+    A row of length 0 has cosine 0 with every other.
+    """
+    rows = matrix.detach().float()
+    lengths = rows.norm(dim=-1).clamp(min=1e-12)
+    cosines = (rows @ rows[token]) / (lengths * lengths[token])
+    cosines[token] = -torch.inf
+    best = cosines.topk(min(count, len(matrix) - 1))
+    return best.indices, best.values
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The two directions in which a set of vectors differs most.
+
+    shares: how much of their variance each holds; 0 where there is none.
+    """
+
+    centre: Tensor
+    directions: Tensor
+    shares: tuple[float, float]
+
+    def project(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch 2"]:
+        return (x.double() - self.centre) @ self.directions.T
+
+
+def principal_plane(x: Float[Tensor, "count d_model"]) -> Plane:
+    """Principal component analysis (Pearson, 1901) by the singular values of x − mean, in float64.
+
+    The sign of a direction is that of its largest coordinate, so that the same vectors give the same picture.
+    """
+    centre = x.double().mean(dim=0)
+    _left, values, right = torch.linalg.svd(x.double() - centre, full_matrices=False)
+    directions = torch.zeros(2, x.shape[1], dtype=torch.float64, device=x.device)
+    directions[: min(2, len(right))] = right[:2]
+    largest = directions.gather(1, directions.abs().argmax(dim=1, keepdim=True))
+    directions = directions * torch.where(largest < 0, -1.0, 1.0)
+    variances = values**2
+    total = float(variances.sum())
+    # What rounding leaves of vectors that are all the same is no spread.
+    spread = total > 1e-24 * max(1.0, float(x.double().square().sum()))
+    first, second = [*variances[:2].tolist(), 0.0, 0.0][:2]
+    return Plane(centre, directions, (first / total, second / total) if spread else (0.0, 0.0))
+
+
+def in_groups(x: Float[Tensor, "position channel"], most: int) -> tuple[Float[Tensor, "position group"], int]:
+    """Means of neighbouring channels, as few together as leave at most `most` of them, and how many are together.
+
+    The last group may be smaller; its mean is that of the channels it has.
+    """
+    size = -(-x.shape[1] // most)
+    groups = x.split(size, dim=1)
+    return torch.stack([group.mean(dim=1) for group in groups], dim=1), size

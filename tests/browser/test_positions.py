@@ -1,0 +1,83 @@
+"""Tokens and positions in the browser: typing, the laboratory's fields, other positions on every page."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from model.inspectable import Inspectable
+from tests.browser.looking import chips, eventually, pixels, source
+from tests.browser.test_hostile import INTRUDERS, SCRIPT
+
+pytestmark = pytest.mark.browser
+
+
+def painted(page: Page, lens: Inspectable, text: str) -> None:
+    """Every view has come to be of this text."""
+    labels = " ".join(lens.source_tokens(text).labels)
+    plots = page.locator(".vitrine.plot")
+
+    def same() -> bool:
+        stamps = plots.evaluate_all("(all) => all.map((each) => each.dataset.painted)")
+        return len(stamps) == 4 and set(stamps) == {labels}
+
+    eventually(page, same)
+
+
+def go(page: Page, name: str) -> None:
+    page.get_by_role("link", name=name, exact=True).click()
+
+
+def test_tokens_follow_the_typing_and_stay_text(visit, lens):
+    page = visit().open()
+    go(page, "Tokens and positions")
+    painted(page, lens, "She bought a red car yesterday.")
+    source(page).fill("Where is the station?")
+    painted(page, lens, "Where is the station?")
+    canvas = page.locator(".vitrine.heatmap canvas")
+    box = canvas.bounding_box()
+    canvas.click(position={"x": box["width"] / 2, "y": box["height"] - 12})  # the last row: </s>
+    note = page.locator(".vitrine.chart").filter(has_text="Nearest tokens").locator(".aside")
+    eventually(page, lambda: (note.text_content() or "").startswith("</s>"))
+    source(page).fill(SCRIPT)
+    painted(page, lens, SCRIPT)
+    page.locator(".vitrine.chart canvas").first.hover()
+    assert page.evaluate(INTRUDERS) == 0
+
+
+def test_the_laboratory_draws_what_its_fields_say(visit):
+    page = visit().open()
+    go(page, "Tokens and positions")
+    page.get_by_role("radio", name="Laboratory").click()
+    page.get_by_role("radio", name="Wavelengths").click()
+    expect(page.locator(".js-plotly-plot").first).to_be_visible()
+    field = page.get_by_label("base", exact=True).first
+    field.fill("0")
+    expect(page.get_by_role("alert")).to_contain_text("0 is out of range")
+    field.fill("100, 50")
+    expect(page.get_by_text("With base 50 instead of 100, 254 of 256 dimensions")).to_be_visible()
+    lines = page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace")
+    expect(lines).to_have_count(2)
+    page.get_by_role("radio", name="Moved by k").click()
+    expect(page.get_by_text("a linear function.")).to_be_visible()
+
+
+def test_other_positions_reach_every_page_and_can_be_taken_back(visit):
+    page = visit().open()
+    page.locator(".vitrine.heads[data-painted]").wait_for()
+    trained = [each["print"] for each in pixels(page)]
+    go(page, "Tokens and positions")
+    page.get_by_role("radio", name="In this model").click()
+    page.get_by_role("radio", name="no positions").click()
+    note = page.get_by_text("positions: no positions, up to 128 tokens — not as trained")
+    expect(note).to_be_visible()
+    expect(page.get_by_text("perplexity")).to_be_visible()
+    expect(page.locator(".vitrine.heatmap")).to_contain_text("Change of the attention")
+    go(page, "Attention")
+    page.locator(".vitrine.heads[data-painted]").wait_for()
+    expect(note).to_be_visible()
+    eventually(page, lambda: [each["print"] for each in pixels(page)] != trained)
+    page.reload()
+    expect(note).to_be_visible()  # the address bar holds it
+    page.get_by_role("button", name="restore").click()
+    expect(note).to_have_count(0)
+    eventually(page, lambda: [each["print"] for each in pixels(page)] == trained)
+    expect(chips(page, "source").first).to_be_visible()

@@ -1,0 +1,108 @@
+"""The laboratory's pictures and verdicts, from values computed otherwise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from model.checkpoints import open_checkpoint
+from tests.viz.small import small_lens, write_small
+from viz.sections import comparisons, experiments
+from viz.sections.experiments import Settings
+
+ONE = Settings((10_000.0,), (40,), (8,), (0, 3), k=5, position=20)
+
+
+def code(place: int, dimension: int, d_model: int, base: float = 1e4) -> float:
+    angle = place / base ** (2 * (dimension // 2) / d_model)
+    return math.cos(angle) if dimension % 2 else math.sin(angle)
+
+
+def test_curves_of_every_combination():
+    settings = Settings((10_000.0, 100.0), (10, 30), (8, 16), (3,))
+    said, (picture, table) = experiments.curves(settings)
+    assert [curve.name for curve in picture.figure.data][:2] == [
+        "base 10,000 · length 10 · d 8, dimension 3",
+        "base 10,000 · length 10 · d 16, dimension 3",
+    ]
+    assert len(picture.figure.data) == 8
+    for number, (base, length, width) in enumerate(
+        (b, n, d) for b in (10_000.0, 100.0) for n in (10, 30) for d in (8, 16)
+    ):
+        expected = [code(place, 3, width, base) for place in range(length)]
+        assert np.allclose(picture.figure.data[number].y, expected, atol=1e-12)
+    assert table.figure.data[0].z.shape == (10, 8)
+    assert any("base 10,000 · d 8: dimension 3 repeats after 62.8 positions." in sentence for sentence in said)
+
+
+def test_curves_that_are_not_drawn_are_told():
+    settings = Settings((1.0, 2.0, 3.0, 4.0), (4,), (2, 4, 6, 8), (0,))
+    said, (picture, _table) = experiments.curves(settings)
+    assert len(picture.figure.data) == 12
+    assert "16 curves are asked for; the first 12 are drawn." in said
+    said, (picture, _table) = experiments.curves(Settings((9.0,), (4,), (8,), (8, 1)))
+    assert said[0] == "d_model 8 has no dimension 8: its dimensions are 0 to 7."
+    assert len(picture.figure.data) == 1
+
+
+def test_a_smaller_base_has_shorter_waves():
+    said, (picture, _) = experiments.wavelengths(Settings((10_000.0, 1000.0), (10,), (8,)))
+    assert picture.figure.layout.yaxis.type == "log"
+    assert np.allclose(picture.figure.data[1].y[::2], [2 * math.pi * 1000 ** (pair / 4) for pair in range(4)])
+    assert said[-1] == "With base 1,000 instead of 10,000, 6 of 8 dimensions have a shorter wavelength."
+
+
+def test_a_shift_is_a_linear_function():
+    said, (similar, matrix) = experiments.shift(ONE)
+    assert "over 35 positions, ‖PE(p)‖ = 2: a linear function." in said[0]
+    assert [curve.name for curve in similar.figure.data] == [f"base 10,000, p = {place}" for place in (0, 20, 39)]
+    row = similar.figure.data[1]
+    assert row.x[0] == -20
+    assert row.y[25] == pytest.approx(sum(math.cos(5 / 10 ** (pair)) for pair in range(4)))
+    assert matrix.figure.data[0].z[0, 0] == pytest.approx(math.cos(5))
+    said, _pictures = experiments.shift(Settings((1e4,), (4,), (8,), k=9))
+    assert said[0] == "k = 9 leaves no pair of positions in a length of 4."
+
+
+def test_a_position_is_the_same_at_any_length():
+    said, (along, _over) = comparisons.any_length(Settings((1e4,), (30, 60, 10), (8,), (0,), position=20))
+    assert said == [
+        "Position 20 is not in a table of length 10.",
+        "Position 20 in tables of length 30, 60: the largest difference is 0.",
+    ]
+    for curve in along.figure.data:
+        assert np.allclose(curve.y, [code(20, dimension, 8) for dimension in range(8)])
+    assert comparisons.any_length(ONE)[0] == ["Give two lengths or more above 20 to compare."] or ONE.lengths[0] > 20
+
+
+def test_the_misread_formula_is_told_from_the_papers():
+    said, (waves, pair) = comparisons.misread(ONE)
+    assert "longest wavelength 6,280 positions" in said[0]
+    assert said[1].startswith("wrong: 2i/d with channel i: longest wavelength 6.28e+07")
+    right, wrong = waves.figure.data
+    assert right.y[6] == right.y[7]
+    assert wrong.y[7] == pytest.approx(2 * math.pi * 1e4 ** (14 / 8))
+    assert len(pair.figure.data) == 4
+    assert pair.figure.data[3].y[1] == pytest.approx(math.cos(1 / 1e4 ** (2 / 8)))
+
+
+def test_learned_positions_stand_beside_sinusoids(tmp_path):
+    lens = open_checkpoint(write_small(tmp_path / "a", position="learned"))
+    _said, (curves, alike) = comparisons.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens)
+    table = lens.model.encoder.embedding.positions.table.detach().double().numpy()
+    assert np.allclose(curves.figure.data[0].y, table[:, 5])
+    assert np.allclose(curves.figure.data[1].y, [code(place, 5, 16) for place in range(32)])
+    cosine = table @ table[16] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[16])
+    assert np.allclose(alike.figure.data[0].y, cosine)
+    said, pictures = comparisons.learned(ONE, small_lens(tmp_path / "b"))
+    assert said == ["b has no learned positions: it was trained with sinusoidal."]
+    assert pictures == []
+
+
+def test_rotary_and_alibi_are_those_of_the_models_heads(tmp_path):
+    lens = small_lens(tmp_path / "a")  # two heads of 8 channels
+    _said, (angles, product, biases) = comparisons.relative(Settings((100.0,), (12,), (4,)), lens)
+    assert np.allclose(angles.figure.data[1].y, np.arange(1, 12) / 100 ** (4 / 8))
+    assert product.figure.data[0].y[0] == pytest.approx(1)
+    assert product.figure.data[0].y[3] == pytest.approx(sum(math.cos(3 / 100 ** (2 * p / 8)) for p in range(4)) / 4)
+    assert np.allclose([curve.y[8] for curve in biases.figure.data], [-8 / 16, -8 / 256])

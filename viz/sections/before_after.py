@@ -1,0 +1,217 @@
+"""One text in a checkpoint as it was trained, and with the positions that were wished for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from model.analysis.differences import Comparison
+from model.analysis.loss import labels_of, perplexity, text_losses, token_losses
+from model.filling import MaskFiller
+from model.inspectable import Inspectable
+from model.text import Tokens
+from model.trace import Trace
+from model.writing import Translator
+from viz.components.views import Mount, Series, chart, heatmap
+from viz.i18n import _
+from viz.parts import plot_words, stamp
+from viz.words import attention_name, significant
+from viz.workbench import Workbench
+
+NOW, BEFORE, PINNED = "#0072b2", "#8a6a00", "#a03cc0"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A forward pass on the text, and the loss of each token."""
+
+    lens: Inspectable
+    trace: Trace
+    losses: Tensor
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """The same tokens twice; as trained is None where the trained checkpoint cannot read so many."""
+
+    now: Pass
+    before: Pass | None
+    source: Tokens
+    target: Tokens | None
+
+    @property
+    def labels(self) -> list[str]:
+        """The tokens whose losses these are; a target's end is one of them."""
+        if isinstance(self.now.lens, Translator):
+            assert self.target is not None
+            return [*self.target.labels, self.now.lens.target_tokenizer.label(self.now.lens.target_tokenizer.end)]
+        return self.source.labels
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where in `labels` each loss belongs: what a position writes is the next one."""
+        return np.arange(len(self.now.losses)) + (not isinstance(self.now.lens, MaskFiller))
+
+
+def compare(bench: Workbench, lens: Inspectable, trained: Inspectable) -> BeforeAfter:
+    """Both passes on what is in the fields. A target that the model is left to write is written as trained."""
+    assert bench.trace is not None
+    assert bench.source is not None
+    source, target, trace = bench.source, bench.target, bench.trace
+    if lens is trained:
+        now = _pass(lens, trace, source, target)
+        return BeforeAfter(now, now, source, target)
+    if trained.config.position == "learned" and len(source) > trained.config.max_length:
+        return BeforeAfter(_pass(lens, trace, source, target), None, source, target)
+    if isinstance(trained, Translator) and bench.generation is not None:
+        known, target, _made = trained.trace_generated(source)
+        trace = lens.trace_tokens(source, target)
+    else:
+        known = trained.trace_tokens(source, target)
+    return BeforeAfter(_pass(lens, trace, source, target), _pass(trained, known, source, target), source, target)
+
+
+def _pass(lens: Inspectable, trace: Trace, source: Tokens, target: Tokens | None) -> Pass:
+    return Pass(lens, trace, text_losses(lens, trace, source, target))
+
+
+def verdicts(both: BeforeAfter) -> list[str]:
+    """Loss and perplexity now and as trained, and how many predictions are others."""
+    now, before = both.now, both.before
+    figures = {"loss": significant(float(now.losses.nanmean())), "perplexity": significant(perplexity(now.losses))}
+    if before is None:
+        sentence = _("Loss {loss} nats per token, perplexity {perplexity}; as trained the model cannot read so many.")
+        return [sentence.format(**figures)]
+    if before is now:
+        return [_("As trained: loss {loss} nats per token, perplexity {perplexity}.").format(**figures)]
+    sentence = _("Loss {before} → {loss} nats per token, perplexity {perplexity_before} → {perplexity}.")
+    said = [
+        sentence.format(
+            before=significant(float(before.losses.nanmean())),
+            perplexity_before=significant(perplexity(before.losses)),
+            **figures,
+        )
+    ]
+    best = [each.trace["output.logits"].argmax(dim=-1) for each in (now, before)]
+    changed = _("The most probable token is another at {count} of {all} positions.")
+    said.append(changed.format(count=int((best[0] != best[1]).sum()), all=len(best[0])))
+    return [*said, *_beyond(both)]
+
+
+def _beyond(both: BeforeAfter) -> list[str]:
+    """How the loss is at positions that were never trained."""
+    assert both.before is not None
+    length = both.before.lens.config.max_length
+    if len(both.now.losses) <= length:
+        return []
+    sentence = _("From position {length} on nothing was trained: mean loss {beyond} there, {within} before it.")
+    beyond, within = (float(part.nanmean()) for part in (both.now.losses[length:], both.now.losses[:length]))
+    return [sentence.format(length=length, beyond=significant(beyond), within=significant(within))]
+
+
+def measured(lens: Inspectable) -> str:
+    """Of what this kind of model has a loss."""
+    return {
+        "encoder-decoder": _("−ln p of each token of the target, given the source and the target before it"),
+        "decoder-only": _("−ln p of each token, given those before it"),
+        "encoder-only": _("−ln p of each of the first 64 tokens, hidden alone, given all others"),
+    }[lens.kind]
+
+
+def pack_losses(bench: Workbench, both: BeforeAfter) -> Mount:
+    """The loss of each token, as trained dashed."""
+    passes = [(_("now"), both.now, NOW)]
+    if both.before not in (None, both.now):
+        passes.append((_("as trained"), both.before, BEFORE))
+    series = [
+        Series(name, both.places, each.losses.cpu().numpy(), colour, dash=each is both.before is not both.now)
+        for name, each, colour in passes
+        if each is not None
+    ]
+    pinned = pinned_losses(bench, both)
+    if pinned is not None:
+        series.append(Series(_("pinned"), both.places, pinned.cpu().numpy(), PINNED, dash=True))
+    side = "target" if both.target is not None else "source"
+    said = "; ".join(f"{each.name}: {significant(float(np.nanmean(each.ys)))}" for each in series if _known(each.ys))
+    header = {
+        "x": {"title": _("token"), "labels": both.labels, "side": side},
+        "y": {"title": _("loss, nats"), "zero": True},
+        "tall": 230,
+        "name": _("Loss per token"),
+        "sentence": measured(both.now.lens),
+        "alt": f"{_('Loss per token')}. {said}",
+        "file": "loss",
+        "stamp": stamp(both.now.trace),
+        "words": plot_words(_("quantity"), _("token"), _("loss, nats")),
+    }
+    return chart(series, header, "applied_losses")
+
+
+def _known(values: np.ndarray) -> bool:
+    return bool(np.isfinite(values).any())
+
+
+def pinned_losses(bench: Workbench, both: BeforeAfter) -> Tensor | None:
+    """The pinned predictions' loss on these tokens; None where there are none to compare with."""
+    if bench.pin is None or isinstance(both.now.lens, MaskFiller):
+        return None
+    logits = Comparison(both.now.trace, bench.pin.trace).counterpart("output.logits")
+    return None if logits is None else token_losses(logits, labels_of(both.now.lens, both.source, both.target))
+
+
+def head_changes(both: BeforeAfter) -> tuple[list[str], np.ndarray]:
+    """For each layer of each attention, and each head, the mean total variation distance from the trained weights."""
+    assert both.before is not None
+    changes = Comparison(both.now.trace, both.before.trace).changes
+    heads = changes[changes["kind"] == "head"]
+    table = heads.pivot(index="name", columns="head", values="change")
+    table = table.loc[list(dict.fromkeys(sorted(table.index, key=_order)))]
+    return [_layer(name) for name in table.index], table.to_numpy(dtype=np.float32)
+
+
+def _order(path: str) -> tuple[int, int]:
+    kind = 2 if "cross" in path else int(path.startswith("decoder"))
+    return kind, int(path.split(".")[2])
+
+
+def _layer(path: str) -> str:
+    kind = "cross" if "cross" in path else path.split(".")[0]
+    return f"{attention_name(kind)} {int(path.split('.')[2]) + 1}"
+
+
+def pack_changes(both: BeforeAfter) -> Mount:
+    rows, values = head_changes(both)
+    row, head = divmod(int(values.argmax()), values.shape[1])
+    most = f"{rows[row]}, {_('head')} {head + 1}: {significant(float(values.max()))}"
+    name = _("Change of the attention")
+    header = {
+        "rows": {"title": _("layer"), "labels": rows, "side": ""},
+        "columns": {"title": _("head"), "labels": [str(at + 1) for at in range(values.shape[1])], "side": ""},
+        "scale": {"low": 0, "high": max(float(values.max()), 1e-9), "title": "½ Σ |w − w′|"},
+        "chosen": -1,
+        "name": name,
+        "sentence": _("weights that moved to other tokens, 0 to 1, mean over the queries"),
+        "note": most,
+        "alt": f"{name}. {_('most')}: {most}",
+        "file": "attention-change",
+        "stamp": stamp(both.now.trace),
+        "words": plot_words(_("layer"), _("head"), "½ Σ |w − w′|", _("masked")),
+    }
+    return heatmap(values, np.ones(values.shape, np.bool_), header, "applied_changes", lambda: None)
+
+
+def losses_table(both: BeforeAfter) -> pd.DataFrame:
+    tokenizer = both.now.lens.target_tokenizer
+
+    def best(each: Pass) -> list[str]:
+        return [tokenizer.label(token) for token in each.trace["output.logits"].argmax(dim=-1).tolist()]
+
+    labels = both.labels
+    columns = {_("token"): [labels[at] if at < len(labels) else "" for at in both.places]}
+    for name, each in ((_("now"), both.now), (_("as trained"), both.before)):
+        if each is not None:
+            columns |= {f"{_('loss, nats')}, {name}": each.losses.tolist(), f"{_('prediction')}, {name}": best(each)}
+    return pd.DataFrame(columns)

@@ -1,0 +1,188 @@
+"""Embeddings as the stack gets them: a heatmap, and how long they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+from torch import Tensor
+
+from model.analysis.tokens import in_groups
+from model.inspectable import Inspectable
+from model.layers import TokenEmbedding
+from model.text import Tokens
+from model.trace import Trace
+from viz.components.views import Mount, Series, chart, heatmap
+from viz.i18n import _
+from viz.parts import plot_words, stamp
+from viz.varying import position_name
+from viz.words import significant
+from viz.workbench import Workbench, workbench
+
+WIDE = 256  # channels that a heatmap shows one by one
+COLOURS = {"plain": "#5b7083", "times": "#0072b2", "over": "#8a6fb0", "positions": "#d55e00", "sum": "#009e73"}
+PINNED = "#a03cc0"
+TABLE, NORMS = "embedding", "norms"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the controls say, and what it is said of."""
+
+    lens: Inspectable
+    trace: Trace
+    side: str
+    quantity: str
+    binned: bool
+    neighbours: bool
+
+    @property
+    def stack(self) -> str:
+        return "encoder" if self.lens.config.n_encoder_layers and self.side == "source" else "decoder"
+
+    @property
+    def name(self) -> str:
+        return f"{self.stack}.embedding.{self.quantity}"
+
+    @property
+    def labels(self) -> list[str]:
+        return self.trace.source_tokens if self.side == "source" else self.trace.target_tokens
+
+    @property
+    def matrix(self) -> Tensor:
+        """The embedding of the vocabulary."""
+        return self.lens.model.get_parameter(f"{self.stack}.embedding.tokens.weight").detach()
+
+    @property
+    def factor(self) -> float:
+        embedding = self.lens.model.get_submodule(f"{self.stack}.embedding.tokens")
+        return embedding.factor if isinstance(embedding, TokenEmbedding) else 1.0
+
+
+def pack_table(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> Mount:
+    """Tokens by channels, or their difference from the pinned ones."""
+    comparison = bench.comparison if bench.differing else None
+    difference = comparison.difference(chosen.name) if comparison else None
+    values = (chosen.trace[chosen.name] if difference is None else difference).float()
+    shown, size, note = channels(values, chosen.binned)
+    if comparison is not None and difference is None:
+        note = _("The pinned trace has no such quantity to compare with.")
+    elif size > 1:
+        note = _("means of {size} channels").format(size=size)
+    finite = shown[~shown.isnan()]
+    top = float(finite.abs().max()) if len(finite) and bool(finite.any()) else 1.0
+    array = shown.cpu().numpy()
+    name = quantity_name(chosen.quantity)
+    sentence = _("{tokens} tokens × {channels} channels, with their ids")
+    summary = _("{name}: {tokens} tokens, {channels} channels, values from {low} to {high}.")
+    low, high = (significant(float(x)) for x in ((finite.min(), finite.max()) if len(finite) else (0.0, 0.0)))
+    counts = {"tokens": len(given), "channels": values.shape[1]}
+    title = _("difference") if difference is not None else _("value")
+    header = {
+        "rows": {"title": _("token"), "labels": ids_and_labels(given), "side": chosen.side},
+        "columns": {"title": _("channel"), "labels": [str(size * at) for at in range(array.shape[1])], "side": ""},
+        "scale": {"low": -top, "high": top, "title": title, "difference": difference is not None},
+        "chosen": query,
+        "name": name,
+        "sentence": sentence.format(**counts),
+        "note": note,
+        "alt": summary.format(name=name, low=low, high=high, **counts),
+        "file": f"embedding-{chosen.side}-{chosen.quantity}",
+        "stamp": stamp(chosen.trace),
+        "words": plot_words(_("token"), _("channel"), title, _("masked")),
+    }
+    return heatmap(array, np.ones(array.shape, np.bool_), header, TABLE, on_row)
+
+
+def channels(values: Tensor, binned: bool) -> tuple[Tensor, int, str]:
+    """Channels as wide as a heatmap is, how many are one column, and what is said where some are left out."""
+    if binned:
+        return *in_groups(values, WIDE), ""
+    note = _("channels 0 to {last} of {all}").format(last=WIDE - 1, all=values.shape[1])
+    return values[:, :WIDE], 1, note
+
+
+def lengths(chosen: Chosen, given: Tokens) -> dict[str, Tensor]:
+    """Norms of what is added up, the token's embedding with and without its factor (claims 11 and 12)."""
+    plain = chosen.matrix[given.ids].float().norm(dim=-1)
+    root = chosen.lens.config.d_model**0.5
+    embedding = f"{chosen.stack}.embedding"
+    tokens, positions = (chosen.trace[f"{embedding}.{part}"].float() for part in ("tokens", "positions"))
+    found = {"plain": plain, "times": plain * root, "over": plain / root}
+    if bool(positions.any()):
+        found |= {"positions": positions.norm(dim=-1), "sum": (tokens + positions).norm(dim=-1)}
+    return found
+
+
+def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> Mount:
+    found, scaled = lengths(chosen, given), chosen.factor != 1
+    used = {"times" if scaled else "plain", "positions", "sum"}
+    places = np.arange(len(given))
+    series = [
+        Series(norm_name(name), places, norms.cpu().numpy(), COLOURS[name], dash=name not in used)
+        for name, norms in found.items()
+    ]
+    series += pinned_norms(bench, chosen, places)
+    means = {name: float(norms.mean()) for name, norms in found.items()}
+    if "positions" in found:
+        share = means["times" if scaled else "plain"] / means["positions"]
+        without = means["plain"] / means["positions"]
+        sentence = _("Tokens are {share} times as long as positions; without the factor {without} times.")
+        note = sentence.format(share=significant(share), without=significant(without))
+    else:
+        note = _("This model adds no positions to its embeddings ({position}).").format(
+            position=position_name(chosen.lens.config.position)
+        )
+    alt = "; ".join(f"{norm_name(name)}: {significant(mean)}" for name, mean in means.items())
+    header = {
+        "x": {"title": _("token"), "labels": given.labels, "side": chosen.side},
+        "y": {"title": _("norm"), "log": True},
+        "chosen": query,
+        "tall": 170,
+        "name": _("Norms"),
+        "sentence": note,
+        "alt": f"{note} {alt}",
+        "file": f"norms-{chosen.side}",
+        "stamp": stamp(chosen.trace),
+        "words": plot_words(_("quantity"), _("token"), _("norm")),
+    }
+    return chart(series, header, NORMS, on_norm)
+
+
+def pinned_norms(bench: Workbench, chosen: Chosen, places: np.ndarray) -> list[Series]:
+    """What entered the stack in the pinned trace, at this trace's tokens."""
+    other = bench.comparison.counterpart(f"{chosen.stack}.embedding.output") if bench.comparison else None
+    if other is None:
+        return []
+    return [Series(f"{norm_name('sum')} · {_('pinned')}", places, _norms(other), PINNED, dash=True)]
+
+
+def _norms(x: Tensor) -> np.ndarray:
+    return np.asarray(x.float().norm(dim=-1).cpu().numpy())
+
+
+def ids_and_labels(given: Tokens) -> list[str]:
+    return [f"{token} {label}" for token, label in zip(given.ids, given.labels, strict=True)]
+
+
+def quantity_name(name: str) -> str:
+    return {"tokens": _("Embeddings"), "positions": _("Positions"), "output": _("Sum")}[name]
+
+
+def norm_name(name: str) -> str:
+    return {
+        "plain": _("token embedding E"),
+        "times": "E · √d_model",
+        "over": "E / √d_model",
+        "positions": _("position"),
+        "sum": _("their sum"),
+    }[name]
+
+
+def on_row() -> None:
+    workbench().select(query=int(st.session_state[TABLE].row))
+
+
+def on_norm() -> None:
+    workbench().select(query=int(st.session_state[NORMS].place["index"]))

@@ -1,0 +1,150 @@
+"""The position laboratory: what position encodings are, for any base, length and width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.positions import misread, rotation, shift_residual, wavelengths
+from model.inspectable import Inspectable
+from model.positional import Alibi, Rotation, sinusoidal
+from viz.components.fields import Field, number_field
+from viz.i18n import _, language
+from viz.parts import data_table, explanation
+from viz.sections import comparisons, experiments
+from viz.sections.experiments import Picture, Settings, Shown
+from viz.sections.memory import remembered
+from viz.varying import varied
+from viz.workbench import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What can be set for each experiment.
+CODE = ("bases", "lengths", "widths")
+EXPERIMENTS = {
+    "curves": (*CODE, "dimension"),
+    "wavelengths": CODE,
+    "shift": (*CODE, "k"),
+    "any_length": ("bases", "compared", "widths", "dimension", "position"),
+    "misread": (*CODE, "dimension", "k"),
+    "learned": ("bases", "dimension", "k"),
+    "relative": ("bases", "lengths"),
+}
+SEVERAL = 4  # numbers in a field
+
+
+def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+    """Nothing here depends on the text: all is drawn with the controls."""
+    name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
+    settings = controls(lens, name)
+    shown: Shown = ([], [])
+    if settings is not None:
+        made = _experiment(name, varied().trained)
+        key = (name, settings, varied().trained, language())
+        shown = remembered("laboratory", key, lambda: made(settings))
+    verdicts, pictures = shown
+    st.text("\n".join(verdicts))
+    for column, picture in zip(st.columns(max(2, len(pictures)), gap="medium"), pictures, strict=False):
+        show(column, picture)
+    explain()
+    if pictures:
+        data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
+    yield
+    yield
+
+
+def controls(lens: Inspectable, name: str) -> Settings | None:
+    """What the fields hold; None while one of them holds no number that can be."""
+    widest = max(1024, lens.config.d_model)
+    longest = max(2048, lens.config.max_length)
+    config = varied().trained.config
+    fields = {
+        "bases": Field("bases", _("base"), "10000, 1000", 1.0, 1e9, whole=False, log=True, most=SEVERAL),
+        "lengths": Field("lengths", _("length"), "100", 1, longest, log=True, most=SEVERAL),
+        "compared": Field("compared", _("lengths"), "60, 100, 512", 1, longest, log=True, most=SEVERAL),
+        "widths": Field("widths", "d_model", str(config.d_model), 2, widest, even=True, most=SEVERAL),
+        "dimension": Field("dimension", _("dimension"), "4, 20", 0, widest - 1, most=SEVERAL),
+        "k": Field("k", "k", "3", 0, longest - 1),
+        "position": Field("place", _("position p"), "50", 0, longest - 1),
+    }
+    places = st.columns(len(EXPERIMENTS[name]), gap="medium")
+    given = {key: number_field(place, fields[key]) for key, place in zip(EXPERIMENTS[name], places, strict=True)}
+    if not all(given.values()):
+        return None
+    whole = {key: tuple(int(value) for value in values) for key, values in given.items()}
+    return Settings(
+        tuple(given["bases"]),
+        whole.get("compared", whole.get("lengths", (lens.config.max_length,))),
+        whole.get("widths", (lens.config.d_model,)),
+        whole.get("dimension", (0,)),
+        whole.get("k", (1,))[0],
+        whole.get("position", (0,))[0],
+    )
+
+
+def _experiment(name: str, lens: Inspectable) -> Callable[[Settings], Shown]:
+    made: dict[str, Callable[[Settings], Shown]] = {
+        "curves": experiments.curves,
+        "wavelengths": experiments.wavelengths,
+        "shift": experiments.shift,
+        "any_length": comparisons.any_length,
+        "misread": comparisons.misread,
+        "learned": partial(comparisons.learned, lens=lens),
+        "relative": partial(comparisons.relative, lens=lens),
+    }
+    return made[name]
+
+
+def experiment_name(name: str) -> str:
+    return {
+        "curves": _("Curves"),
+        "wavelengths": _("Wavelengths"),
+        "shift": _("Moved by k"),
+        "any_length": _("Any length"),
+        "misread": _("A wrong formula"),
+        "learned": _("Learned"),
+        "relative": _("Rotary, ALiBi"),
+    }[name]
+
+
+def show(place: DeltaGenerator, picture: Picture) -> None:
+    place.markdown(f"**{picture.title}**")
+    config = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "positions"}}
+    place.plotly_chart(picture.figure, theme="streamlit", alt=picture.alt, config=config, key=f"lab_{picture.title}")
+
+
+def curves_table(pictures: list[Picture]) -> pd.DataFrame:
+    """Every point of every curve; of a table that is drawn, each cell."""
+    parts = []
+    for picture in pictures:
+        for trace in picture.figure.data:
+            if trace.type == "heatmap":
+                frame = pd.DataFrame(trace.z).stack().reset_index()
+                parts.append(frame.set_axis(["x", "curve", "y"], axis=1).assign(picture=picture.title))
+            else:
+                parts.append(pd.DataFrame({"x": trace.x, "y": trace.y, "curve": trace.name, "picture": picture.title}))
+    table = pd.concat(parts, ignore_index=True)[["picture", "curve", "x", "y"]]
+    return table.astype({"curve": str})
+
+
+def explain() -> None:
+    explanation(
+        "laboratory_explanation",
+        [
+            r"PE_{(p,\,2i)} = \sin\!\left(p / b^{2i/d}\right) \qquad PE_{(p,\,2i+1)} = \cos\!\left(p / b^{2i/d}\right)",
+            r"PE_{p+k} = R_k\,PE_p,\quad R_k = \mathrm{diag}\begin{pmatrix}\cos\omega_i k & \sin\omega_i k\\"
+            r"-\sin\omega_i k & \cos\omega_i k\end{pmatrix},\quad \omega_i = b^{-2i/d}",
+        ],
+        _(
+            "Vaswani et al., *Attention Is All You Need*, section 3.5, with base b = 10000. Rotary positions: Su et "
+            "al., 2021, equation 34; ALiBi: Press et al., 2022, section 3. Every number is computed now in float64 by "
+            "this code:"
+        ),
+        *(sinusoidal, wavelengths, rotation, shift_residual, misread, Rotation, Alibi),
+    )

@@ -1,0 +1,118 @@
+"""Tokens beside each other: the nearest of the vocabulary, and a plane on which the text's lie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import streamlit as st
+import torch
+from torch import Tensor
+
+from model.analysis.tokens import nearest, principal_plane
+from model.text import Tokenizer, Tokens
+from viz.components.views import Mount, Series, chart
+from viz.i18n import _
+from viz.parts import plot_words, stamp
+from viz.sections.embeddings import PINNED, Chosen, quantity_name
+from viz.words import significant
+from viz.workbench import Workbench, workbench
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NEAREST = 12
+OWN, OTHER, QUERY = "#0072b2", "#8a949e", "#d55e00"
+PLANE = "plane_view"
+
+
+def tokenizer_of(chosen: Chosen) -> Tokenizer:
+    return chosen.lens.source_tokenizer if chosen.side == "source" else chosen.lens.target_tokenizer
+
+
+def pack_nearest(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> Mount:
+    """The tokens of the vocabulary whose embeddings have the largest cosine with the chosen token's."""
+    ids, cosines = nearest(chosen.matrix, given.ids[query], NEAREST)
+    labels = [tokenizer_of(chosen).label(token) for token in ids.tolist()]
+    places = np.arange(len(labels))
+    series = [Series(_("cosine"), places, cosines.cpu().numpy(), OWN, mark="bars")]
+    series += _pinned_cosines(bench, chosen, given.ids[query], ids, places)
+    label = given.labels[query]
+    listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
+    header = {
+        "x": {"title": _("token of the vocabulary"), "labels": labels},
+        "y": {"title": _("cosine"), "zero": True},
+        "tall": 130,
+        "name": _("Nearest tokens"),
+        "sentence": _("of {count} in the embedding, by cosine").format(count=f"{len(chosen.matrix):,}"),
+        "note": f"{label} · {given.ids[query]}",
+        "alt": _("Nearest to {label}: {listed}.").format(label=label, listed=listed),
+        "file": f"nearest-{given.ids[query]}",
+        "stamp": stamp(chosen.trace),
+        "words": plot_words(_("quantity"), _("token"), _("cosine")),
+    }
+    return chart(series, header, "nearest")
+
+
+def _pinned_cosines(
+    bench: Workbench, chosen: Chosen, token: int, ids: Tensor, places: NDArray[np.int64]
+) -> list[Series]:
+    """The cosines of the same tokens in the pinned model's embedding, where that has the same vocabulary."""
+    if bench.pin is None:
+        return []
+    name = f"{chosen.stack}.embedding.tokens.weight"
+    other = dict(bench.pin.trace.model.named_parameters()).get(name)
+    if other is None or other.shape[0] != chosen.matrix.shape[0]:
+        return []
+    rows = other.detach().float()
+    cosines = torch.nn.functional.cosine_similarity(rows[ids], rows[token], dim=-1)
+    return [Series(f"{_('cosine')} · {_('pinned')}", places, cosines.cpu().numpy(), PINNED, mark="dots")]
+
+
+def pack_plane(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> Mount:
+    """The two directions in which the vectors differ most, and where each token lies in them."""
+    own = chosen.trace[chosen.name].float()
+    near, labels = own[:0], []
+    if chosen.quantity == "tokens" and chosen.neighbours:
+        ids, _cosines = nearest(chosen.matrix, given.ids[query], NEAREST)
+        near, labels = chosen.matrix[ids].float() * chosen.factor, tokenizer_of(chosen).tokens(ids.tolist()).labels
+    plane = principal_plane(torch.cat([own, near]))
+    colours = [QUERY if place == query else OWN for place in range(len(given))]
+    series = [_dots(_("text"), plane.project(own), OWN, given.labels, colours)]
+    if labels:
+        series.append(_dots(_("nearest to the chosen token"), plane.project(near), OTHER, labels))
+    other = bench.comparison.counterpart(chosen.name) if bench.comparison else None
+    if other is not None:
+        series.append(_dots(_("pinned"), plane.project(other.float()), PINNED))
+    first, second = (significant(100 * share) for share in plane.shares)
+    explained = _("{first} % and {second} % of the variance").format(first=first, second=second)
+    if plane.shares == (0.0, 0.0):
+        explained = _("one point: these vectors do not differ")
+    header = {
+        "x": {"title": f"PC 1 · {first} %"},
+        "y": {"title": f"PC 2 · {second} %"},
+        "tall": 200,
+        "name": _("Principal components"),
+        "sentence": f"{quantity_name(chosen.quantity)} · {explained}",
+        "alt": _("{count} points on the plane of the two principal components: {explained}.").format(
+            count=len(own) + len(near), explained=explained
+        ),
+        "file": f"plane-{chosen.side}-{chosen.quantity}",
+        "stamp": stamp(chosen.trace),
+        "words": plot_words(_("quantity"), _("token"), "PC 2"),
+    }
+    return chart(series, header, PLANE, on_dot)
+
+
+def _dots(
+    name: str, points: Tensor, colour: str, labels: list[str] | None = None, colours: list[str] | None = None
+) -> Series:
+    xs, ys = points.cpu().numpy().T
+    return Series(name, xs, ys, colour, mark="dots", labels=labels, colours=colours)
+
+
+def on_dot() -> None:
+    """A click on a token of the text chooses it."""
+    place = st.session_state[PLANE].place
+    if place["series"] == 0:
+        workbench().select(query=int(place["index"]))

@@ -1,0 +1,90 @@
+"""Tokens as the model gets them: ids, embeddings, lengths, nearest tokens, a plane they lie on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.tokens import nearest, principal_plane
+from model.inspectable import Inspectable
+from model.layers import Embedding, EmbeddingSum, TokenEmbedding
+from model.text import Tokens
+from viz.i18n import _
+from viz.parts import data_table, explanation
+from viz.sections.embeddings import WIDE, Chosen, lengths, norm_name, pack_norms, pack_table, quantity_name
+from viz.sections.neighbours import pack_nearest, pack_plane
+from viz.workbench import choose, workbench
+
+QUANTITIES = ("tokens", "positions", "output")
+
+
+def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+    """Controls; then all that the trace holds of the tokens is packed; then mounted."""
+    side = "source"
+    if lens.kind == "encoder-decoder":
+        side = choose(_("Side"), ("source", "target"), side, "side", side_choice, row)
+    quantity = choose(_("Quantity"), QUANTITIES, QUANTITIES[0], "quantity", quantity_name, row)
+    wide = lens.config.d_model > WIDE
+    binned = not wide or choose(_("Channels"), ("means", "first"), "means", "channels", channels_choice, row) == "means"
+    around = choose(_("Plane"), ("text", "near"), "near", "plane", plane_choice, row) == "near"
+    left, right = st.columns([11, 9], gap="medium")
+    with left:
+        table, norms = st.container(), st.container()
+    with right:
+        near, plane = st.container(), st.container()
+        explain()
+        data = st.container()
+    yield
+    bench = workbench()
+    assert bench.trace is not None
+    assert bench.source is not None
+    chosen = Chosen(lens, bench.trace, side, quantity, binned, around)
+    given = bench.source if side == "source" else bench.target
+    assert given is not None
+    query = min(bench.selection.query, len(given) - 1)
+    parts = [
+        (table, pack_table(bench, chosen, given, query)),
+        (norms, pack_norms(bench, chosen, given, query)),
+        (near, pack_nearest(bench, chosen, given, query)),
+        (plane, pack_plane(bench, chosen, given, query)),
+    ]
+    yield
+    for place, mount in parts:
+        with place:
+            mount()
+    with data:
+        data_table("tokens_data", lambda: norms_table(chosen, given), f"tokens-{side}")
+
+
+def explain() -> None:
+    explanation(
+        "tokens_explanation",
+        [r"x_p = \sqrt{d_{\mathrm{model}}}\,E_{\mathrm{token}(p)} + PE_p"],
+        _(
+            "Vaswani et al., *Attention Is All You Need*, sections 3.4 and 3.5: the embedding's output is multiplied "
+            "by √d_model, its weights are not divided by it. Solid norms are what this model adds up, dashed ones what "
+            "the other readings would give. Nearest tokens have the largest cosine; the plane is that of the two "
+            "principal components (Pearson, 1901). This is the code that has just run:"
+        ),
+        *(TokenEmbedding, EmbeddingSum, Embedding, nearest, principal_plane),
+    )
+
+
+def norms_table(chosen: Chosen, given: Tokens) -> pd.DataFrame:
+    columns = {norm_name(name): norms.tolist() for name, norms in lengths(chosen, given).items()}
+    return pd.DataFrame({_("token"): given.labels, "id": given.ids, **columns})
+
+
+def side_choice(name: str) -> str:
+    return {"source": _("Source"), "target": _("Target")}[name]
+
+
+def channels_choice(name: str) -> str:
+    return {"means": _("all channels, in groups"), "first": _("first channels")}[name]
+
+
+def plane_choice(name: str) -> str:
+    return {"near": _("+ nearest"), "text": _("text alone")}[name]
