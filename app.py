@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import i18n, input_bar, varying
+from viz import i18n, input_bar, training, varying
 from viz.components.views import page_file
 from viz.i18n import _
 from viz.words import page_name
@@ -24,6 +24,7 @@ from viz.workbench import (
 
 if TYPE_CHECKING:
     from model import Inspectable
+    from model.live import LiveTraining
 
 PAGES = {
     name: f"viz/pages/{name}.py"
@@ -63,7 +64,7 @@ def main() -> None:
     chosen = st.navigation(pages, position="hidden").url_path or FIRST
     bench.say_again()
     with st.sidebar:
-        name = choose_model()
+        name = choose_model(training.training(bench))
         summary = st.empty()
         for section, links in pages.items():
             st.caption(section)
@@ -78,29 +79,36 @@ def main() -> None:
             },
             Key.FILE,
         )
+    live = training.training(bench)
     try:
-        lens = open_model(name)
+        lens = live.start if live and name == training.ENTRY else open_model(name)
     except ValueError as error:
         st.error(str(error))
         return
     summary.caption(describe(lens))
     input_bar.follow_model(bench, lens)
-    look(bench, lens, chosen)
+    moving = training.is_moving(live)
+    every = training.EVERY if moving else None
+    with st.sidebar:
+        st.fragment(training.strip, run_every=every)(bench, lens, moving)
+    st.fragment(look, run_every=every if name == training.ENTRY else None)(bench, lens, chosen)
 
 
-@st.fragment
 def look(bench: Workbench, lens: Inspectable, page: str) -> None:
-    """The input bar and the page under it: all that a keystroke draws again."""
+    """The input bar and the page under it: all that a keystroke draws again, and each look at a training."""
     i18n.use(st.session_state[Key.LANGUAGE])
+    live = training.training(bench)
+    trained = live is not None and lens is live.start
     # What does not depend on the texts goes out first: the browser draws it while the model computes.
-    lens = varying.look(bench, lens)
+    lens = training.shown(bench, live) if live and trained else varying.look(bench, lens)
     bar = st.container(key="input_bar")
     with bar:
         target = input_bar.show_controls(lens)
     # Not by the navigation's own run(): that works only in a run of the whole script.
     drawing = import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens)
     next(drawing)
-    input_bar.look(bench, lens)
+    if not trained:
+        input_bar.look(bench, lens)
     mount_tokens = input_bar.pack_tokens(bench)
     next(drawing)
     for place in target:
@@ -116,10 +124,14 @@ def choose_language(place: DeltaGenerator) -> None:
     i18n.use(choose("Language", names, preferred, Key.LANGUAGE, lambda name: i18n.LANGUAGES[name], place))
 
 
-def choose_model() -> str:
-    names = checkpoint_names()
+def choose_model(live: LiveTraining | None) -> str:
+    names = [*([training.ENTRY] if live else []), *checkpoint_names()]
     asked = st.query_params.get(Key.MODEL)
-    name = st.selectbox(_("Model"), names, key=Key.MODEL, bind="query-params") or ""
+    words = {training.ENTRY: _("in training: {name}").format(name=live.start.name)} if live else {}
+    name = st.selectbox(
+        _("Model"), names, key=Key.MODEL, bind="query-params", format_func=lambda name: words.get(name, name)
+    )
+    name = name or ""
     if asked is not None and asked not in names:
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=name))
     return name

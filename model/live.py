@@ -48,7 +48,7 @@ class LiveTraining:
         Raises:
             ValueError: the settings cannot be watched.
         """
-        self.start, self.source = start, source or saving.Source()
+        self.start, self.material, self.source = start, material, source or saving.Source()
         self._choices = Choices.of(settings, start.config)  # as asked for, perhaps not in force yet
         self._driver = Driver(
             lambda: Watched(start, material, settings, probe, **budgets),

@@ -34,7 +34,7 @@ def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
 
 def show_target(place: DeltaGenerator, bench: Workbench) -> None:
     """The target's field, with what the model wrote where the user wrote nothing."""
-    text_field(place, _("Target"), Key.TARGET, "", bench.generation.text if bench.generation else "")
+    text_field(place, _("Target"), Key.TARGET, "", bench.written)
 
 
 def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeholder: str) -> None:
@@ -65,9 +65,14 @@ def first_source(lens: Inspectable) -> str:
     return lens.example or FIRST_SOURCE
 
 
+def texts(lens: Inspectable) -> tuple[str, str]:
+    """What is in the fields."""
+    return typed(Key.SOURCE, first_source(lens)), typed(Key.TARGET, "")
+
+
 def look(bench: Workbench, lens: Inspectable) -> None:
     """Trace what is in the fields."""
-    bench.look(lens, typed(Key.SOURCE, first_source(lens)), typed(Key.TARGET, ""))
+    bench.look(lens, *texts(lens))
 
 
 def follow_model(bench: Workbench, lens: Inspectable) -> None:

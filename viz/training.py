@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from viz import i18n
+from viz.components.views import training_strip
 from viz.i18n import _
 from viz.words import significant
-from viz.workbench import Workbench
+from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
     from model import Inspectable
-    from model.camera import Probe
     from model.live import LiveTraining
     from model.live_registry import LiveTrainings
     from model.materials import Material
     from model.snapshots import Snapshot
+    from model.text import Tokens
+    from model.training_settings import TrainingSettings
 
 RUN = "run"  # in the address: a reconnect finds the training again
 EVERY = 0.5  # seconds between looks at a training
 DRAWN = 200  # points of the loss in the sidebar
 PHRASES = "phrases"
+ENTRY = "training"  # in the list of models
+STRIP = "training_strip"
+STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
+MOVING = ("preparing", "running", "waiting")
 
 
 @st.cache_resource(show_spinner=False)
@@ -43,17 +51,30 @@ def training(bench: Workbench) -> LiveTraining | None:
     return found
 
 
-def begin(bench: Workbench, lens: Inspectable, material: Material, settings: Any, probe: Probe, data: str) -> None:
-    """A new training of this session on a copy of `lens`; the one before is freed."""
+def begin(
+    bench: Workbench, lens: Inspectable, material: Material, settings: TrainingSettings, data: str
+) -> LiveTraining:
+    """A new training of this session on a copy of `lens`; the one before is freed, and the page shows the new one.
+
+    Raises:
+        ValueError: the settings do not go together with the data.
+    """
+    from model.camera import Probe
     from model.live import LiveTraining
     from model.saving import Source
 
     bench.run = bench.run or secrets.token_urlsafe(9)
-    source = Source(data, "")
-    trainings().begin(
-        bench.run, lambda slots: LiveTraining(lens, material, settings, probe, source=source, slots=slots)
+    text = bench.source if lens is bench.lens and bench.source else lens.source_tokens(lens.example or material.example)
+    target = bench.target if lens is bench.lens else None
+    if target is None and lens.kind == "encoder-decoder":
+        target = lens.target_tokens("")
+    live = trainings().begin(
+        bench.run,
+        lambda slots: LiveTraining(lens, material, settings, Probe(text, target), source=Source(data, ""), slots=slots),
     )
     bench.say(RUN, bench.run)
+    st.session_state[Key.MODEL] = ENTRY
+    return live
 
 
 def usual_data(lens: Inspectable) -> str:
@@ -83,17 +104,52 @@ def material_of(lens: Inspectable, data: str) -> Material:
     return RunningText("\n".join(texts), "bpe", 0, tokenizers)
 
 
-def probe_of(bench: Workbench, lens: Inspectable) -> Probe:
-    """The text in the input bar; of a task with the right answer, else with the target that is shown."""
+def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
+    """The model as it is after the newest step, and its trace of the text in the fields; the training watches it."""
     from model.camera import Probe
+    from viz import input_bar
 
-    assert bench.source is not None
-    return Probe(bench.source, bench.target)
+    view = live.view()
+    lens = view.lens if view else live.start
+    source, target_text = input_bar.texts(lens)
+    tokens = lens.source_tokens(source)
+    target = _target(lens, live, bench, source, target_text)
+    probe = Probe(tokens, target)
+    if view and view.probe == probe:
+        trace = view.trace
+    else:
+        trace = lens.trace_tokens(tokens, target)
+        live.set_probe(probe)
+    bench.show(lens, (source, target_text), trace, tokens, target, view.step if view else 0)
+    return lens
+
+
+def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str, typed: str) -> Tokens | None:
+    """What is typed; else the right answer of a task; else what the model wrote when this text was first seen."""
+    from model.writing import Translator
+
+    if not isinstance(lens, Translator):
+        return None
+    if typed:
+        return lens.target_tokens(typed)
+    if task := str(live.material.record().get("task") or ""):
+        from model.tasks import find_task
+
+        with suppress(ValueError):  # none of this task: the model's own answer, as without a rule
+            return lens.target_tokens(find_task(task).solve(source))
+    if bench.target is None or bench.traced != (source, typed):
+        return lens.trace_generated(lens.source_tokens(source))[1]
+    return bench.target
 
 
 def facts(snapshot: Snapshot) -> list[dict[str, str]]:
     """Where a training stands, for the sidebar: text, and in full on hover."""
-    found = [{"text": _("step {step}").format(step=f"{snapshot.step:,}"), "title": _("of {total}").format(total=snapshot.total)}]
+    found = [
+        {
+            "text": _("step {step}").format(step=f"{snapshot.step:,}"),
+            "title": _("of {total}").format(total=snapshot.total),
+        }
+    ]
     if snapshot.loss is not None:
         found.append({"text": _("loss {loss}").format(loss=significant(snapshot.loss)), "title": str(snapshot.loss)})
     if snapshot.exact_match is not None:
@@ -103,7 +159,9 @@ def facts(snapshot: Snapshot) -> list[dict[str, str]]:
         found.append({"text": _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), "title": str(rate)})
     if snapshot.seconds_left and snapshot.status == "running":
         minutes, seconds = divmod(round(snapshot.seconds_left), 60)
-        found.append({"text": _("{time} left").format(time=f"{minutes}:{seconds:02d}"), "title": str(snapshot.seconds_left)})
+        found.append(
+            {"text": _("{time} left").format(time=f"{minutes}:{seconds:02d}"), "title": str(snapshot.seconds_left)}
+        )
     return found
 
 
@@ -145,3 +203,41 @@ def strip_data(live: LiveTraining | None) -> dict[str, Any]:
         "words": words,
         "possible": sorted(possible),
     }
+
+
+def is_moving(live: LiveTraining | None) -> bool:
+    """Whether there will be something newer to show."""
+    return live is not None and (live.snapshot.busy or live.snapshot.status in MOVING)
+
+
+def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
+    """The strip in the sidebar, drawn again and again while a training moves; the whole page, when one begins to."""
+    i18n.use(st.session_state[Key.LANGUAGE])
+    live = training(bench)
+    training_strip(strip_data(live), STRIP, lambda: _act(lens))
+    if bench.message:
+        st.error(bench.message)
+    if is_moving(live) != moving or bench.begun:
+        bench.begun = False
+        st.rerun()
+
+
+def _act(lens: Inspectable) -> None:
+    """A button of the strip. The first one begins a training of the model that is shown."""
+    act, bench = st.session_state[STRIP].act, workbench()
+    live, bench.message = training(bench), ""
+    if live is None:
+        from model.training_settings import TrainingSettings
+
+        data = usual_data(lens)
+        settings = TrainingSettings(steps=STEPS, warmup=20, rate=RATE, label_smoothing=0.0, average=0.0)
+        try:
+            live = begin(bench, lens, material_of(lens, data), settings, data)
+        except ValueError as error:
+            bench.message = str(error)
+            return
+        bench.begun = True
+    if act["name"] == "advance":
+        live.advance(int(act["count"]))
+    else:
+        {"run": live.run, "pause": live.pause, "reset": live.reset}[act["name"]]()

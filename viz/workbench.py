@@ -79,7 +79,11 @@ class Workbench:
     source: Tokens | None = None
     target: Tokens | None = None
     generation: Generation | None = None  # the target, when the model wrote it
-    _traced: tuple[str, str] = ("", "")
+    traced: tuple[str, str] = ("", "")
+    run: str = ""  # the key of this session's training
+    step: int | None = None  # of the training that the shown model has
+    begun: bool = False
+    message: str = ""
     _comparison: Comparison | None = None
     _address: dict[str, str] = field(default_factory=dict)
 
@@ -99,7 +103,8 @@ class Workbench:
         """Pin the current trace."""
         assert self.trace is not None
         assert self.lens is not None
-        self.pin = Pin(self.lens.name, self._traced[0], self.trace)
+        step = "" if self.step is None else f" · {self.step:,}"
+        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace)
 
     def release(self) -> None:
         self.pin, self.differing = None, False
@@ -124,7 +129,7 @@ class Workbench:
         Models with one stack have no target.
         """
         wanted = (source, target)
-        if self.trace is None or lens is not self.lens or wanted != self._traced:
+        if self.trace is None or lens is not self.lens or wanted != self.traced:
             from model.writing import Translator
 
             self.source = lens.source_tokens(source)
@@ -137,8 +142,22 @@ class Workbench:
             else:
                 draft = self.generation if lens is self.lens else None
                 self.trace, self.target, self.generation = lens.trace_generated(self.source, draft)
-            self.lens, self._traced = lens, wanted
+            self.lens, self.traced, self.step = lens, wanted, None
         return self.trace
+
+    def show(
+        self, lens: Inspectable, texts: tuple[str, str], trace: Trace, source: Tokens, target: Tokens | None, step: int
+    ) -> None:
+        """A trace that was computed elsewhere: of a model in training, after `step`."""
+        self.lens, self.traced, self.trace, self.source, self.target = lens, texts, trace, source, target
+        self.generation, self.step = None, step
+
+    @property
+    def written(self) -> str:
+        """The target that was not typed."""
+        if self.generation:
+            return self.generation.text
+        return self.lens.target_tokenizer.decode(self.target.ids) if self.lens and self.target else ""
 
     def select(self, **parts: int) -> None:
         """Choose a layer, head or query, and put it into the address bar."""

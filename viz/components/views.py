@@ -22,6 +22,7 @@ _heatmap = component("heatmap", "plot")
 _chart = component("chart", "plot")
 _stages = component("stages")
 _page_file = component("page_file")
+_training_strip = component("training_strip")
 
 
 @dataclass(frozen=True)
@@ -137,3 +138,11 @@ def stages(
 def page_file(words: Mapping[str, str], key: str) -> None:
     """A button that saves the page as it stands as one HTML file. words: save, explanation, saved, language."""
     _page_file(data=words, key=key)
+
+
+def training_strip(data: Mapping[str, Any], key: str, on_act: Callable[[], None]) -> None:
+    """A training's buttons, figures and loss. A click puts {name, count} into the state as `act`.
+
+    data: status, step, facts ({text, title}), losses, sentence, words, and `possible`, the names of what can be done.
+    """
+    _training_strip(data=data, key=key, on_act_change=on_act)
