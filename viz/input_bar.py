@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.components.views import Mount, token_bar
 from viz.i18n import _
+from viz.what_if import change, note
 from viz.words import check_explanation, check_name, significant
 from viz.workbench import FIRST_SOURCE, Key, Workbench, attention_kinds, choice, workbench
 
@@ -133,9 +134,11 @@ def pack_tokens(bench: Workbench) -> Mount:
     }
     badges = [
         {
-            "text": f"{check_name(check.name)} · {significant(check.error)}",
+            "text": " · ".join(
+                [check_name(check.name), significant(check.error), *([] if check.passed else [check.tensor])]
+            ),
             "passed": check.passed,
-            "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e}",
+            "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e} ({check.tensor})",
         }
         for check in bench.trace.checks()
         if check.cells
@@ -143,7 +146,8 @@ def pack_tokens(bench: Workbench) -> Mount:
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": _pin(bench)}
-    return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin)
+    data["changed"] = {"text": note(bench), "refused": bench.what_if.refused, "words": _changed_words()}
+    return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin, on_restore)
 
 
 def on_token() -> None:
@@ -165,6 +169,11 @@ def on_pin() -> None:
         bench.release()
     else:
         bench.differing = act == "differences"
+
+
+def on_restore() -> None:
+    """The model computes as it was trained again."""
+    change(workbench(), ())
 
 
 def on_guess() -> None:
@@ -206,6 +215,14 @@ def _pin(bench: Workbench) -> dict[str, Any]:
             alignments[side] = {"inserted": alignment.inserted, "deleted": deleted}
     kept = {"text": pin.text, "model": pin.model} if pin else None
     return {"words": words, "kept": kept, "differing": bench.differing, "alignments": alignments}
+
+
+def _changed_words() -> dict[str, str]:
+    return {
+        "changed": _("changed"),
+        "explanation": _("The forward pass is changed; the target is what the unchanged model wrote"),
+        "restore": _("restore"),
+    }
 
 
 def _place(alignment: Alignment, deleted: int) -> int:
