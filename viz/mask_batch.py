@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
+import torch
 
 from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
 from model.inspectable import Inspectable
+from model.masks import Mask
 from model.text import Tokens
 from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, Panel, panels
 from viz.i18n import _
-from viz.mask_views import DRAWN, numbers, sentence, words
+from viz.mask_views import DRAWN, numbers, of_head, sentence, words
 from viz.parts import stamp
 from viz.sides import side_name, sides
 
 if TYPE_CHECKING:
-    from viz.workbench import Workbench
+    from viz.workbench import Selection, Workbench
 
 EXAMPLES = 4  # texts of the batch
 
@@ -56,20 +58,21 @@ def batch_sentence(lens: Inspectable) -> str:
 
 
 def pack_batch(
-    lens: Inspectable, bench: Workbench, text: str, kind: AttentionKind, key: str
+    lens: Inspectable, bench: Workbench, text: str, kind: AttentionKind, chosen: Selection, key: str
 ) -> tuple[Mount, pd.DataFrame]:
     """The masks of a padded batch, and how far padding moves each text's outputs with and without them."""
     assert bench.trace is not None
     assert bench.source is not None
     batch, rows = batch_of(lens, text, bench.source, bench.target)
     with_changes = batch.trace(lens.model, bench.what_if.changes)
-    path = with_changes.attention_paths(kind)[0]
+    path = with_changes.attention_paths(kind)[chosen.layer]
     examples = len(rows[0])
     row_side, column_side = (0 if side == "source" else -1 for side in sides(bench.trace, kind))
     shown = [_padding_panel(batch, rows, stack, bench.trace) for stack in range(len(rows))]
+    shown += _rule_panels(with_changes.mask(path), batch.ids[row_side].shape[1], batch.ids[column_side].shape[1])
     shape = with_changes.mask(path).visible(batch.ids[row_side].shape[1], batch.ids[column_side].shape[1], lens.device)
     for example in range(examples):
-        visible = with_changes.example(example).visible(path)[0]
+        visible = of_head(with_changes.example(example).visible(path), chosen.head)
         labels = [_padded(rows[side][example].labels, batch.ids[side].shape[1]) for side in (row_side, column_side)]
         described = {
             "name": _("text {number}").format(number=example + 1),
@@ -80,10 +83,10 @@ def pack_batch(
         }
         shown.append(Panel(numbers(visible), described))
     name = _("Masks of a padded batch")
-    note = f"[batch, 1, query, key] = {list(shape.shape)}"
+    note = f"[batch, {'1' if shape.shape[1] == 1 else 'head'}, query, key] = {list(shape.shape)}"
     header = {
         "name": name, "sentence": sentence(bench.trace, kind), "note": note, "alt": f"{name}: {note}",
-        "file": f"masks-batch-{kind}", "stamp": stamp(bench.trace), "words": words(),
+        "file": f"masks-batch-{kind}", "stamp": stamp(bench.trace), "words": words(), "cell": 22,
     }  # fmt: skip
     return panels(shown, header, key), _batch_table(lens, batch, rows)
 
@@ -97,9 +100,33 @@ def _padding_panel(batch: Batch, rows: Sequence[Sequence[Tokens]], stack: int, t
         "note": f"[batch, 1, 1, key] = [{examples}, 1, 1, {length}]",
         "line": 0,
         "rows": {"title": "", "labels": [f"{number + 1}" for number in range(examples)], "side": ""},
-        "columns": {"title": _("key"), "labels": [f"{place}" for place in range(min(length, DRAWN))], "side": ""},
+        "columns": {"title": _("key"), "labels": _places(length), "side": ""},
     }
     return Panel(numbers(real), described)
+
+
+def _rule_panels(mask: Mask, queries: int, keys: int) -> list[Panel]:
+    """The rules over positions, which are the same for every text."""
+    rules = []
+    if mask.causal:
+        rules.append((_("causal"), Mask(causal=True)))
+    if mask.window is not None:
+        rules.append((_("window {n}").format(n=mask.window), Mask(window=mask.window)))
+    shown = []
+    for name, rule in rules:
+        described = {
+            "name": name,
+            "note": f"[1, 1, query, key] = [1, 1, {queries}, {keys}]",
+            "line": 0,
+            "rows": {"title": "", "labels": _places(queries), "side": ""},
+            "columns": {"title": _("key"), "labels": _places(keys), "side": ""},
+        }
+        shown.append(Panel(numbers(rule.visible(queries, keys, torch.device("cpu"))[0, 0]), described))
+    return shown
+
+
+def _places(count: int) -> list[str]:
+    return [f"{place}" for place in range(min(count, DRAWN))]
 
 
 def _padded(labels: Sequence[str], length: int) -> list[str]:

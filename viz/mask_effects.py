@@ -15,7 +15,7 @@ from viz.i18n import _
 from viz.mask_views import largest, words
 from viz.parts import stamp
 from viz.sides import side_name
-from viz.words import attention_name, significant
+from viz.words import attention_name, significant, token_sign
 from viz.workbench import Selection
 
 TOPS = 5  # predicted tokens
@@ -52,7 +52,9 @@ def pack_where(
     name = _("Where weights moved")
     header = {
         "name": name,
-        "sentence": _("total variation ½ Σ|w − w′|, mean of the queries: layer × head"),
+        "sentence": _("½ Σ|w − w′| by layer and head; click one"),
+        "slot": 110,
+        "cell": 24,
         "alt": f"{name}: " + ", ".join(f"{panel.described['name']} {panel.described['note']}" for panel in shown),
         "file": "masks-heads",
         "stamp": stamp(trace),
@@ -74,7 +76,7 @@ def pack_predictions(
         series.append(Series(_("against the pinned"), places, np.asarray(pinned.cpu()), PINNED, "line", True))
     name = _("Predictions moved")
     note = _("largest: {value} nats at {token}").format(
-        value=significant(float(now.max())), token=labels[int(now.argmax())]
+        value=significant(float(now.max())), token=token_sign(labels[int(now.argmax())])
     )
     header = {
         "x": {"title": side_name(trace, side), "labels": labels, "side": side},
@@ -102,8 +104,8 @@ def pack_tops(trace: Trace, before: Trace, tokenizer: Tokenizer, place: int, key
         Series(_("before"), places, np.asarray(first[best].cpu()), BEFORE, "bars"),
         Series(_("now"), places, np.asarray(now[best].cpu()), NOW, "bars"),
     ]
-    name = _("Predicted at {token}").format(token=labels[place])
-    names = [tokenizer.label(token) for token in best]
+    name = _("Predicted at {token}").format(token=token_sign(labels[place]))
+    names = [token_sign(tokenizer.label(token)) for token in best]
     leader = f"{names[int(first[best].argmax())]} → {names[int(now[best].argmax())]}"
     header = {
         "x": {"title": _("token"), "labels": names, "side": ""},

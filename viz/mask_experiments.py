@@ -23,7 +23,7 @@ from viz.mask_effects import BEFORE, NOW
 from viz.mask_views import axes, cut_note, numbers, of_head, words
 from viz.parts import stamp
 from viz.sides import side_name
-from viz.words import significant
+from viz.words import significant, token_code
 
 if TYPE_CHECKING:
     from viz.workbench import Selection, Workbench
@@ -60,7 +60,11 @@ def pack_future(
         moved = future_change(lens.model, ids, place, token, changes).cpu().numpy()
         series.append(Series(name, np.arange(len(moved)), moved, colour, "line", dash))
         said.append(f"{name} {significant(float(moved[:place].max(initial=0)))}")
-    words_now = {"before": last.labels[place], "after": lens.target_tokenizer.label(token), "place": place + 1}
+    words_now = {
+        "before": token_code(last.labels[place]),
+        "after": token_code(lens.target_tokenizer.label(token)),
+        "place": place + 1,
+    }
     told = _("Token {place} {before} becomes {after}. The largest change of a logit before it: {changes}.").format(
         changes=" · ".join(said), **words_now
     )
@@ -141,7 +145,7 @@ def pack_orders(trace: Trace, kind: AttentionKind, chosen: Selection, key: str) 
         "name": name, "sentence": "", "note": cut_note(trace, kind), "file": f"masks-order-{kind}",
         "stamp": stamp(trace),
         "alt": f"{name}: " + ", ".join(f"{panel.described['name']}, {panel.described['note']}" for panel in shown),
-        "words": words(),
+        "words": words(), "cell": 22,
     }  # fmt: skip
     return panels(shown, header, key), pd.DataFrame([_order_row(order, found[0]) for order in found])
 

@@ -19,7 +19,7 @@ from viz.components.views import Mount, Panel, panels
 from viz.i18n import _
 from viz.parts import stamp
 from viz.sides import sides, tokens
-from viz.words import attention_sentence, significant
+from viz.words import attention_sentence, significant, token_code
 from viz.workbench import Selection
 
 DRAWN = 128  # tokens of a side that are drawn; a note says so of longer texts
@@ -104,6 +104,7 @@ def pack_mask(
         "alt": alt,
         "file": f"mask-{kind}",
         "stamp": stamp(trace),
+        "cell": 28,
         "words": words(),
     }
     return panels([shown], header, key, on_cell)
@@ -198,7 +199,7 @@ def alarms(trace: Trace, kind: AttentionKind, chosen: Selection) -> list[str]:
         )
         found.append(
             text.format(
-                queries=", ".join(f"`{queries[query]}`" for query in empty[:6]) + ("…" if len(empty) > 6 else ""),
+                queries=", ".join(token_code(queries[query]) for query in empty[:6]) + ("…" if len(empty) > 6 else ""),
                 n=len(keys),
                 weight=significant(float(weights[empty].abs().max())),
                 output=significant(float(heads[empty].abs().max())),
@@ -211,8 +212,8 @@ def alarms(trace: Trace, kind: AttentionKind, chosen: Selection) -> list[str]:
         text = _("A leak from the future: {query} gives {weight} to {key}, which comes later ({tensor}, head {head}).")
         found.append(
             text.format(
-                query=f"`{queries[query]}`",
-                key=f"`{keys[key]}`",
+                query=token_code(queries[query]),
+                key=token_code(keys[key]),
                 weight=significant(float(weights[query, key])),
                 tensor=f"`{path}.weights`",
                 head=chosen.head + 1,

@@ -95,7 +95,7 @@ def change_name(changed: MaskChange) -> str:
 
     kind = attention_name(changed.kind)
     if isinstance(changed, Cells):
-        return f"{kind}: {_place(changed.layer, changed.head)} {_cell(changed.query, changed.key, changed.visible)}"
+        return f"{kind}: {_place(changed.layer, changed.head)}, {_cell(changed.query, changed.key, changed.visible)}"
     if isinstance(changed, Causal):
         return f"{kind}: {_('causal mask on') if changed.on else _('causal mask off')}"
     if isinstance(changed, Window):
@@ -110,8 +110,9 @@ def _place(layer: int | None, head: int | None) -> str:
 
 
 def _cell(query: int | None, key: int | None, visible: bool) -> str:
-    words = _("query {query} may look at key {key}") if visible else _("query {query} may not look at key {key}")
-    return words.format(query=_number(query), key=_number(key))
+    asks = _("every query") if query is None else _("query {n}").format(n=query + 1)
+    asked = _("every key") if key is None else _("key {n}").format(n=key + 1)
+    return f"{asks} {'→' if visible else '↛'} {asked}"
 
 
 def _number(index: int | None) -> str:

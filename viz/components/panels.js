@@ -23,8 +23,8 @@ function paletteOf({ low, high, difference }) {
 const sameLabels = (one, other) => one.labels.length === other.labels.length && one.labels.every((label, index) => label === other.labels[index]);
 
 // The panels of each line of the page, in their order.
-function linesOf(panels, width) {
-  const most = Math.max(1, Math.floor((width + GAP) / (SLOT + GAP)));
+function linesOf({ panels, slot = SLOT }, width) {
+  const most = Math.max(1, Math.floor((width + GAP) / (slot + GAP)));
   const lines = [];
   panels.forEach((panel, index) => {
     const last = lines.at(-1);
@@ -34,13 +34,15 @@ function linesOf(panels, width) {
   return lines;
 }
 
-function arrangePanels({ panels }, width, ratio, measure) {
+function arrangePanels(header, width, ratio, measure) {
+  const { panels, cell = 34 } = header;
   const snap = (length) => Math.round(length * ratio) / ratio;
   const whole = (length) => (length * ratio < SMALL ? length : Math.floor(length * ratio) / ratio);
-  const columnsOf = Math.max(...linesOf(panels, width).map((line) => line.length));
+  const lines = linesOf(header, width);
+  const columnsOf = Math.max(...lines.map((line) => line.length));
   const places = [];
   let top = 0;
-  for (const line of linesOf(panels, width)) {
+  for (const line of lines) {
     const shapes = line.map((index, at) => {
       const { rows, columns } = panels[index];
       const named = at === 0 || !sameLabels(rows, panels[line[at - 1]].rows);
@@ -51,14 +53,17 @@ function arrangePanels({ panels }, width, ratio, measure) {
     const room = Math.max(20, (width - used) / columnsOf);
     // One height of rows for a line, so that the same query stands at the same place in all its panels.
     const most = Math.max(1, ...shapes.map(({ count }) => count[0]));
-    const widest = Math.max(...shapes.map(({ count }) => Math.min(34, room / Math.max(1, count[1]))));
-    const high = whole(Math.min(34, Math.max(widest, Math.min(16, 380 / most)), Math.max(420 / most, 1.5)));
+    const widest = Math.max(...shapes.map(({ count }) => Math.min(cell, room / Math.max(1, count[1]))));
+    const high = whole(Math.min(cell, Math.max(widest, Math.min(16, 380 / most)), Math.max(420 / most, 1.5)));
     const above = Math.max(
       ...shapes.map((shape) => {
-        shape.wide = whole(Math.min(Math.max(34, Math.min(46, high)), room / Math.max(1, shape.count[1])));
-        const label = Math.max(0, ...shape.names.columns.map(measure));
-        shape.turn = label + 4 <= shape.wide ? 0 : -90;
-        return shape.names.columns.some(Boolean) ? (shape.turn ? label : FONT) + 8 : 4;
+        shape.wide = whole(Math.min(cell, room / Math.max(1, shape.count[1])));
+        // Where all words fit only special tokens that do not are turned; single glyphs are not turned, but left out.
+        const widths = shape.names.columns.map(measure);
+        const widest = Math.max(0, ...widths.filter((_, column) => !/^<.*>$/.test(shape.names.columns[column])));
+        const upright = widest + 3 <= Math.max(shape.wide, FONT + 4);
+        shape.turns = widths.map((label) => (upright && label <= Math.max(widest, shape.wide) ? 0 : -90));
+        return Math.max(4, ...widths.map((label, column) => (label ? (shape.turns[column] ? label : FONT) + 8 : 4)));
       }),
     );
     const noted = shapes.some(({ index }) => panels[index].note);
@@ -70,7 +75,7 @@ function arrangePanels({ panels }, width, ratio, measure) {
         left: snap(start),
         title: top + 8,
         top: snap(top + 18 + (noted ? 16 : 0) + above),
-        every: [Math.max(1, Math.ceil(LEGIBLE / high)), shape.turn ? Math.max(1, Math.ceil((FONT + 1) / shape.wide)) : 1],
+        every: [Math.max(1, Math.ceil(LEGIBLE / high)), Math.max(1, Math.ceil((FONT + 1) / shape.wide))],
       };
       x = start + room + GAP;
     }
@@ -119,12 +124,13 @@ function drawCells(pen, place, panel, measured) {
 }
 
 function drawLabels(pen, place, panel, lit, pointed) {
-  const { left, top, wide, high, names, turn, named, every } = place;
+  const { left, top, wide, high, names, turns, named, every } = place;
   const { rows, columns } = panel;
   const here = pointed.panel === place.index;
   names.columns.forEach((name, column) => {
     const marked = (here && column === pointed.column) || (columns.side && column === lit[columns.side]);
     if (column % every[1] && !marked) return;
+    const turn = turns[column];
     pen.text(name, left + (column + 0.5) * wide, top - 8, { align: turn ? "left" : "center", turn, marked, token: true });
   });
   if (!named) return;

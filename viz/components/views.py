@@ -140,8 +140,9 @@ def panels(
     """Small matrices side by side; a click puts {panel, row, column} into the state as `cell`, −1 for a whole row's
     or column's label.
 
-    header: `name`, `sentence`, `note`, `alt`, `file` and `stamp` as of a heatmap; `words`, {masked, visible, changed,
-    download, csv: the names of panel, row, column, value and masked}.
+    header: `slot`, the least width of a panel, and `cell`, the largest of a cell, in CSS pixels; `name`, `sentence`,
+    `note`, `alt`, `file` and `stamp` as of a heatmap; `words`, {masked, visible, changed, download, csv: the names of
+    panel, row, column, value and masked}.
     """
     arrays: list[NDArray[Any]] = []
     for each in shown:

@@ -71,9 +71,10 @@ def page(lens: Inspectable) -> Iterator[None]:
     choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name, row)
     left, right = st.columns([4, 9], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
-    where, moved, tops = (column.container() for column in st.columns([4, 5, 4], gap="medium"))
+    where, moved, tops = (column.container() for column in st.columns([6, 4, 3], gap="medium"))
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
-    said, below, table = st.container(), st.container(), st.container()
+    said = st.container()
+    below, table = st.columns([3, 2], gap="medium") if experiment == "order" else (st.container(), st.container())
     data = st.container()
     show_explanation()
     yield
@@ -101,7 +102,9 @@ def page(lens: Inspectable) -> Iterator[None]:
     for spot, mount in parts:
         with spot:
             mount()
-    show_alarms(alarms_here, trace, kind, chosen)
+    for alarm in alarms(trace, kind, chosen):
+        alarms_here.warning(f":small[{alarm}]")
+    alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
     said.markdown(told)
     if shown:
         with below:
@@ -136,7 +139,7 @@ def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) ->
     )
     if not cross:
         st.session_state[keys[1]] = now.window or 0
-        place.markdown(_("window (0: none)"), width="content")
+        place.caption(_("window (0: none)"), width="content")
         longest = lens.config.max_length
         place.number_input(_("window (0: none)"), 0, longest, key=keys[1], width=110, on_change=act, **NO_LABEL)
 
@@ -201,20 +204,13 @@ def run_experiment(
         mount, numbers = pack_orders(trace, kind, chosen, Part.ORDER)
         return mount, order_sentence(trace, kind, chosen), numbers
     if name == "batch":
-        mount, numbers = pack_batch(lens, bench, typed(Key.SOURCE, first_source(lens)), kind, Part.BATCH)
+        mount, numbers = pack_batch(lens, bench, typed(Key.SOURCE, first_source(lens)), kind, chosen, Part.BATCH)
         return mount, batch_sentence(lens), numbers
     length = len(trace.target_tokens or trace.source_tokens)
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None
     mount, told = pack_future(lens, bench, place_of(Part.FUTURE, length - 1, length), Part.FUTURE, on_future)
     return mount, told, None
-
-
-def show_alarms(place: DeltaGenerator, trace: Trace, kind: AttentionKind, chosen: Selection) -> None:
-    """Queries with nothing to look at, and weight on the future."""
-    for alarm in alarms(trace, kind, chosen):
-        place.warning(alarm)
-    place.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
 
 
 def show_explanation() -> None:
