@@ -46,7 +46,7 @@ class Batch:
     """Texts of several lengths as one batch: for each stack the ids (example, length) and where they are no padding."""
 
     ids: tuple[Tensor, ...]
-    real: tuple[Bool[Tensor, "example length"], ...]
+    real: tuple[Bool[Tensor, "example _"], ...]
 
     @classmethod
     def of(cls, stacks: Sequence[Sequence[Sequence[int]]], paddings: Sequence[int], device: torch.device) -> Batch:
