@@ -136,15 +136,15 @@ def _padded(labels: Sequence[str], length: int) -> list[str]:
 def _batch_table(lens: Inspectable, batch: Batch, rows: Sequence[Sequence[Tokens]]) -> pd.DataFrame:
     """Largest change of a logit between a text in the batch and alone."""
     model = lens.model
-    unmasked = without_padding_masks(model)
+    unmasked, alone = without_padding_masks(model), batch.alone(model)
     columns = {
         _("text"): ["".join(each.labels[:40]).replace("▁", " ").strip() for each in rows[0]],
         _("padding tokens"): [sum(int((~real[index]).sum()) for real in batch.real) for index in range(len(rows[0]))],
-        _("|Δlogit|, padding masked"): batch.changes_of(model).tolist(),
-        _("|Δlogit|, padding seen"): batch.changes_of(model, unmasked).tolist(),
+        _("|Δlogit|, padding masked"): batch.changes_of(model, alone).tolist(),
+        _("|Δlogit|, padding seen"): batch.changes_of(model, alone, unmasked).tolist(),
     }
     if lens.kind == "decoder-only":  # padding on the right is the future, which the causal mask hides
-        columns[_("|Δlogit|, nor a causal mask")] = batch.changes_of(
-            model, [*unmasked, *without_causal_mask(model)]
-        ).tolist()
+        alone = batch.alone(model, without_causal_mask(model))
+        open_to_all = batch.changes_of(model, alone, [*unmasked, *without_causal_mask(model)])
+        columns[_("|Δlogit|, nor a causal mask")] = open_to_all.tolist()
     return pd.DataFrame(columns)

@@ -5,7 +5,7 @@ for −∞.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -147,17 +147,20 @@ def pack_orders(trace: Trace, kind: AttentionKind, chosen: Selection, key: str) 
         "alt": f"{name}: " + ", ".join(f"{panel.described['name']}, {panel.described['note']}" for panel in shown),
         "words": words(), "cell": 22,
     }  # fmt: skip
-    return panels(shown, header, key), pd.DataFrame([_order_row(order, found[0]) for order in found])
+    return panels(shown, header, key), pd.DataFrame(
+        {"": list(_order_column(found[0], found[0]))}
+        | {order_name(order.name): list(_order_column(order, found[0]).values()) for order in found}
+    )
 
 
-def _order_row(order: Order, right: Order) -> dict[str, Any]:
+def _order_column(order: Order, right: Order) -> dict[str, str]:
+    """What became of an order's sums and output, beside those of the right one."""
     output = order.output
     return {
-        _("order"): order_name(order.name),
         _("smallest row sum"): _plain(order.sums.min()),
         _("largest row sum"): _plain(order.sums.max()),
-        _("∞ in the output"): int(output.isinf().sum()),
-        _("NaN in the output"): int(output.isnan().sum()),
+        _("∞ in the output"): str(int(output.isinf().sum())),
+        _("NaN in the output"): str(int(output.isnan().sum())),
         _("largest |Δoutput|"): _plain((output - right.output).abs().max()),
     }
 

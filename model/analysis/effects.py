@@ -17,8 +17,10 @@ def weight_changes(now: Trace, before: Trace, kind: AttentionKind) -> Float[Tens
 
     A row that got nothing to look at has lost its whole weight and counts ½.
     """
-    difference = (now.attention(kind).float() - before.attention(kind).float()).abs()
-    return difference.sum(dim=-1).mean(dim=-1) / 2
+    names = [f"{path}.weights" for path in now.attention_paths(kind)]  # a layer at a time: maps are large
+    return torch.stack(
+        [(now[name].float() - before[name].float()).abs().sum(dim=-1).mean(dim=-1) / 2 for name in names]
+    )
 
 
 def output_changes(now: Trace, before: Trace, kind: AttentionKind) -> Float[Tensor, "layer query"]:

@@ -68,16 +68,25 @@ class Batch:
         return trace
 
     @torch.inference_mode()
-    def changes_of(self, model: Network, changes: Sequence[Intervention] = ()) -> Float[Tensor, example]:
-        """For each text the largest difference between its logits in the batch and alone, at real positions."""
+    def alone(self, model: Network, changes: Sequence[Intervention] = ()) -> list[Tensor]:
+        """The logits (position, vocabulary) of each text in a pass of its own, without padding."""
+        found = []
+        with intervening(model, changes):
+            for example in range(len(self.ids[0])):
+                pairs = zip(self.ids, self.real, strict=True)
+                own = [ids[example : example + 1, : int(real[example].sum())] for ids, real in pairs]
+                found.append(model(*own)[0])
+        return found
+
+    @torch.inference_mode()
+    def changes_of(
+        self, model: Network, alone: Sequence[Tensor], changes: Sequence[Intervention] = ()
+    ) -> Float[Tensor, example]:
+        """For each text the largest difference between its logits in the batch and `alone`, at real positions."""
         with intervening(model, changes):
             together = model(*self.ids, *self.real)
-            largest = []
-            for example in range(len(self.ids[0])):
-                lengths = [int(real[example].sum()) for real in self.real]
-                alone = [ids[example : example + 1, :length] for ids, length in zip(self.ids, lengths, strict=True)]
-                largest.append((together[example, : lengths[-1]] - model(*alone)[0]).float().abs().max())
-        return torch.stack(largest)
+        pairs = zip(together, alone, strict=True)
+        return torch.stack([(padded[: len(own)] - own).float().abs().max() for padded, own in pairs])
 
 
 def without_padding_masks(model: Network) -> list[Intervention]:

@@ -85,8 +85,12 @@ function arrangePanels(header, width, ratio, measure) {
   return { places, width, height: Math.ceil(top) };
 }
 
+// What is not a number has no counterpart in the pinned trace, where differences are shown; else it is broken.
+const missing = ({ values, scale }, cell) => Boolean(scale?.difference) && !Number.isFinite(values[cell]);
+
 // Cells too small for boxes, one pixel each.
-function pictureOf({ values, flags, scale }, [rows, columns]) {
+function pictureOf(panel, [rows, columns]) {
+  const { values, flags, scale } = panel;
   const canvas = element("canvas");
   canvas.width = Math.max(1, columns);
   canvas.height = Math.max(1, rows);
@@ -94,8 +98,10 @@ function pictureOf({ values, flags, scale }, [rows, columns]) {
   const image = context.createImageData(canvas.width, canvas.height);
   const palette = scale && paletteOf(scale);
   flags.forEach((flag, cell) => {
-    let colour = flag & 1 ? [...HUE, 0.42] : [128, 128, 128, 0.4];
-    if (palette && flag & 1) colour = Number.isFinite(values[cell]) ? palette.colours[palette.at(values[cell])] : [164, 19, 60, 1];
+    const seen = flag & 1 && !missing(panel, cell);
+    let colour = seen ? [...HUE, 0.42] : [128, 128, 128, 0.4];
+    if (!palette && flag & 2) colour = [184, 122, 0, seen ? 0.7 : 0.35];
+    if (palette && seen) colour = Number.isFinite(values[cell]) ? palette.colours[palette.at(values[cell])] : [164, 19, 60, 1];
     image.data.set([colour[0], colour[1], colour[2], 255 * colour[3]], 4 * cell);
   });
   context.putImageData(image, 0, 0);
@@ -114,7 +120,7 @@ function drawCells(pen, place, panel, measured) {
       const cell = row * columns + column;
       const value = values[cell];
       const box = [left + column * wide, top + row * high, wide - gap, high - gap];
-      if (!(flags[cell] & 1)) pen.hatch(...box);
+      if (!(flags[cell] & 1) || missing(panel, cell)) pen.hatch(...box);
       else if (!palette) pen.box(...box, SEEN);
       else if (Number.isFinite(value)) pen.box(...box, palette.names[palette.at(value)]);
       else pen.box(...box, BROKEN);
@@ -205,7 +211,8 @@ function pointPanels(root, event) {
   const column = panel.columns.labels[found.column] || `${panel.columns.title} ${found.column}`;
   for (const label of [panel.rows.labels[found.row], panel.joined ?? " → ", column]) pair.appendChild(element("bdi", "", label));
   const seen = panel.flags[cell] & 1;
-  const says = [seen ? (panel.scale ? exact(panel.values[cell]) : header.words.visible) : header.words.masked];
+  const value = missing(panel, cell) ? header.words.missing : panel.scale ? exact(panel.values[cell]) : header.words.visible;
+  const says = [seen ? value : header.words.masked];
   if (panel.flags[cell] & 2) says.push(header.words.changed);
   const place = root.place.places[found.panel];
   showTip(root, [pair, element("div", "", says.join(" · "))], place.left + (found.column + 1) * place.wide + 6, place.top + found.row * place.high);

@@ -141,8 +141,8 @@ def panels(
     or column's label.
 
     header: `slot`, the least width of a panel, and `cell`, the largest of a cell, in CSS pixels; `name`, `sentence`,
-    `note`, `alt`, `file` and `stamp` as of a heatmap; `words`, {masked, visible, changed, download, csv: the names of
-    panel, row, column, value and masked}.
+    `note`, `alt`, `file` and `stamp` as of a heatmap; `words`, {masked, visible, changed, missing, download, csv: the
+    names of panel, row, column, value and masked}.
     """
     arrays: list[NDArray[Any]] = []
     for each in shown:

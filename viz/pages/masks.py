@@ -209,7 +209,7 @@ def run_experiment(
     length = len(trace.target_tokens or trace.source_tokens)
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None
-    mount, told = pack_future(lens, bench, place_of(Part.FUTURE, length - 1, length), Part.FUTURE, on_future)
+    mount, told = pack_future(lens, bench, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
     return mount, told, None
 
 

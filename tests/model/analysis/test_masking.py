@@ -65,11 +65,13 @@ def test_padding_changes_nothing_with_the_masks_and_something_without(kind):
     model = network() if kind == "encoder-decoder" else one_stack(kind)
     stacks = [rows, targets] if kind == "encoder-decoder" else [rows]
     batch = Batch.of(stacks, [0] * len(stacks), CPU)
-    assert batch.changes_of(model).max() < 1e-5
-    unmasked = batch.changes_of(model, without_padding_masks(model))
+    alone = batch.alone(model)
+    assert batch.changes_of(model, alone).max() < 1e-5
+    unmasked = batch.changes_of(model, alone, without_padding_masks(model))
     if kind == "decoder-only":  # padding on the right is the future
         assert unmasked.max() < 1e-5
-        unmasked = batch.changes_of(model, [*without_padding_masks(model), *without_causal_mask(model)])
+        causal = without_causal_mask(model)
+        unmasked = batch.changes_of(model, batch.alone(model, causal), [*without_padding_masks(model), *causal])
     assert unmasked[0] < 1e-5  # the longest source has no padding
     assert (unmasked[1:] > 1e-3).all()
     trace = batch.trace(model).example(1)
