@@ -74,7 +74,7 @@ def page(lens: Inspectable) -> Iterator[None]:
     where, moved, tops = (column.container() for column in st.columns([6, 4, 3], gap="medium"))
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
     said = st.container()
-    below, table = st.columns([3, 2], gap="medium") if experiment == "order" else (st.container(), st.container())
+    below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
     data = st.container()
     show_explanation()
     yield
