@@ -89,25 +89,32 @@ def pack_future(
 
 def order_sentence(trace: Trace, kind: AttentionKind, chosen: Selection) -> str:
     """What this experiment shows, or that the mask hides nothing to show it with."""
-    _scores, visible, _value = head_tensors(trace, kind, chosen)
+    scores, visible, value = head_tensors(trace, kind, chosen)
     if bool(visible.all()):
         return _("This mask hides nothing, so the orders agree: hide a cell above, or look at another attention.")
+    _right, after, zeroed = orders(scores, visible, value)
     return _(
-        "A mask belongs before softmax (section 3.2.3). After it −∞ is no weight any more, and zeros leave rows that "
-        "do not add up to 1. All three, computed on this head:"
+        "A mask belongs before softmax (section 3.2.3). On this head −∞ after it leaves {broken} of {all} numbers of "
+        "the output infinite or NaN; zeros after it leave rows that add up to {low} at the least."
+    ).format(
+        broken=int((~after.output.isfinite()).sum()),
+        all=after.output.numel(),
+        low=significant(float(zeroed.sums.min())),
     )
 
 
 def fill_sentence(trace: Trace, kind: AttentionKind, chosen: Selection) -> str:
-    """What this experiment shows, and what the model's own softmax does with a row that sees nothing."""
+    """What this experiment found, and what the model's own softmax does with a row that sees nothing."""
     scores, visible, _value = head_tensors(trace, kind, chosen)
     nothing = torch.zeros_like(visible)
     own = float(Weights()(Masked()(scores, nothing), nothing).abs().max())
+    table = fills(scores.cpu(), visible.cpu())
+    broken = table[table["empty_high"].isna()]
     return _(
-        "This head's scores masked with −∞ and with numbers that stand for it, in three precisions. Half precision "
-        "cannot hold −1e9, and a row with nothing to look at becomes NaN or looks at all that is hidden. The model's "
-        "own softmax gives such a row {weight}."
-    ).format(weight=significant(own))
+        "This head's scores masked with −∞ and with numbers that stand for it, in three precisions. A row with nothing "
+        "to look at becomes NaN in {broken} of {all} cases and looks at what is hidden in {hidden}; the model's own "
+        "softmax gives it {weight}."
+    ).format(broken=len(broken), all=len(table), hidden=len(table) - len(broken), weight=significant(own))
 
 
 def order_name(name: str) -> str:

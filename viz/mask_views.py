@@ -194,13 +194,13 @@ def alarms(trace: Trace, kind: AttentionKind, chosen: Selection) -> list[str]:
     empty = (~visible.any(dim=-1)).nonzero().flatten().tolist()
     if empty:
         text = _(
-            "Nothing to look at: {queries}. Softmax alone would make NaN of {n} times −∞; here such a row gets zeros: "
-            "largest weight {weight}, largest output of the head {output}, NaN {nan}."
+            "Nothing to look at: {queries}. Softmax alone makes {alone} NaN of that; the model's: largest weight "
+            "{weight}, largest output of the head {output}, NaN {nan}."
         )
         found.append(
             text.format(
                 queries=", ".join(token_code(queries[query]) for query in empty[:6]) + ("…" if len(empty) > 6 else ""),
-                n=len(keys),
+                alone=int(trace[f"{path}.masked"][chosen.head, empty].softmax(dim=-1).isnan().sum()),
                 weight=significant(float(weights[empty].abs().max())),
                 output=significant(float(heads[empty].abs().max())),
                 nan=int(weights.isnan().sum() + heads.isnan().sum()),
