@@ -247,3 +247,20 @@ def test_a_token_in_a_sentence_means_nothing():
     assert token_code("a`b") == "`` a`b ``"
     assert token_code("\n") == "`⏎`"
     assert token_code("<b>") == "`<b>`"
+
+
+def test_switching_rules_changes_the_model_and_switching_them_back_restores_it(small):
+    app = masks(source=TEXT)
+    app.button_group(key="mask_rules_decoder").set_value(["padding"]).run()
+    assert app.query_params["changes"] == "decoder:causal:off"
+    assert panels(app, "mask-decoder")[2][0].min() & 1
+    app.number_input(key="mask_window_decoder").set_value(2).run()
+    assert app.query_params["changes"] == "decoder:causal:off;decoder:window:2"
+    visible = small.trace(TEXT)["decoder.layers.0.self_attention.visible"].numpy()
+    near = np.abs(np.subtract.outer(range(len(visible)), range(len(visible)))) < 2
+    assert np.array_equal(panels(app, "mask-decoder")[2][0] & 1, near)
+    app.number_input(key="mask_window_decoder").set_value(0).run()
+    app.button_group(key="mask_rules_decoder").set_value(["causal", "padding"]).run()
+    assert not app.exception
+    assert "changes" not in app.query_params
+    assert np.array_equal(panels(app, "mask-decoder")[2][0], visible)
