@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from viz.what_if import CHANGES, WhatIf
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -72,6 +74,7 @@ class Workbench:
     """
 
     selection: Selection = field(default_factory=Selection)
+    what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
     differing: bool = False
     lens: Inspectable | None = None
@@ -115,8 +118,8 @@ class Workbench:
     def say_again(self) -> None:
         """What was in the address bar before the page was changed."""
         for name, value in self._address.items():
-            if st.query_params.get(name) != value:
-                st.query_params[name] = value
+            if st.query_params.get(name, "") != value:
+                self.say(name, value)
 
     def look(self, lens: Inspectable, source: str, target: str) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write.
@@ -124,20 +127,23 @@ class Workbench:
         Models with one stack have no target.
         """
         wanted = (source, target)
+        plain: Trace | None = None
         if self.trace is None or lens is not self.lens or wanted != self._traced:
             from model.writing import Translator
 
             self.source = lens.source_tokens(source)
             if not isinstance(lens, Translator):
                 self.target = self.generation = None
-                self.trace = lens.trace_tokens(self.source)
+                plain = lens.trace_tokens(self.source)
             elif target:
                 self.target, self.generation = lens.target_tokens(target), None
-                self.trace = lens.trace_tokens(self.source, self.target)
+                plain = lens.trace_tokens(self.source, self.target)
             else:
                 draft = self.generation if lens is self.lens else None
-                self.trace, self.target, self.generation = lens.trace_generated(self.source, draft)
+                plain, self.target, self.generation = lens.trace_generated(self.source, draft)
             self.lens, self._traced = lens, wanted
+        assert self.source is not None
+        self.trace = self.what_if.look(lens, plain, self.source, self.target)
         return self.trace
 
     def select(self, **parts: int) -> None:
@@ -181,10 +187,10 @@ def workbench() -> Workbench:
     if Key.WORKBENCH not in st.session_state:
         chosen = {part.value: _count(st.query_params.get(part)) for part in Parameter}
         given = {name: value for name, value in chosen.items() if value is not None}
-        st.session_state[Key.WORKBENCH] = Workbench(selection=Selection(**(DEFAULT_SELECTION | given)))
+        what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
+        st.session_state[Key.WORKBENCH] = Workbench(Selection(**(DEFAULT_SELECTION | given)), what_if)
     bench = st.session_state[Key.WORKBENCH]
-    assert isinstance(bench, Workbench)
-    return bench
+    return bench  # type: ignore[no-any-return]
 
 
 # What a first visit shows: a head of the bundled model whose cross-attention aligns the two sentences.

@@ -89,7 +89,11 @@ function canvasPen(context, ratio, look) {
     context.arc(x, y, radius, 0, 2 * Math.PI);
     context.fill();
   };
-  return { text, box, frame, line, dot, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+  const image = (picture, x, y, width, height) => {
+    context.imageSmoothingEnabled = false;
+    context.drawImage(picture, x, y, width, height);
+  };
+  return { text, box, frame, line, dot, image, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
 }
 
 function svgPen(svg, look) {
@@ -126,7 +130,11 @@ function svgPen(svg, look) {
     add(svg, "polyline", { points: points.map((point) => point.join(",")).join(" "), fill: "none", ...stroke, ...dashed });
   };
   const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
-  return { text, box, frame, line, dot, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+  const image = (picture, x, y, width, height) => {
+    const style = { preserveAspectRatio: "none", style: "image-rendering: pixelated" };
+    add(svg, "image", { x, y, width, height, href: picture.toDataURL(), ...style });
+  };
+  return { text, box, frame, line, dot, image, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
 }
 
 // A plot is painted on a canvas as wide as there is room, and again where its width, its faces or the lit tokens change.

@@ -20,6 +20,7 @@ _token_bar = component("token_bar")
 _head_grid = component("head_grid")
 _heatmap = component("heatmap", "plot")
 _chart = component("chart", "plot")
+_panels = component("panels", "plot")
 _stages = component("stages")
 _page_file = component("page_file")
 
@@ -47,15 +48,15 @@ def token_bar(
     on_token: Callable[[], None],
     on_guess: Callable[[], None],
     on_pin: Callable[[], None],
+    on_restore: Callable[[], None],
 ) -> Mount:
-    """Tokens of both sides with notes, guesses, badges and the pin.
+    """Tokens of both sides with notes, guesses, badges, what is changed in the forward pass, and the pin.
 
     A click on a token puts {side, position} into the state as `token`, one on a guess {number, token} as `guess`, one
-    on the pin's buttons "keep", "release", "values" or "differences" as `pin`.
+    on the pin's buttons "keep", "release", "values" or "differences" as `pin`, one on the changes' as `restore`.
     """
-    return partial(
-        _token_bar, data=data, key=key, on_token_change=on_token, on_guess_change=on_guess, on_pin_change=on_pin
-    )
+    acts = {"on_token_change": on_token, "on_guess_change": on_guess, "on_pin_change": on_pin}
+    return partial(_token_bar, data=data, key=key, **acts, on_restore_change=on_restore)
 
 
 def head_grid(
@@ -117,6 +118,43 @@ def chart(
         described.append({k: v for k, v in vars(each).items() if k not in ("xs", "ys") and v is not None})
     data = pack({"chosen": -1, **header, "series": described}, arrays)
     return partial(_chart, data=data, key=key, on_place_change=on_place or _nothing)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A matrix among others: values (row, column), None for a mask; visible, False on hidden cells; changed cells.
+
+    described: `name` and `note` above it; `rows` and `columns`, each {title, labels, side}; `scale`, {low, high,
+    difference}, none for a mask; `line`, panels of another line begin a new one; `chosen`, a framed row; `framed`, a
+    framed cell; `choose`: it can be clicked.
+    """
+
+    visible: NDArray[np.bool_]
+    described: Mapping[str, Any]
+    values: NDArray[np.float32] | None = None
+    changed: NDArray[np.bool_] | None = None
+
+
+def panels(
+    shown: Sequence[Panel], header: Mapping[str, Any], key: str, on_cell: Callable[[], None] | None = None
+) -> Mount:
+    """Small matrices side by side; a click puts {panel, row, column} into the state as `cell`, −1 for a whole row's
+    or column's label.
+
+    header: `slot`, the least width of a panel, and `cell`, the largest of a cell, in CSS pixels; `name`, `sentence`,
+    `note`, `alt`, `file` and `stamp` as of a heatmap; `words`, {masked, visible, changed, missing, download, csv: the
+    names of panel, row, column, value and masked}.
+    """
+    arrays: list[NDArray[Any]] = []
+    for each in shown:
+        values = np.zeros((0, 0)) if each.values is None else each.values
+        flags = each.visible.astype(np.uint8)
+        arrays += [
+            values.astype(np.float32),
+            flags if each.changed is None else flags | (2 * each.changed.astype(np.uint8)),
+        ]
+    data = pack({**header, "panels": [dict(each.described) for each in shown]}, arrays)
+    return partial(_panels, data=data, key=key, on_cell_change=on_cell or _nothing)
 
 
 def _nothing() -> None:
