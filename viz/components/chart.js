@@ -69,6 +69,13 @@ function legendOf(series, measure, left, width) {
   return { places, height: named.length ? (line + 1) * LEGEND.line + 4 : 0 };
 }
 
+// Between two bars of a numeric axis: their smallest distance, in CSS pixels.
+function barWidth(series, [low, high], width) {
+  const places = series.filter(({ mark }) => mark === "bars").flatMap(({ xs }) => [...xs]).sort((a, b) => a - b);
+  const gaps = places.slice(1).map((place, index) => place - places[index]).filter((gap) => gap > 0);
+  return (width * Math.min(high - low, ...gaps)) / (high - low);
+}
+
 function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
   const values = (side) => series.flatMap((each) => [...each[side]]);
   const bars = series.some(({ mark }) => mark === "bars");
@@ -83,7 +90,7 @@ function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
   const top = 8 + legend.height;
   const names = x.labels?.map(shortened) ?? [];
   const widest = Math.max(0, ...names.map(measure));
-  const wide = (right - left) / Math.max(1, names.length);
+  const wide = x.labels ? (right - left) / Math.max(1, names.length) : barWidth(series, ranges.x, right - left);
   const turn = widest + 6 <= wide ? 0 : -90;
   const below = x.labels ? (turn ? widest : FONT) + 26 : 36;
   return {

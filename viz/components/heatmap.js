@@ -51,7 +51,7 @@ function arrange({ rows, columns, scale }, width, ratio, measure) {
   };
 }
 
-function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed = {} }) {
+function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
   const { names, count, turn, left, top, length, gap, every, x, y } = place;
   const [right, bottom] = [x(count.columns), y(count.rows)];
@@ -82,6 +82,10 @@ function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed =
   const around = (row, column, span, style) =>
     pen.frame(x(column), y(row), x(column + span) - x(column), y(row + 1) - y(row), style);
   if (chosen >= 0) around(chosen, 0, count.columns, { width: gap + 1, colour: MARK });
+  if (chosenColumn >= 0) {
+    const wide = x(chosenColumn + 1) - x(chosenColumn);
+    pen.frame(x(chosenColumn), top, wide, bottom - top, { width: gap + 1, colour: MARK });
+  }
   if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});
 
   const edge = right + BAR.gap;
@@ -125,11 +129,12 @@ function point(root, event) {
 }
 
 function click(root, event) {
-  const { row } = cellAt(root, event);
+  const { row, column } = cellAt(root, event);
   if (row < 0) return;
   root.shown.chosen = row;
+  if (root.shown.header.cells) root.shown.column = column;
   paint(root);
-  root.choose(row);
+  root.choose(row, column);
 }
 
 function lines({ header, values, visible }) {
@@ -148,7 +153,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "heatmap", KIND);
   const header = unpack(data);
   const [values, visible] = header.arrays;
-  root.choose = (row) => setTriggerValue("row", row);
-  showPlot(root, { header, values, visible, chosen: header.chosen });
+  root.choose = (row, column) => (header.cells ? setTriggerValue("cell", { row, column }) : setTriggerValue("row", row));
+  showPlot(root, { header, values, visible, chosen: header.chosen, column: header.column });
   return () => root.stop();
 }

@@ -21,6 +21,7 @@ _head_grid = component("head_grid")
 _heatmap = component("heatmap", "plot")
 _chart = component("chart", "plot")
 _stages = component("stages")
+_wiring = component("wiring", "plot")
 
 
 @dataclass(frozen=True)
@@ -87,17 +88,20 @@ def heatmap(
     visible: NDArray[np.bool_],
     header: Mapping[str, Any],
     key: str,
-    on_row: Callable[[], None],
+    on_row: Callable[[], None] | None = None,
+    on_cell: Callable[[], None] | None = None,
 ) -> Mount:
-    """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state.
+    """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state,
+    or, with on_cell, a `cell`, {row, column}.
 
     visible: False on masked cells; a value that is not a number has no counterpart and is hatched too. header: `rows`
     and `columns`, each {title, labels, side}; `scale`, {low, high, title, difference: from the pin}, diverging if
-    low is negative; `chosen`, the framed row, or -1; `name`, `sentence` and `note` above it; `alt` for screen readers;
-    `file`, the name of what is saved; `stamp`, what was painted; `words`, {masked, missing, download, csv: the names of
-    the four columns}.
+    low is negative; `chosen`, the framed row, or -1; `column`, a framed column; `name`, `sentence` and `note` above
+    it; `alt` for screen readers; `file`, the name of what is saved; `stamp`, what was painted; `words`, {masked,
+    missing, download, csv: the names of the four columns}.
     """
-    return partial(_heatmap, data=pack(header, [values, visible.astype(np.uint8)]), key=key, on_row_change=on_row)
+    data = pack({**header, "cells": on_cell is not None}, [values, visible.astype(np.uint8)])
+    return partial(_heatmap, data=data, key=key, on_row_change=on_row or _nothing, on_cell_change=on_cell or _nothing)
 
 
 def chart(
@@ -116,6 +120,15 @@ def chart(
         described.append({k: v for k, v in vars(each).items() if k not in ("xs", "ys") and v is not None})
     data = pack({"chosen": -1, **header, "series": described}, arrays)
     return partial(_chart, data=data, key=key, on_place_change=on_place or _nothing)
+
+
+def wiring(header: Mapping[str, Any], key: str) -> Mount:
+    """Ways of placing norm, sublayer, dropout and short cut, one a row, drawn as wires.
+
+    header: `rows`, each {name, formula, own: framed, boxes: [{text, kind: norm, sublayer, dropout or sum}], past: the
+    way past the block, "bare", "" for none, or the name of a norm on it}; the rest as of a heatmap, `words.csv` of 3.
+    """
+    return partial(_wiring, data=pack(header), key=key)
 
 
 def _nothing() -> None:

@@ -1,0 +1,18 @@
+"""What the views of the norms' and the feed-forward's pages are called."""
+
+from __future__ import annotations
+
+from viz.i18n import _
+
+RESIDUAL_VIEWS = ("norms", "stream", "forms", "batch", "placement", "dropout")
+
+
+def residual_view(view: str) -> str:
+    return {
+        "norms": _("Norms"),
+        "stream": _("Residual stream"),
+        "forms": _("torch and textbook"),
+        "batch": _("LayerNorm, BatchNorm"),
+        "placement": _("Where norms stand"),
+        "dropout": _("Dropout"),
+    }[view]
