@@ -60,11 +60,11 @@ class BatchStatistics:
 def pieces(tokens: Tokens, tokenizer: Tokenizer, parts: int | None = None) -> list[Tokens]:
     """The sentences of a text, or, if it has one alone or `parts` is 2 and they are not two, its halves.
 
-    Each has the special tokens of the whole around it. A text of fewer than two tokens has no pieces.
+    Each has the `<s>` and `</s>` of the whole around it. A text of fewer than two tokens has no pieces.
     """
-    ids = tokens.ids
-    first = next((place for place, token in enumerate(ids) if token not in tokenizer.special), len(ids))
-    last = next((place for place in range(len(ids), first, -1) if ids[place - 1] not in tokenizer.special), first)
+    ids, around = tokens.ids, (tokenizer.start, tokenizer.end)
+    first = next((place for place, token in enumerate(ids) if token not in around), len(ids))
+    last = next((place for place in range(len(ids), first, -1) if ids[place - 1] not in around), first)
     if last - first < 2:
         return []
     ends = [place + 1 for place in range(first, last) if tokens.labels[place].strip("▁") in SENTENCE_ENDS]

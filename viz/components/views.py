@@ -28,7 +28,7 @@ _wiring = component("wiring", "plot")
 class Series:
     """Places `xs` and values `ys` of a chart, as "line", "bars" or "dots"; over tokens a place is a token's number.
 
-    labels: of dots. colours: of single bars or dots, where they are not the series' own.
+    labels: of dots. colours: of single bars or dots, where they are not the series' own. quiet: not in the legend.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Series:
     colour: str
     mark: str = "line"
     dash: bool = False
+    quiet: bool = False
     labels: Sequence[str] | None = None
     colours: Sequence[str] | None = None
 

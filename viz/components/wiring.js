@@ -52,11 +52,12 @@ function drawWiring(pen, { places, width }, { header }) {
 // The way past the block: from the stream to the sum, through a norm where the wrong form puts one.
 function drawPast(pen, { past, boxes }, line, middle) {
   const [end, above] = [middle(boxes.findIndex(({ kind }) => kind === "sum")), line - ROW.box / 2 - 16];
-  pen.line([[28, line], [28, above], [end, above], [end, line - 9]], {});
+  const [centre, half] = [(28 + end) / 2, past === "bare" ? 0 : 44];
+  pen.line([[28, line], [28, above], [centre - half, above]], {});
+  pen.line([[centre + half, above], [end, above], [end, line - 9]], {});
   pen.line([[end - 4, line - 14], [end, line - 9], [end + 4, line - 14]], {});
   if (past === "bare") return;
-  const centre = (28 + end) / 2;
-  pen.box(centre - 44, above - 10, 88, 20, KINDS.norm);
+  pen.box(centre - half, above - 10, 2 * half, 20, KINDS.norm);
   pen.text(past, centre, above, { align: "center" });
 }
 

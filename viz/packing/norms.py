@@ -75,8 +75,8 @@ def quantity_name(quantity: str) -> str:
     return {
         "mean": _("mean μ"),
         "std": _("deviation σ"),
-        "before": _("norm before"),
-        "after": _("norm after"),
+        "before": _("‖x‖ before"),
+        "after": _("‖y‖ after"),
     }[quantity]
 
 
@@ -171,7 +171,7 @@ def norm_weights(bench: Workbench, path: str, key: str) -> Mount:
         "x": {"title": _("channel")},
         "y": {"title": _("value")},
         "note": note,
-        "tall": 110,
+        "tall": 120,
         "sentence": missing(bench, same),
     }
     csv = (_("series"), _("channel"), _("value"))

@@ -30,7 +30,7 @@ def placement_name(name: str) -> str:
         "pre": _("pre-norm"),
         "sandwich": _("sandwich norm"),
         "none": _("no norm"),
-        "wrong": _("wrong: Sublayer(x) + LayerNorm(x)"),
+        "wrong": _("wrong pre-norm"),
     }[name]
 
 
@@ -74,6 +74,7 @@ def placement_chart(bench: Workbench, parts: Sequence[Block], key: str) -> Mount
         "x": {"title": _("layer"), "labels": names, "side": "layers"},
         "y": {"title": _("relative difference"), "zero": True},
         "tall": 200,
+        "note": note,
     }
     csv = (_("series"), _("layer"), _("relative difference"))
     name = _("The same weights, the norm elsewhere")

@@ -32,7 +32,7 @@ SPELLED = 12  # tokens; above that their curves are left to the heatmap
 
 def quantity_name(quantity: str) -> str:
     return {
-        "length": _("norm of the stream"),
+        "length": _("‖stream‖"),
         "share": _("‖block‖ / ‖stream‖"),
         "cosine": _("cosine of block and stream"),
     }[quantity]
@@ -113,7 +113,7 @@ def stream_chart(bench: Workbench, stack: str, parts: Sequence[Block], quantity:
     series: list[Series] = []
     if len(tokens) <= SPELLED:
         series += [
-            Series(token, places, own[:, place], "rgba(128,128,128,0.45)")
+            Series(token, places, own[:, place], "rgba(128,128,128,0.45)", quiet=True)
             for place, token in enumerate(tokens)
             if place != position
         ]

@@ -80,9 +80,8 @@ def show_stream(lens: Inspectable, stack: str) -> Iterator[None]:
     left, right = st.columns([11, 9], gap="medium")
     names = stream.QUANTITIES
     quantity = choose(_("Quantity"), names, names[0], Part.OF_STREAM, stream.quantity_name, left)
-    figure, curves = left.container(), left.container()
-    with right:
-        alike, said = st.container(), st.container()
+    with left:
+        figure, said = st.container(), st.container()
         stream.explain(Part.EXPLANATION, lens.config)
         data = st.container()
     yield
@@ -91,8 +90,8 @@ def show_stream(lens: Inspectable, stack: str) -> Iterator[None]:
     chosen = (stream.first_of(steps, bench.selection.layer) + (quantity == "length"), token)
     parts = [
         (figure, stream.stream_map(bench, stack, steps, quantity, chosen, Part.MAP, on_step)),
-        (curves, stream.stream_chart(bench, stack, steps, quantity, token, Part.SECOND)),
-        (alike, stream.cosine_map(bench, stack, steps, Part.THIRD)),
+        (right, stream.stream_chart(bench, stack, steps, quantity, token, Part.SECOND)),
+        (right, stream.cosine_map(bench, stack, steps, Part.THIRD)),
     ]
     error = stream.sum_error_words(bench, steps)
     yield
@@ -106,7 +105,7 @@ def show_stream(lens: Inspectable, stack: str) -> Iterator[None]:
 
 
 def show_forms(lens: Inspectable, stack: str) -> Iterator[None]:
-    picker, table = st.container(), st.container()
+    picker, table = st.columns([3, 8], gap="medium")
     left, right = st.columns(2, gap="medium")
     forms.explain(Part.EXPLANATION)
     yield
@@ -186,8 +185,8 @@ def show_dropout(lens: Inspectable, stack: str) -> Iterator[None]:
     usual = rates[site] or dropout.EXAMPLE_RATE
     rate = row.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=f"{Part.RATE}_{lens.name}_{site}", width=130)
     left, right = st.columns(2, gap="medium")
-    with right:
-        errors, table = st.container(), st.container()
+    with left:
+        figure, table = st.container(), st.container()
     dropout.explain(Part.EXPLANATION)
     yield
     bench = workbench()
@@ -195,13 +194,13 @@ def show_dropout(lens: Inspectable, stack: str) -> Iterator[None]:
     name, token = dropout.vector_name(lens.config, stack, site, layer), norms.chosen_token(bench, stack)
     x, found = dropout.measured(bench, name, token, rate, masks)
     parts = [
-        (left, dropout.dropout_chart(bench, name, token, found, rate, Part.MAP)),
-        (errors, dropout.error_chart(bench, found, rate, Part.SECOND)),
+        (figure, dropout.dropout_chart(bench, name, token, found, rate, Part.MAP)),
+        (right, dropout.error_chart(bench, found, rate, Part.SECOND)),
     ]
     yield
     mount(parts)
     if rates[site] == 0:
-        left.info(_("This model was trained without dropout at this place; the rate is an example."))
+        right.info(_("This model was trained without dropout at this place; the rate is an example."))
     table.dataframe(dropout.summary(x, found, rate), hide_index=True)
 
 
