@@ -125,8 +125,8 @@ def reads(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokenize
 
 @torch.inference_mode()
 def writes(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
-    """What an activation of 1 of a unit adds to the logits, W_U w₂ with w₂ a column of W₂, without what lies between, the
-    final norm and the layers above (Geva et al., 2022, section 3).
+    """What an activation of 1 of a unit adds to the logits, W_U w₂ with w₂ a column of W₂, without what lies between,
+    the final norm and the layers above (Geva et al., 2022, section 3).
     """
     weight = layer_of(model, stack, layer).output.weight[:, unit]
     with ordinary():

@@ -11,7 +11,7 @@ from model.analysis.dropout import MaskStatistics, expected_error, over_masks
 from model.dropout import dropout
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
-from viz.packing.plots import EXPECTED, FIRST, SECOND, array, header, pinned
+from viz.packing.plots import EXPECTED, FIRST, SECOND, array, header, missing, pinned
 from viz.parts import explanation
 from viz.words import significant
 
@@ -59,29 +59,41 @@ def vector(tensor: Tensor, position: int, head: int) -> Tensor:
 
 
 def dropout_chart(bench: Workbench, name: str, position: int, found: MaskStatistics, rate: float, key: str) -> Mount:
-    """The vector, and the mean over the masks with their deviation above and below."""
+    """Mean and deviation of each entry over the masks against the entry itself, beside what is expected."""
     trace = bench.trace
     assert trace is not None
     head = bench.selection.head
     x = array(vector(trace[name], position, head))
-    places = np.arange(len(x))
     mean, deviation = array(found.mean), array(found.variance.sqrt())
+    factor = float((rate / (1 - rate)) ** 0.5)
+    ends = np.array([x.min(), 0, x.max()])
+    names = [_("entry {number}").format(number=number) for number in range(len(x))]
     series = [
-        Series(_("mean + deviation"), places, mean + deviation, "rgba(86,180,233,0.75)"),
-        Series(_("mean − deviation"), places, mean - deviation, "rgba(86,180,233,0.75)"),
-        Series("x", places, x, FIRST),
-        Series(_("mean over the masks"), places, mean, "#0072b2"),
+        Series(_("expected: x, and √(p / (1 − p)) |x|"), ends, ends, EXPECTED),
+        Series(_("expected deviation"), ends, factor * np.abs(ends), EXPECTED, quiet=True),
+        Series(_("mean over the masks"), x, mean, SECOND, "dots", labels=names),
+        Series(_("deviation over the masks"), x, deviation, FIRST, "dots"),
     ]
     other = pinned(bench)(name)
-    if other is not None:
-        series.append(
-            Series(_("{name}, pinned").format(name="x"), places, array(vector(other, position, head)), FIRST, dash=True)
-        )
     token = trace.tokens_of(name)[position]
     title = _("{token}, {count} masks of rate {rate}").format(token=token, count=found.counts[-1], rate=f"{rate:g}")
     alt = _("A vector of {entries} entries, and mean and deviation over dropout masks.").format(entries=len(x))
-    more = {"x": {"title": _("entry")}, "y": {"title": _("value")}, "tall": 210}
-    csv = (_("series"), _("entry"), _("value"))
+    more = {
+        "x": {"title": _("entry x")},
+        "y": {"title": _("over the masks")},
+        "tall": 230,
+        "sentence": missing(bench, other),
+    }
+    if other is not None:
+        before = vector(other, position, head)
+        known = before[~before.isnan()]
+        if len(known):
+            kept = over_masks(known, rate, found.counts[-1], "pinned")
+            places = np.sort(array(known))
+            order = np.argsort(array(known))
+            label = _("{name}, pinned").format(name=_("mean over the masks"))
+            series.append(Series(label, places, array(kept.mean)[order], SECOND, dash=True))
+    csv = (_("series"), _("entry x"), _("over the masks"))
     return chart(series, header(trace, title, alt, "dropout-mean", csv, more), key)
 
 

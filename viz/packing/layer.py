@@ -159,8 +159,9 @@ def explain(key: str, config: TransformerConfig) -> None:
         _(
             "Vaswani et al., section 3.3, equation 2; SwiGLU: Shazeer, 2020. A unit is a column of W₁ that reads the "
             "stream and a row of W₂ that writes to it where the unit is on (Geva et al., 2021). ReLU gives exact "
-            "zeros; other activations count as off below the size stated. The same weights act on each position by itself. "
-            "This is the code that has just run:"
+            "zeros; other activations count as off below the size stated. The same weights act on each position by "
+            "itself. This "
+            "is the code that has just run:"
         ),
         GatedFeedForward if gated else FeedForward,
         positions_apart,

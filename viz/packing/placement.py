@@ -77,7 +77,7 @@ def placement_chart(bench: Workbench, parts: Sequence[Block], key: str) -> Mount
         "note": note,
     }
     csv = (_("series"), _("layer"), _("relative difference"))
-    name = _("The same weights, the norm elsewhere")
+    name = _("The norm elsewhere")
     return chart(series, header(bench.trace, name, alt.format(note=note), "placement-difference", csv, more), key)
 
 

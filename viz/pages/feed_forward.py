@@ -47,13 +47,13 @@ def page(lens: Inspectable) -> Iterator[None]:
     names, parts = stacks(lens.config), quantities(lens.config)
     choose(_("Quantity"), parts, parts[0], Part.QUANTITY, unit_quantity, row)
     choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
+    turn_page(lens, row)
     if len(names) > 1:
         choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row)
     said = st.container()
     left, right = st.columns([11, 9], gap="medium")
     with left:
         figure, everything = st.container(), st.container()
-        turn_page(lens, left)
     with right:
         overview = st.container()
         view = choose(_("View"), UNIT_VIEWS, UNIT_VIEWS[0], Part.VIEW, unit_view, right)
@@ -121,7 +121,7 @@ def turn_page(lens: Inspectable, place: DeltaGenerator) -> None:
     last = units.pages(lens.config)
     st.session_state[Part.PAGE_FIELD] = page_number(lens.config) + 1
     label = _("Page of {count}, {units} units each").format(count=last, units=units.PAGE)
-    place.number_input(label, 1, last, key=Part.PAGE_FIELD, on_change=on_page, width=220)
+    place.number_input(label, 1, last, on_change=on_page, width=130, key=Part.PAGE_FIELD, label_visibility="collapsed")
 
 
 def units_seen() -> Seen:
