@@ -39,15 +39,17 @@ function arrange({ rows, columns, scale }, width, ratio, measure) {
   const tall = Math.max(34, Math.min(64, 240 / count.rows)); // few rows may be as high as wide
   const high = whole(Math.min(Math.max(wide, 22), tall, Math.max(600 / count.rows, 4)));
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
+  // As long as its rows, and as the colour bar's title needs.
+  const length = Math.max(count.rows * high, LOWEST, measure(scale.title));
   const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));
   return {
     names, count, marks, markWidth, turn, left, top, wide, high, width,
     x: (column) => snap(left + column * wide),
     y: (row) => snap(top + row * high),
-    length: Math.max(count.rows * high, LOWEST),
+    length,
     gap: Math.min(wide, high) >= 8 ? 1 : 0,
     every: { rows: every(count.rows, high), columns: turn ? every(count.columns, wide) : 1 },
-    height: Math.ceil(top + Math.max(count.rows * high, LOWEST) + 6),
+    height: Math.ceil(top + length + 6),
   };
 }
 

@@ -102,7 +102,7 @@ def layer_map(
     values, other = (_shares(get, config, chosen.stack) for get in (now(bench), pinned(bench)))
     assert values is not None
     name = off_name(config)
-    shown, scale = levels(values, other, bench, name, high=1.0)
+    shown, scale = levels(values, other, bench, name)
     labels = trace.tokens_of(f"{chosen.stack}.")
     note = _("layer {layer}: {share:.1%}").format(layer=chosen.layer + 1, share=float(values[chosen.layer].mean()))
     more = {

@@ -120,8 +120,10 @@ def turn_page(lens: Inspectable, place: DeltaGenerator) -> None:
     """The field that turns the pages of units."""
     last = units.pages(lens.config)
     st.session_state[Part.PAGE_FIELD] = page_number(lens.config) + 1
-    label = _("Page of {count}, {units} units each").format(count=last, units=units.PAGE)
-    place.number_input(label, 1, last, on_change=on_page, width=130, key=Part.PAGE_FIELD, label_visibility="collapsed")
+    label = _("page of {count}").format(count=last)
+    field = place.container(horizontal=True, vertical_alignment="center", width="content")
+    field.caption(label, width="content")
+    field.number_input(label, 1, last, on_change=on_page, width=120, key=Part.PAGE_FIELD, label_visibility="collapsed")
 
 
 def units_seen() -> Seen:

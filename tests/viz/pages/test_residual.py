@@ -149,8 +149,11 @@ def test_the_models_own_placement_is_framed_and_exact(small):
 
 def test_dropout_is_measured_on_this_stream(small):
     app = page(view="dropout", stack="encoder", masks="100", layer="1", query="0")
-    x = small.trace(SOURCE, TARGET)["encoder.layers.1.feed_forward.output"][0]
-    assert np.array_equal(series(app, "residual_map")["x"], x)
+    x = small.trace(SOURCE, TARGET)["encoder.layers.1.feed_forward.output"][0].numpy()
+    header, arrays = sent(app, "residual_map")
+    (mean,) = [index for index, each in enumerate(header["series"]) if each["name"] == "mean over the masks"]
+    assert np.array_equal(arrays[2 * mean], x)
+    assert np.linalg.norm(arrays[2 * mean + 1] - x) < 0.1 * np.linalg.norm(x)  # expected: 0.033
     assert app.number_input[0].value == 0.1
     assert any("without dropout" in info.value for info in app.info)  # the small model has none
     (table,) = app.dataframe
