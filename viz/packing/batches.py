@@ -141,9 +141,9 @@ def explain(key: str) -> None:
         ],
         _(
             "Ioffe and Szegedy, *Batch Normalization*, 2015. The batch is the current text and its sentences (its "
-            "halves, if it is one sentence), the shorter ones padded, computed by this model with its padding masks. "
-            "LayerNorm needs one token alone; BatchNorm mixes all texts of a batch, and knows nothing of padding. This "
-            "is the code that has just run:"
+            "halves, unless source and target have equally many sentences), the shorter ones padded, computed by this "
+            "model with its padding masks. LayerNorm needs one token alone; BatchNorm mixes all texts of a batch, and "
+            "knows nothing of padding. This is the code that has just run:"
         ),
         batch_statistics,
     )

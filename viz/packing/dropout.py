@@ -67,11 +67,10 @@ def dropout_chart(bench: Workbench, name: str, position: int, found: MaskStatist
     mean, deviation = array(found.mean), array(found.variance.sqrt())
     factor = float((rate / (1 - rate)) ** 0.5)
     ends = np.array([x.min(), 0, x.max()])
-    names = [_("entry {number}").format(number=number) for number in range(len(x))]
     series = [
         Series(_("expected: x, and √(p / (1 − p)) |x|"), ends, ends, EXPECTED),
         Series(_("expected deviation"), ends, factor * np.abs(ends), EXPECTED, quiet=True),
-        Series(_("mean over the masks"), x, mean, SECOND, "dots", labels=names),
+        Series(_("mean over the masks"), x, mean, SECOND, "dots"),
         Series(_("deviation over the masks"), x, deviation, FIRST, "dots"),
     ]
     other = pinned(bench)(name)

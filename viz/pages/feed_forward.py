@@ -123,7 +123,7 @@ def turn_page(lens: Inspectable, place: DeltaGenerator) -> None:
     label = _("page of {count}").format(count=last)
     field = place.container(horizontal=True, vertical_alignment="center", width="content")
     field.caption(label, width="content")
-    field.number_input(label, 1, last, on_change=on_page, width=120, key=Part.PAGE_FIELD, label_visibility="collapsed")
+    field.number_input(label, 1, last, on_change=on_page, width=150, key=Part.PAGE_FIELD, label_visibility="collapsed")
 
 
 def units_seen() -> Seen:
