@@ -190,7 +190,7 @@ def workbench() -> Workbench:
         what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
         st.session_state[Key.WORKBENCH] = Workbench(Selection(**(DEFAULT_SELECTION | given)), what_if)
     bench = st.session_state[Key.WORKBENCH]
-    return bench  # type: ignore[no-any-return]
+    return bench
 
 
 # What a first visit shows: a head of the bundled model whose cross-attention aligns the two sentences.

@@ -23,13 +23,14 @@ _chart = component("chart", "plot")
 _panels = component("panels", "plot")
 _stages = component("stages")
 _page_file = component("page_file")
+_wiring = component("wiring", "plot")
 
 
 @dataclass(frozen=True)
 class Series:
     """Places `xs` and values `ys` of a chart, as "line", "bars" or "dots"; over tokens a place is a token's number.
 
-    labels: of dots. colours: of single bars or dots, where they are not the series' own.
+    labels: of dots. colours: of single bars or dots, where they are not the series' own. quiet: not in the legend.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Series:
     colour: str
     mark: str = "line"
     dash: bool = False
+    quiet: bool = False
     labels: Sequence[str] | None = None
     colours: Sequence[str] | None = None
 
@@ -89,17 +91,21 @@ def heatmap(
     visible: NDArray[np.bool_],
     header: Mapping[str, Any],
     key: str,
-    on_row: Callable[[], None],
+    on_row: Callable[[], None] | None = None,
+    on_cell: Callable[[], None] | None = None,
 ) -> Mount:
-    """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state.
+    """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state,
+    or, with on_cell, a `cell`, {row, column}.
 
     visible: False on masked cells; a value that is not a number has no counterpart and is hatched too. header: `rows`
     and `columns`, each {title, labels, side}; `scale`, {low, high, title, difference: from the pin}, diverging if
-    low is negative; `chosen`, the framed row, or -1; `name`, `sentence` and `note` above it; `alt` for screen readers;
-    `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside the cells, if there are any;
-    `words`, {masked, missing, download, csv: the names of the four columns, of a fifth for the words in the cells}.
+    low is negative; `chosen`, the framed row, or -1; `column`, a framed column; `name`, `sentence` and `note` above
+    it; `alt` for screen readers; `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside
+    the cells, if there are any; `words`, {masked, missing, download, csv: the names of the four columns, of a fifth
+    for the words in the cells}.
     """
-    return partial(_heatmap, data=pack(header, [values, visible.astype(np.uint8)]), key=key, on_row_change=on_row)
+    data = pack({**header, "cells": on_cell is not None}, [values, visible.astype(np.uint8)])
+    return partial(_heatmap, data=data, key=key, on_row_change=on_row or _nothing, on_cell_change=on_cell or _nothing)
 
 
 def chart(
@@ -155,6 +161,15 @@ def panels(
         ]
     data = pack({**header, "panels": [dict(each.described) for each in shown]}, arrays)
     return partial(_panels, data=data, key=key, on_cell_change=on_cell or _nothing)
+
+
+def wiring(header: Mapping[str, Any], key: str) -> Mount:
+    """Ways of placing norm, sublayer, dropout and short cut, one a row, drawn as wires.
+
+    header: `rows`, each {name, formula, own: framed, boxes: [{text, kind: norm, sublayer, dropout or sum}], past: the
+    way past the block, "bare", "" for none, or the name of a norm on it}; the rest as of a heatmap, `words.csv` of 3.
+    """
+    return partial(_wiring, data=pack(header), key=key)
 
 
 def _nothing() -> None:
