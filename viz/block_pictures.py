@@ -21,6 +21,7 @@ MOST_CELLS = 64  # of a thumbnail, along each side
 MOST_BINS = 128  # of a strip of units
 EMBEDDING = (32, 96)  # positions and channels of the embedding's picture
 FULL = 65534  # steps of a level; 0 is hatched
+LEAST = 1e-9  # the end of a scale on which everything is 0
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Pictures:
         if "attention" in block.kind:
             return self._levels(self._maps[block.path], self.top if self.differing else 1.0, self.differing)
         if block.kind == "norm":
-            return np.stack([np.asarray(line, np.float32) for line in self.lines(block)])
+            return torch.stack(self.lines(block)).numpy()
         if block.kind == "feed-forward":
             units = binned(self.activity(block), MOST_BINS)[None, None]
             return self._levels(units, _largest(units), self.differing)
@@ -67,8 +68,9 @@ class Pictures:
 
     @cached_property
     def top(self) -> float:
-        """The largest difference of a weight."""
-        return max((_largest(maps) for maps in self._maps.values()), default=1e-9)
+        """The largest difference of a weight; 1 where nothing differs or nothing can be compared."""
+        found = max((_largest(maps) for maps in self._maps.values()), default=LEAST)
+        return found if found > LEAST else 1.0
 
     def lines(self, block: Block) -> list[Tensor]:
         """Mean and deviation of what a norm reads, at each position; then those of the pinned trace."""
@@ -125,5 +127,4 @@ class Pictures:
 
 def _largest(x: Tensor) -> float:
     """The largest size of a number, and never 0: it divides."""
-    known = x[~x.isnan()]
-    return max(1e-9, float(known.abs().max())) if known.numel() else 1e-9
+    return max(LEAST, float(x.nan_to_num().abs().max())) if x.numel() else LEAST

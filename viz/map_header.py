@@ -125,7 +125,7 @@ def predictions(trace: Trace, comparison: Comparison | None, lens: Inspectable, 
     before = comparison.counterpart("output.logits") if comparison else None
     pinned = None if before is None else before[place].float().softmax(dim=-1)[best.indices].tolist()
     side = "target" if trace.target_tokens else "source"
-    name = _("in the place of {token}") if lens.kind == "encoder-only" else _("after {token}")
+    name = _("softmax in the place of {token}") if lens.kind == "encoder-only" else _("softmax after {token}")
     return {
         "title": name.format(token=tokens(trace, side)[place]),
         "labels": [lens.target_tokenizer.label(number) for number in numbers],
@@ -170,7 +170,9 @@ def alternative(lens: Inspectable, found: list[Block], guess: dict[str, Any], no
         for name, count in sizes.items()
         if count
     )
-    text = _("Map of the model: {layers}, {heads} heads each. {note}. Most probable {place}: {token}, {probability}.")
+    text = _(
+        "Map of the model: {layers}, {heads} heads each. {note}. At the top the {place}: most probable is {token}, {probability}."
+    )
     return text.format(
         layers=layers,
         heads=config.n_heads,
@@ -184,7 +186,7 @@ def alternative(lens: Inspectable, found: list[Block], guess: dict[str, Any], no
 def words(differing: bool) -> dict[str, Any]:
     """Words of the component."""
     return plot_words(_("block"), _("quantity"), _("value")) | {
-        "layer": _("layer"),
+        "layer": _("layer {number}"),
         "head": _("head"),
         "more": _("{count} more"),
         "largest": _("largest of the head"),

@@ -112,10 +112,11 @@ const flowOf = (header, item) => header.blocks[item.number].flow;
 
 // The stream beside a stack, row by row, and its branches through the blocks.
 function drawStream(pen, place, stack, header) {
-  const { rail, rows, bottom, tokens } = stack;
+  const { rail, rows, bottom } = stack;
   const gap = place.settings.gap;
   const [first, ...others] = rows;
-  flowing(pen, header, [[first.items[0].x + 20, bottom - tokens.height - 2], [first.items[0].x + 20, first.low + 1]], flowOf(header, first.items.at(-1)));
+  const entry = first.items[0].x + 20;
+  flowing(pen, header, [[entry, bottom - TOKEN_LINES * SPACE.chip - 2], [entry, first.low + 1]], flowOf(header, first.items[0]), { most: 5 });
   const leaving = (row, item) => [[item.x + 16, item.y], [item.x + 16, row.top - 0.4 * gap], [rail, row.top - 0.4 * gap]];
   let flow = flowOf(header, first.items.at(-1));
   let from = first.top - 0.4 * gap;
@@ -140,6 +141,10 @@ function drawStream(pen, place, stack, header) {
       stack.end = [[last.x + last.width, row.middle], flowOf(header, last)];
       return;
     }
+    if (row === rows.at(-1) && !row.onRail) {
+      stack.end = [[last.x + 16, last.y], flowOf(header, last)]; // the norm that ends a post-norm stack without an output
+      return;
+    }
     flowing(pen, header, leaving(row, last), flowOf(header, last), { most: 7, tip: row.onRail });
     flow = header.blocks[row.onRail ? row.residual : last.number].flow;
     if (row.onRail) drawSum(pen, rail, up, header);
@@ -155,18 +160,18 @@ function drawMemory(pen, place, header) {
   if (!decoder) return;
   const rows = decoder.rows.filter(({ items }) => items.some(({ block }) => block.kind === "cross-attention"));
   const [[x, y], flow] = encoder.end;
-  const turn = y === encoder.rows.at(-1).middle ? y : encoder.rows.at(-1).top - 0.4 * place.settings.gap - 8;
+  const aside = y === encoder.rows.at(-1).middle; // from the right end of a norm, else from the top
+  const turn = aside ? y : encoder.rows.at(-1).top - 0.4 * place.settings.gap - 4;
   const thick = { most: 6 };
   [KEYS, VALUES].forEach((colour, strand) => {
     const at = place.trunk + 4 * strand;
+    const begin = [...(aside ? [] : [[x + 4 * strand, y]]), [aside ? x : x + 4 * strand, turn + 4 * strand], [at, turn + 4 * strand]];
     rows.forEach(({ items, low }, index) => {
       const item = items.find(({ block }) => block.kind === "cross-attention");
       const end = [place.narrow ? item.x + item.width + 1 : item.x - 1, low - 10 + 4 * strand];
-      const from = index ? [[at, end[1]]] : [[x, y], ...(turn === y ? [] : [[x, turn]]), [at, turn + 4 * strand], [at, end[1]]];
-      if (!index && turn === y) from.splice(0, 2, [x, y + 4 * strand], [at, y + 4 * strand]);
-      flowing(pen, header, [...from, end], flow, { ...thick, colour });
+      flowing(pen, header, [...(index ? [] : begin), [at, end[1]], end], flow, { ...thick, colour });
     });
-    const ends = [turn, ...rows.map(({ low }) => low - 10 + 4 * strand)];
+    const ends = [turn + 4 * strand, ...rows.map(({ low }) => low - 10 + 4 * strand)];
     flowing(pen, header, [[at, Math.min(...ends)], [at, Math.max(...ends)]], flow, { ...thick, colour, tip: false });
   });
 }
@@ -263,7 +268,7 @@ function drawMap(pen, place, view) {
       const rows = stack.rows.filter((row) => row.layer === layer);
       const [top, low] = [rows.at(-1).top - 4, rows[0].low + 4];
       pen.frame(stack.x, top, stack.width, low - top, { radius: 8, width: 0, fill: "rgba(128,130,150,0.08)" });
-      layers.push([`${header.words.layer} ${layer + 1}`, stack.x + 9, low - 7]);
+      layers.push([header.words.layer.replace("{number}", layer + 1), stack.x + 9, low - 7]);
     }
     drawStream(pen, place, stack, header);
   }

@@ -2,16 +2,16 @@
 // blocks from the bottom up; beside them the residual stream. Lengths are CSS pixels.
 
 const SPACE = { layer: 18, rail: 24, between: 58, gap: 12, items: 14, title: 18, pad: 5, norm: 58, end: 48, strip: 14, chip: 20, guess: 16, edge: 14 };
-const THUMB = { most: 60, titled: 30, least: 18, gap: 4, spread: 22 };
+const THUMB = { most: 60, titled: 30, scrolled: 28, least: 18, gap: 4, spread: 22 };
 const NARROW = 640; // below it stacks stand under each other
 const DENSE = { two: 44, one: 118 }; // for titles beside the pictures, where there is no room above them: of two stacks short ones
 const LINE = 15; // of a title
-const TOKEN_LINES = 2;
+const TOKEN_LINES = 2; // there is always room for so many: typing moves nothing
 const FIXED = ["norm", "residual"]; // whose width does not depend on the room
 
 // How high the map may be before its thumbnails shrink: what the window shows of it.
 function budget() {
-  return Math.max(520, window.innerHeight - 260);
+  return Math.max(520, window.innerHeight - 270);
 }
 
 const isAttention = (kind) => kind.endsWith("attention");
@@ -66,7 +66,7 @@ function measureRow(numbers, header, room, settings) {
     block: header.blocks[number],
     heads: header.pictures[number].shape[0],
     note: header.blocks[number].note,
-    guess: `softmax ${header.predictions.title}`,
+    guess: header.predictions.title,
     guesses: header.predictions.labels.length,
   }));
   const onRail = parts.at(-1).block.kind === "residual"; // else it stands between two blocks
@@ -99,22 +99,22 @@ function placeTokens({ labels, side, special }, x, width, measure, more) {
     chips.push({ text, x: left, y: line * SPACE.chip, width: wide, side, position, special: special[position] });
     left += wide + 4;
   }
-  return { chips, height: (chips.at(-1).y / SPACE.chip + 1) * SPACE.chip };
+  return chips;
 }
 
 function measureStack(stack, header, x, width, measure, settings) {
   const left = x + SPACE.layer + SPACE.rail;
   const room = width - SPACE.layer - SPACE.rail;
   const rows = stack.rows.map((numbers) => measureRow(numbers, header, room, settings));
-  const tokens = placeTokens(stack, left, room, measure, header.words.more);
-  const height = rows.reduce((sum, row) => sum + row.height + settings.gap, 0) + tokens.height + settings.gap + 22;
-  return { stack, x, left, width, rows, tokens, height };
+  const chips = placeTokens(stack, left, room, measure, header.words.more);
+  const height = rows.reduce((sum, row) => sum + row.height + settings.gap, 0) + TOKEN_LINES * SPACE.chip + settings.gap + 22;
+  return { stack, x, left, width, rows, chips, height };
 }
 
 // From the bottom up: tokens, embedding, sublayers, the end of the stack.
 function placeStack(measured, bottom, { gap }) {
-  let y = bottom - measured.tokens.height;
-  const chips = measured.tokens.chips.map((chip) => ({ ...chip, y: chip.y + y }));
+  let y = bottom - TOKEN_LINES * SPACE.chip;
+  const chips = measured.chips.map((chip) => ({ ...chip, y: chip.y + y }));
   y -= gap;
   const rows = measured.rows.map((row) => {
     const [top, low] = [y - row.height, y];
@@ -146,6 +146,11 @@ function arrangeMap(header, width, ratio, measure) {
   while (total() > budget() && (settings.thumb > THUMB.least || !settings.dense)) {
     if (settings.thumb > (settings.dense ? THUMB.least : THUMB.titled)) settings.thumb -= 2;
     else [settings.dense, settings.thumb] = [true, THUMB.most];
+    measured = all();
+  }
+  if (total() > budget()) {
+    // The page must be scrolled anyway: then the thumbnails may as well be legible.
+    [settings.thumb, settings.gap] = [THUMB.scrolled, settings.gap - 3];
     measured = all();
   }
   const heights = measured.map(({ height }) => height);

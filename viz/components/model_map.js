@@ -23,7 +23,8 @@ function pointMap(root, event) {
 
 function clickMap(root, event) {
   const chip = chipAt(root, event);
-  if (chip?.side === root.shown.header.predictions.side) root.tell("token", { side: chip.side, position: chip.position });
+  if (!chip) return root.show(null);
+  if (chip.side === root.shown.header.predictions.side) root.tell("token", { side: chip.side, position: chip.position });
 }
 
 // Every block and every head as a place of the picture: blocks first, heads lie over theirs.
@@ -103,7 +104,7 @@ function pointCell(root, made, event) {
   const column = Math.max(0, Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns)));
   const level = values[(head * rows + row) * columns + column];
   const [asking, answering] = sidesOf(header, number);
-  const token = ({ labels }, cell, cells) => shown(labels[Math.floor((cell / cells) * labels.length)] ?? "");
+  const token = ({ labels }, cell, cells) => shown(labels[Math.min(labels.length - 1, cell * Math.ceil(labels.length / cells))]);
   const pair = `${token(asking, row, rows)} → ${token(answering, column, columns)}`;
   write(root.panel.cell, `${pair}  ${valueOf(header, level)}${rows < asking.labels.length ? ` · ${header.words.pooled}` : ""}`);
   if (rows === asking.labels.length) hover(asking.side, row);
@@ -129,12 +130,12 @@ function leaveCell(root) {
 function buildPanel(parent) {
   const panel = parent.appendChild(element("aside", "panel"));
   panel.name = panel.appendChild(element("h4"));
+  panel.go = panel.appendChild(element("button", "go"));
+  panel.go.type = "button";
   panel.large = panel.appendChild(element("canvas", "large"));
   panel.cell = panel.appendChild(element("div", "cell"));
   panel.hint = panel.appendChild(element("p", "hint"));
   panel.list = panel.appendChild(element("dl"));
-  panel.go = panel.appendChild(element("button", "go"));
-  panel.go.type = "button";
   panel.legend = panel.appendChild(element("div", "legend"));
   panel.legend.append(element("span", "what"), element("span", "ramp"), element("span", "ends"));
   panel.legend.lastChild.append(element("span"), element("span"));
@@ -151,6 +152,7 @@ function showPanel(root) {
   write(panel.name, !block ? words.whole : head === null ? block.name : `${block.name} · ${words.head} ${head + 1}`);
   write(panel.hint, words.pointed);
   panel.hint.hidden = Boolean(block);
+  panel.classList.toggle("about", Boolean(block));
   panel.large.hidden = panel.cell.hidden = head === null;
   panel.go.hidden = !block;
   if (block) write(panel.go, block.open);
@@ -171,7 +173,7 @@ function showPanel(root) {
 function drawLarge({ panel, shown }, { number, head }) {
   const { canvas, hatched, shape } = shown.pictures[number];
   const [, rows, columns] = shape;
-  const size = Math.round(220 * (window.devicePixelRatio || 1));
+  const size = Math.round(160 * (window.devicePixelRatio || 1));
   const context = cleared(panel.large, size, size);
   context.imageSmoothingEnabled = false;
   if (hatched) context.drawImage(hatched, 0, 0, size, size);
@@ -212,7 +214,7 @@ function buildMap(parentElement) {
   root.panel = buildPanel(model);
   root.about = null;
   root.show = (area) => {
-    if (same(area, root.about)) return;
+    if (root.about && same(area, root.about)) return;
     root.about = area;
     markShown(root);
     showPanel(root);

@@ -31,13 +31,16 @@ class Part(StrEnum):
 
 
 SCALES = ("one", "largest")
+BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
 
 
 def page(lens: Inspectable) -> Iterator[None]:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     if opened := st.session_state.pop(Part.OPENED, None):
-        # In the run, not in the click's callback: only a run can be left for another page. The address comes along.
-        st.switch_page(f"viz/pages/{opened}.py", query_params=st.query_params.to_dict())
+        # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
+        # what widgets are bound to, they write there again.
+        kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
+        st.switch_page(f"viz/pages/{opened}.py", query_params=kept)
     place = st.container()
     left, right = st.columns(2)
     with left:
@@ -64,6 +67,9 @@ def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: 
     flops = flops_text(sum(block.flops for block in found))
     note = _("matrix products on this input: {flops}").format(flops=flops)
     said = map_header.changes(comparison, found)
+    sentence = _("from bottom to top, in a row from left to right")
+    if comparison and all(comparison.counterpart(block.output) is None for block in found):
+        sentence = _("the pinned model has other shapes or names: there is nothing to compare")
     header = {
         "stacks": map_header.stacks(trace, found),
         "blocks": [
@@ -76,7 +82,7 @@ def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: 
         "scale": choice(SCALES, SCALES[0], Key.SCALE),
         "top": pictures.top if bench.differing else 1.0,
         "name": _("The whole model"),
-        "sentence": _("from bottom to top, in a row from left to right"),
+        "sentence": sentence,
         "note": note,
         "alt": map_header.alternative(lens, found, guess, note),
         "file": f"map-{lens.name}",
