@@ -78,7 +78,7 @@ class Pictures:
         found = [self.trace[name] for name in names]
         if self.comparison:
             found += [each for name in names if (each := self.comparison.counterpart(name)) is not None]
-        return [each.float().cpu() for each in found]
+        return [each.detach().float().cpu() for each in found]
 
     def activity(self, block: Block) -> Tensor:
         """Mean size of each unit over the positions; or how much that is more than in the pinned trace."""
@@ -95,7 +95,7 @@ class Pictures:
 
     def units(self, block: Block) -> Tensor:
         """What the second layer of a feed-forward network reads."""
-        return self.trace[self.units_name(block)].float().cpu()
+        return self.trace[self.units_name(block)].detach().float().cpu()
 
     def units_name(self, block: Block) -> str:
         gated = f"{block.path}.gated"
@@ -116,7 +116,7 @@ class Pictures:
             assert self.comparison is not None
             other = self.comparison.difference(name)
             x = torch.full_like(x, torch.nan) if other is None else other
-        return x.float().cpu()
+        return x.detach().float().cpu()
 
     @staticmethod
     def _levels(x: Tensor, top: float, signed: bool) -> NDArray[np.uint16]:

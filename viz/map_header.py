@@ -171,7 +171,8 @@ def alternative(lens: Inspectable, found: list[Block], guess: dict[str, Any], no
         if count
     )
     text = _(
-        "Map of the model: {layers}, {heads} heads each. {note}. At the top the {place}: most probable is {token}, {probability}."
+        "Map of the model: {layers}, {heads} heads each. {note}. "
+        "At the top the {place}: most probable is {token}, {probability}."
     )
     return text.format(
         layers=layers,

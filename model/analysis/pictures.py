@@ -9,8 +9,8 @@ from torch import Tensor
 
 
 def pooled(maps: Float[Tensor, "map query key"], most: int) -> Float[Tensor, "map row column"]:
-    """The maps with at most `most` rows and columns: a cell stands for a block of cells, and has of their values the one
-    that is largest in size. All blocks are equal but the last ones, which may be smaller.
+    """The maps with at most `most` rows and columns: a cell stands for a block of cells, and has of their values the
+    one that is largest in size. All blocks are equal but the last ones, which may be smaller.
 
     NaN, a cell that is masked or has no counterpart, is left out; where all are NaN it stays.
     """

@@ -68,8 +68,8 @@ def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: 
     note = _("matrix products on this input: {flops}").format(flops=flops)
     said = map_header.changes(comparison, found)
     sentence = _("from bottom to top, in a row from left to right")
-    if comparison and all(comparison.counterpart(block.output) is None for block in found):
-        sentence = _("the pinned model has other shapes or names: there is nothing to compare")
+    if comparison and all(comparison.counterpart(block.output) is None for block in found if block.kind != "output"):
+        sentence = _("the pinned model is of other shapes inside: no block can be compared")
     header = {
         "stacks": map_header.stacks(trace, found),
         "blocks": [

@@ -124,7 +124,7 @@ def test_a_row_is_a_sublayer_with_its_norms_where_they_compute(name, expected):
     model = MODELS[name]()
     found = blocks(traced(model))
     together = rows(found)
-    assert sorted(sum(together, [])) == list(range(len(found)))
+    assert sorted(number for row in together for number in row) == list(range(len(found)))
     assert [found[number].kind for number in together[1]] == expected
     assert isinstance(model.encoder.layers[0], EncoderLayer)
     assert found[together[0][0]].kind == "embedding"
