@@ -62,8 +62,9 @@ class Pictures:
         paths = [path for kind in kinds for path in self.trace.attention_paths(kind)]  # type: ignore[arg-type]
         found = {}
         for path in paths:
-            hidden = ~self.trace[f"{path}.visible"]
-            found[path] = pooled(self._read(f"{path}.weights").masked_fill(hidden, torch.nan), MOST_CELLS)
+            small = pooled(self._read(f"{path}.weights"), MOST_CELLS)
+            visible = pooled(self.trace[f"{path}.visible"][None].float().cpu(), MOST_CELLS)
+            found[path] = small.masked_fill(visible == 0, torch.nan)
         return found
 
     @cached_property

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
-from viz.i18n import _
+from viz.i18n import _, language
 from viz.words import attention_name, significant
 
 if TYPE_CHECKING:
@@ -18,6 +19,12 @@ POSITIONS_ADDED = ("sinusoidal", "learned")
 
 
 def block_name(kind: str) -> str:
+    """What a kind of block is called; asked for hundreds of times at a keystroke."""
+    return _block_names(language())[kind]
+
+
+@cache
+def _block_names(_language: str) -> dict[str, str]:
     return {
         "embedding": _("embedding"),
         "norm": _("norm"),
@@ -26,7 +33,7 @@ def block_name(kind: str) -> str:
         "feed-forward": _("feed-forward"),
         "residual": _("residual"),
         "output": _("output"),
-    }[kind]
+    }
 
 
 def short_name(kind: str) -> str:

@@ -9,9 +9,10 @@ const LINE = 15; // of a title
 const TOKEN_LINES = 2; // there is always room for so many: typing moves nothing
 const FIXED = ["norm", "residual"]; // whose width does not depend on the room
 
-// How high the map may be before its thumbnails shrink: what the window shows of it.
-function budget() {
-  return Math.max(520, window.innerHeight - 270);
+// How much of the window the input bar covers, which stays on top.
+function covered() {
+  const bar = document.querySelector(".vitrine-sticky");
+  return Math.round((bar?.getBoundingClientRect().height ?? 156) + 46); // until it is there: of the usual height
 }
 
 const isAttention = (kind) => kind.endsWith("attention");
@@ -140,15 +141,17 @@ function arrangeMap(header, width, ratio, measure) {
   const post = header.stacks.some(({ rows }) => rows.some((row) => header.blocks[row.at(-1)].kind === "norm" && row.length > 1));
   const settings = { measure, two, thumb: THUMB.most, dense: false, gap: SPACE.gap + (post ? 6 : 0) };
   const all = () => header.stacks.map((stack, index) => measureStack(stack, header, narrow ? 0 : index * (wide + SPACE.between), wide, measure, settings));
+  // How high the map may be before its thumbnails shrink: what the window shows of it.
+  const budget = Math.max(520, window.innerHeight - header.covered - 60);
   let measured = all();
   const total = () => (narrow ? 0 : Math.max(...measured.map(({ height }) => height)));
   // Smaller thumbnails first, then no titles above them.
-  while (total() > budget() && (settings.thumb > THUMB.least || !settings.dense)) {
+  while (total() > budget && (settings.thumb > THUMB.least || !settings.dense)) {
     if (settings.thumb > (settings.dense ? THUMB.least : THUMB.titled)) settings.thumb -= 2;
     else [settings.dense, settings.thumb] = [true, THUMB.most];
     measured = all();
   }
-  if (total() > budget()) {
+  if (total() > budget) {
     // The page must be scrolled anyway: then the thumbnails may as well be legible.
     [settings.thumb, settings.gap] = [THUMB.scrolled, settings.gap - 3];
     measured = all();

@@ -229,6 +229,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.tell = setTriggerValue;
   const header = unpack(data);
   header.pictures = header.arrays.map((values, number) => ({ values, shape: header.shapes[number] }));
+  header.covered = covered();
+  root.panel.style.setProperty("--above", `${header.covered}px`);
   header.thickest = Math.max(...header.blocks.map(({ flow }) => flow ?? 0)) || 1;
   if (root.about && !header.blocks[root.about.number]) root.about = null; // another model's
   const pictures = paintPictures(header, root.shown?.pictures);
