@@ -43,7 +43,7 @@ def test_typing_paints_again_in_the_same_elements(visit, lens):
     page.locator(MAP).evaluate("(map) => { map.kept = map.querySelector('.areas').firstChild.kept = true; }")
     before = page.locator(MAP).evaluate(PRINT)
     source(page).press("End")
-    page.keyboard.type(HOSTILE)
+    page.keyboard.insert_text(HOSTILE)
     expect_map(page, lens, "I am a teacher." + HOSTILE)
     expect(source(page)).to_be_focused()
     assert page.locator(MAP).evaluate(PRINT) != before
