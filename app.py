@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz import i18n, input_bar
+from viz.components.views import page_file
 from viz.i18n import _
 from viz.words import page_name
 from viz.workbench import (
@@ -68,6 +69,15 @@ def main() -> None:
             st.caption(section)
             for link in links:
                 st.page_link(link)
+        page_file(
+            {
+                "save": _("Save this page"),
+                "explanation": _("One HTML file that opens without a network"),
+                "saved": _("Saved from Vitrine"),
+                "language": i18n.language(),
+            },
+            Key.FILE,
+        )
     try:
         lens = open_model(name)
     except ValueError as error:

@@ -118,6 +118,15 @@ class Inspectable:
         """
         raise ValueError(f"{self.name} is {self.kind}: it translates, and guesses nothing of its source")
 
+    def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
+        """What is written when `tokens` come after the first `kept` tokens of it: of the target, which the model then
+        ends, or of a language model's text, which ends there.
+
+        Raises:
+            ValueError: this kind of model does not write.
+        """
+        raise ValueError(f"{self.name} is {self.kind}: it does not write from left to right; fill in masks instead")
+
     def _guess(self, trace: Trace, place: int, keep: int) -> Guess:
         return Guess(place, self._choices(trace["output.logits"][place], keep))
 

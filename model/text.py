@@ -72,6 +72,10 @@ class Tokenizer:
         encoded = self._inner.encode(clean(text), add_special_tokens=False)
         return Tokens(list(encoded.ids), list(encoded.tokens))
 
+    def ends(self, text: str) -> list[int]:
+        """For each token of `text` how many characters of it there are up to the token's end."""
+        return [end for _begin, end in self._inner.encode(clean(text), add_special_tokens=False).offsets]
+
     def _encode_around_masks(self, text: str) -> Tokens:
         """Piece by piece. A BPE puts a ▁ before each; characters keep the spaces between a piece and a mask."""
         assert self.mask is not None

@@ -13,7 +13,7 @@ from model.context import Context
 from model.decoding import Alternative, Generation, Guess, greedy
 from model.inspectable import Inspectable
 from model.sampling import Sampling, Step, sample
-from model.text import Tokens
+from model.text import Tokens, clean
 from model.trace import Trace, ordinary, record
 from model.transformer import Transformer
 
@@ -55,6 +55,12 @@ class Writer(Inspectable):
 
     def _prompt(self, text: str) -> list[int]:
         return self.source_tokens(text).ids
+
+    def _begun(self, text: str, kept: int) -> tuple[str, list[int]]:
+        """At most the first `kept` tokens of a text that this model writes, as it was typed and as ids."""
+        tokenizer = self.target_tokenizer
+        ends = [0, *tokenizer.ends(text)][: kept + 1]
+        return clean(text)[: ends[-1]], tokenizer.encode(text).ids[:kept]
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """The texts that can be computed as one batch, by their numbers."""
@@ -149,6 +155,18 @@ class Translator(Writer):
         trace.source_tokens, trace.target_tokens = source.labels, target.labels
         return trace, target, generation
 
+    def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
+        tokenizer, row = self.target_tokenizer, self.source_tokens(source).ids
+        text, before = self._begun(target, kept)
+        added = list(tokens)
+        room = self._limit(row, None) - len(before) - len(added)
+        if tokenizer.end not in added and room > 0:
+            context = self._context([row])
+            context.first = torch.tensor([[tokenizer.start, *before, *added]], device=self.device)
+            with torch.inference_mode():
+                added += greedy(context, end=tokenizer.end, limits=[room])[0][0]
+        return text + tokenizer.decode([*before, *added])[len(tokenizer.decode(before)) :]
+
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
         return [list(range(len(rows)))]
 
@@ -189,6 +207,10 @@ class LanguageModel(Writer):
 
     def take(self, text: str, number: int, token: int) -> str:
         return text + self._text(self.source_tokenizer.encode(text).ids, [token])
+
+    def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
+        text, before = self._begun(source, kept)
+        return text + self._text(before, list(tokens))
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """Prompts of one length each: no padding stands between a prompt and what follows it."""

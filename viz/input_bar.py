@@ -10,12 +10,12 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.components.views import Mount, token_bar
 from viz.i18n import _
+from viz.pinning import pinned
 from viz.words import check_explanation, check_name, significant
 from viz.workbench import FIRST_SOURCE, Key, Workbench, attention_kinds, choice, workbench
 
 if TYPE_CHECKING:
     from model import Inspectable
-    from model.analysis.differences import Alignment
     from model.decoding import Guess
 
 LINE_BREAK = "⏎"  # in a field of one line
@@ -142,7 +142,7 @@ def pack_tokens(bench: Workbench) -> Mount:
     ]
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
-    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": _pin(bench)}
+    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
     return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin)
 
 
@@ -163,8 +163,14 @@ def on_pin() -> None:
         bench.keep()
     elif act == "release":
         bench.release()
-    else:
+    elif act in ("values", "differences"):
         bench.differing = act == "differences"
+    else:  # one of the largest changes
+        place = {name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None}
+        bench.select(**place)
+        if act.get("attention"):
+            st.session_state[Key.KIND] = act["attention"]
+            bench.say(Key.KIND, act["attention"])
 
 
 def on_guess() -> None:
@@ -184,31 +190,3 @@ def _guess(guess: Guess, lens: Inspectable) -> dict[str, Any]:
     title = _("next token") if lens.kind == "decoder-only" else f"<mask> {guess.place}"
     choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
     return {"title": title, "choices": choices}
-
-
-def _pin(bench: Workbench) -> dict[str, Any]:
-    words = {
-        "keep": _("Pin"),
-        "explanation": _("Keep this trace as the reference: every view then shows the difference"),
-        "pinned": _("pinned"),
-        "values": _("values"),
-        "differences": _("differences"),
-        "release": _("unpin"),
-    }
-    comparison, pin = bench.comparison, bench.pin
-    alignments: dict[str, Any] = {side: {"inserted": [], "deleted": []} for side in ("source", "target")}
-    if pin and comparison:
-        for side, alignment, labels in (
-            ("source", comparison.source, pin.trace.source_tokens),
-            ("target", comparison.target, pin.trace.target_tokens),
-        ):
-            deleted = [{"label": labels[place], "before": _place(alignment, place)} for place in alignment.deleted]
-            alignments[side] = {"inserted": alignment.inserted, "deleted": deleted}
-    kept = {"text": pin.text, "model": pin.model} if pin else None
-    return {"words": words, "kept": kept, "differing": bench.differing, "alignments": alignments}
-
-
-def _place(alignment: Alignment, deleted: int) -> int:
-    """Before which token of this text a token stood that only the pinned one has."""
-    later = [place for place, other in enumerate(alignment.places) if other > deleted]
-    return later[0] if later else len(alignment.places)

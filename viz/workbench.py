@@ -35,6 +35,7 @@ class Key(StrEnum):
     KIND = "attention"
     SCALE = "scale"
     TOKENS = "tokens"
+    FILE = "page_file"
 
 
 class Parameter(StrEnum):

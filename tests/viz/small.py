@@ -25,5 +25,5 @@ def write_small(folder: Path, seed: int = 0, **options) -> Path:
     return folder
 
 
-def small_lens(folder: Path, seed: int = 0) -> Inspectable:
-    return open_checkpoint(write_small(folder, seed))
+def small_lens(folder: Path, seed: int = 0, **options) -> Inspectable:
+    return open_checkpoint(write_small(folder, seed, **options))

@@ -1,21 +1,32 @@
 // A labelled heatmap: rows look at columns; masked cells are hatched; beside it a colour bar. A scale that begins below 0
-// is a diverging one. Lengths are CSS pixels.
+// is a diverging one. Cells may hold words, in `texts`. Lengths are CSS pixels.
 
 const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
+const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
 const BAR = { gap: 14, width: 10, room: 6 };
 
 // 256 colours from the scale's low end to its high end; `at` gives that of a value.
-function palette({ low, high, difference }) {
+function palette({ low, high, difference }, strength) {
   const colours = Array.from({ length: 256 }, (_, index) => {
     const value = low + (index / 255) * (high - low);
-    return low < 0 ? signedColour(value, high, 0.85, difference ? DIFFERENCE : SIGNED) : `rgba(${HUE.join(",")},${(value / high).toFixed(3)})`;
+    return low < 0
+      ? signedColour(value, high, 0.85 * strength, difference ? DIFFERENCE : SIGNED)
+      : `rgba(${HUE.join(",")},${((strength * value) / high).toFixed(3)})`;
   });
   return (value) => colours[Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))))];
 }
 
+// As much of a cell's words as there is room for.
+function fitted(words, room, measure) {
+  const letters = [...shortened(words)];
+  if (measure(letters.join("")) <= room) return letters.join("");
+  while (letters.length && measure(`${letters.join("")}…`) > room) letters.pop();
+  return letters.length ? `${letters.join("")}…` : "";
+}
+
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
-function arrange({ rows, columns, scale }, width, ratio, measure) {
+function arrange({ rows, columns, scale, texts }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
   const widths = names.columns.map(measure);
@@ -30,7 +41,7 @@ function arrange({ rows, columns, scale }, width, ratio, measure) {
   let right = bar;
   let wide, turn;
   for (let attempt = 0; attempt < 2; attempt++) {
-    wide = whole(Math.min(64, Math.max(1, (width - left - right) / count.columns)));
+    wide = whole(Math.min(texts ? 120 : 64, Math.max(1, (width - left - right) / count.columns)));
     turn = widest + 6 <= wide ? 0 : wide >= 1.3 * FONT ? -45 : -90;
     // A slanted label of one of the last columns reaches out to the right.
     const reach = widths.map((label, column) => 0.71 * (label + FONT) - (count.columns - column - 0.5) * wide);
@@ -40,8 +51,9 @@ function arrange({ rows, columns, scale }, width, ratio, measure) {
   const high = whole(Math.min(Math.max(wide, 22), tall, Math.max(600 / count.rows, 4)));
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
   const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));
+  const held = texts && high >= FONT + 2 ? texts.map((words) => fitted(words, wide - 6, measure)) : [];
   return {
-    names, count, marks, markWidth, turn, left, top, wide, high, width,
+    held, names, count, marks, markWidth, turn, left, top, wide, high, width,
     x: (column) => snap(left + column * wide),
     y: (row) => snap(top + row * high),
     length: Math.max(count.rows * high, LOWEST),
@@ -53,7 +65,7 @@ function arrange({ rows, columns, scale }, width, ratio, measure) {
 
 function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
-  const { names, count, turn, left, top, length, gap, every, x, y } = place;
+  const { held, names, count, turn, left, top, length, gap, every, x, y } = place;
   const [right, bottom] = [x(count.columns), y(count.rows)];
   pen.text(columns.title, (left + right) / 2, 9, { align: "center" });
   pen.text(rows.title, 8, top + length / 2, { align: "center", turn: -90 });
@@ -69,13 +81,14 @@ function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed =
     pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: true });
   });
 
-  const colour = palette(scale);
+  const colour = palette(scale, header.texts ? UNDER_TEXT : 1);
   for (let row = 0; row < count.rows; row++) {
     for (let column = 0; column < count.columns; column++) {
       const cell = row * count.columns + column;
       const box = [x(column), y(row), x(column + 1) - x(column) - gap, y(row + 1) - y(row) - gap];
       if (visible[cell] && !Number.isNaN(values[cell])) pen.box(...box, colour(values[cell]));
       else pen.hatch(...box);
+      if (held[cell]) pen.text(held[cell], (x(column) + x(column + 1)) / 2, (y(row) + y(row + 1)) / 2, { align: "center", token: true });
     }
   }
   pen.frame(left, top, right - left, bottom - top, { faint: true });
@@ -109,7 +122,7 @@ function cellAt({ place, canvas }, event) {
 
 function point(root, event) {
   const { header, values, visible } = root.shown;
-  const { rows, columns, scale, words } = header;
+  const { rows, columns, scale, words, texts } = header;
   const { row, column } = (root.pointed = event ? cellAt(root, event) : { row: -1, column: -1 });
   hover(rows.side, row);
   if (columns.side !== rows.side) hover(columns.side, column);
@@ -121,7 +134,8 @@ function point(root, event) {
   for (const label of [rows.labels[row], " → ", columns.labels[column]]) pair.appendChild(element("bdi", "", label));
   const missing = Number.isNaN(values[cell]) && words.missing;
   const value = visible[cell] ? missing || `${scale.title} ${exact(values[cell])}` : words.masked;
-  showTip(root, [pair, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));
+  const held = texts?.[cell] ? [element("div", "pair", shown(texts[cell]))] : [];
+  showTip(root, [pair, ...held, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));
 }
 
 function click(root, event) {
@@ -133,11 +147,11 @@ function click(root, event) {
 }
 
 function lines({ header, values, visible }) {
-  const { rows, columns, words } = header;
+  const { rows, columns, words, texts } = header;
   const found = [words.csv];
   values.forEach((value, cell) => {
     const row = rows.labels[Math.floor(cell / columns.labels.length)];
-    found.push([row, columns.labels[cell % columns.labels.length], exact(value), visible[cell] ? "False" : "True"]);
+    found.push([row, columns.labels[cell % columns.labels.length], exact(value), visible[cell] ? "False" : "True", ...(texts ? [texts[cell]] : [])]);
   });
   return found;
 }

@@ -18,6 +18,7 @@ function build(parentElement) {
   root.appendChild(element("div", "guesses"));
   const line = root.appendChild(element("div", "line"));
   line.append(element("div", "badges"), element("div", "pin"));
+  root.appendChild(element("div", "changes"));
   root.stop = lightChips(root);
   return root;
 }
@@ -78,6 +79,44 @@ function showPin(parent, { kept, differing, words }, act) {
   );
 }
 
+// The largest change of each kind, and all that are listed when asked for; a click on one selects it.
+function showChanges(parent, { kept, changes, words }, act) {
+  const item = ({ label, value, exact, act: place, token }, unit) => {
+    const made = element("button", "change");
+    made.type = "button";
+    made.title = `${unit}: ${exact}`;
+    made.append(element("bdi", "label", shown(label)), element("span", "muted", value));
+    made.addEventListener("click", () => act(place));
+    if (token) {
+      made.addEventListener("pointerenter", () => hover(token.side, token.position));
+      made.addEventListener("pointerleave", () => hover(token.side, -1));
+    }
+    return made;
+  };
+  if (!kept) return parent.replaceChildren();
+  if (!changes.length) return parent.replaceChildren(element("div", "first muted", words.none));
+  const first = element("div", "first");
+  first.append(element("span", "muted", words.most), ...changes.map(({ unit, items }) => item(items[0], unit)));
+  const more = element("button", "act", words.all);
+  more.type = "button";
+  const lists = element("div", "lists");
+  for (const { title, unit, items } of changes) {
+    const list = lists.appendChild(element("div", "list"));
+    const heading = list.appendChild(element("div", "heading", title));
+    heading.appendChild(element("div", "muted", unit));
+    list.append(...items.map((each) => item(each, unit)));
+  }
+  const open = (wanted) => {
+    parent.dataset.open = wanted;
+    lists.hidden = !wanted;
+    more.setAttribute("aria-expanded", wanted);
+  };
+  more.addEventListener("click", () => open(lists.hidden));
+  first.appendChild(more);
+  open(parent.dataset.open === "true");
+  parent.replaceChildren(first, lists);
+}
+
 // Tokens that the pinned text has not are underlined; those that only it has stand between, struck through.
 function showAlignment(tokens, { inserted, deleted }) {
   tokens.querySelectorAll(".gone").forEach((made) => made.remove());
@@ -110,6 +149,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   showBadges(root.querySelector(".badges"), data.badges);
   root.act = (name) => setTriggerValue("pin", name);
   showPin(root.querySelector(".pin"), data.pin, (name) => root.act(name));
+  showChanges(root.querySelector(".changes"), data.pin, (place) => root.act(place));
   stayOnTop(parentElement);
   return () => root.stop();
 }

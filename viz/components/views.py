@@ -22,6 +22,7 @@ _heatmap = component("heatmap", "plot")
 _chart = component("chart", "plot")
 _stages = component("stages")
 _model_map = component("model_map", "plot", "map_layout", "map_drawing")
+_page_file = component("page_file")
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,8 @@ def heatmap(
     visible: False on masked cells; a value that is not a number has no counterpart and is hatched too. header: `rows`
     and `columns`, each {title, labels, side}; `scale`, {low, high, title, difference: from the pin}, diverging if
     low is negative; `chosen`, the framed row, or -1; `name`, `sentence` and `note` above it; `alt` for screen readers;
-    `file`, the name of what is saved; `stamp`, what was painted; `words`, {masked, missing, download, csv: the names of
-    the four columns}.
+    `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside the cells, if there are any;
+    `words`, {masked, missing, download, csv: the names of the four columns, of a fifth for the words in the cells}.
     """
     return partial(_heatmap, data=pack(header, [values, visible.astype(np.uint8)]), key=key, on_row_change=on_row)
 
@@ -156,3 +157,8 @@ def model_map(
     return partial(
         _model_map, data=data, key=key, on_open_change=on_open, on_token_change=on_token, on_scale_change=on_scale
     )
+
+
+def page_file(words: Mapping[str, str], key: str) -> None:
+    """A button that saves the page as it stands as one HTML file. words: save, explanation, saved, language."""
+    _page_file(data=words, key=key)

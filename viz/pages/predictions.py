@@ -1,13 +1,247 @@
-"""Predictions."""
+"""Predictions: each token's probability, what sampling does to it, the logit lens, the decoding film, the beam tree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from functools import partial
+from typing import Any
 
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.beam import SearchTree
 from model.inspectable import Inspectable
+from model.sampling import Sampling
+from viz.components.views import Mount
+from viz.i18n import _
+from viz.input_bar import CONTINUED, LINE_BREAK, first_source, typed, write_source
+from viz.parts import data_table, stamp
+from viz.predictions import continuing, decoding, explaining, layers, positions, sampling, search
+from viz.predictions.subject import Subject, subject_of
+from viz.workbench import Key, choose, workbench
+
+VIEWS = ("positions", "sampling", "layers", "film", "search")
+OF_WRITERS = ("film", "search")
+BEAMS = ("2", "4", "8")
+LIMITS = [1, 2, 3, 4, 5, 8, 10, 20, 30, 50, 100, 200, 500, 1000, 0]  # of top-k; 0: none
+
+
+class Part(StrEnum):
+    """Keys of this page's components and widgets; those of choices are in the address."""
+
+    VIEW = "view"
+    LOSSES = "losses"
+    TOP = "top_tokens"
+    RANKING = "ranking"
+    TEMPERATURE = "temperature"
+    TOP_K = "top_k"
+    TOP_P = "top_p"
+    CURVE = "rank_curve"
+    SATURATION = "saturation"
+    SHADE = "shade"
+    LENS = "logit_lens"
+    PROBABILITY = "layer_probability"
+    RANK = "layer_rank"
+    ENTROPY = "layer_entropy"
+    FILM = "film"
+    BEAM = "beam"
+    TREE = "beam_tree"
+    FOUND = "beam_found"
+    EXPLANATION = "predictions_explanation"
+    DATA = "predictions_data"
 
 
 def page(lens: Inspectable) -> Iterator[None]:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    view = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
+    if lens.kind == "encoder-only" and view in OF_WRITERS:
+        st.info(_("An encoder-only model does not write from left to right: its guesses are under Positions."))
+        yield
+        yield
+        return
+    drawing: dict[str, Callable[[Inspectable, DeltaGenerator], Iterator[None]]] = {
+        "positions": show_positions,
+        "sampling": show_sampling,
+        "layers": show_layers,
+        "film": show_film,
+        "search": show_search,
+    }
+    yield from drawing[view](lens, row)
+
+
+def show_pin_note(place: DeltaGenerator, subject: Subject) -> None:
+    if subject.comparison is not None and subject.pinned is None:
+        place.caption(_("The pinned trace predicts other tokens (another vocabulary): there is nothing to compare."))
+
+
+def mount(*parts: tuple[DeltaGenerator, Mount]) -> None:
+    for place, show in parts:
+        with place:
+            show()
+
+
+def show_positions(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+    left, right = st.columns([11, 9], gap="medium")
+    places = left.container(), left.container(), right.container()
+    with right:
+        explaining.positions(Part.EXPLANATION)
+        data = st.container()
     yield
+    subject = subject_of(workbench())
+    parts = [
+        (places[0], positions.pack_losses(subject, Part.LOSSES, on_place)),
+        (places[1], positions.pack_top(subject, Part.TOP, partial(on_row, Part.TOP))),
+        (places[2], positions.pack_position(subject, Part.RANKING, partial(on_choice, Part.RANKING))),
+    ]
     yield
+    mount(*parts)
+    show_pin_note(right, subject)
+    with data:
+        data_table(Part.DATA, lambda: positions.table(subject), "predictions")
+
+
+def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+    left, right = st.columns([9, 11], gap="medium")
+    with left:
+        chosen = sampling_controls(len(lens.target_tokenizer))
+        places = st.container(), st.container()
+    right_place = right.container()
+    with right:
+        explaining.sampling(Part.EXPLANATION)
+        data = st.container()
+    yield
+    subject = subject_of(workbench())
+    drawn = sampling.draw(subject, chosen)
+    parts = [
+        (places[0], sampling.pack_saturation(subject, chosen.temperature, Part.SATURATION)),
+        (places[1], sampling.pack_curve(subject, drawn, Part.CURVE)),
+        (right_place, sampling.pack_drawn(subject, chosen, drawn, Part.RANKING, partial(on_choice, Part.RANKING))),
+    ]
+    yield
+    mount(*parts)
+    show_pin_note(right, subject)
+    with data:
+        data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling")
+
+
+def sampling_controls(vocabulary: int) -> Sampling:
+    """The sliders; they are in the address too."""
+    kept: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
+    limits = [limit for limit in LIMITS if limit < vocabulary]
+    first, second, third = st.columns(3)
+    temperature = first.slider(_("Temperature T"), 0.05, 5.0, 1.0, 0.05, key=Part.TEMPERATURE, **kept)
+    words = {limit: str(limit) for limit in limits} | {0: _("all")}
+    top_k = second.select_slider(_("Top-k"), limits, 0, key=Part.TOP_K, format_func=words.__getitem__, **kept)
+    top_p = third.slider(_("Top-p"), 0.05, 1.0, 1.0, 0.05, key=Part.TOP_P, **kept)
+    return Sampling(temperature=temperature, top_k=top_k or None, top_p=top_p)
+
+
+def show_layers(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+    shade = choose(_("Colour"), layers.SHADES, layers.SHADES[0], Part.SHADE, layers.shade_name, row)
+    left, right = st.columns([11, 9], gap="medium")
+    place, note = left.container(), left.container()
+    charts = [right.container() for _chart in range(3)]
+    with right:
+        explaining.layers(Part.EXPLANATION)
+        data = st.container()
+    yield
+    subject = subject_of(workbench())
+    readings = layers.read(subject)
+    parts = [
+        (place, layers.pack_lens(subject, readings, shade, Part.LENS, partial(on_row, Part.LENS))),
+        (charts[0], layers.pack_probability(subject, readings, Part.PROBABILITY)),
+        (charts[1], layers.pack_rank(subject, readings, Part.RANK)),
+        (charts[2], layers.pack_entropy(subject, readings, Part.ENTROPY)),
+    ]
+    yield
+    mount(*parts)
+    note.caption(layers.explained(subject))
+    show_pin_note(note, subject)
+    if subject.pinned is not None and readings.pinned is None:
+        note.caption(_("The pinned model has other layers: the lens cannot be compared layer by layer."))
+    with data:
+        data_table(Part.DATA, lambda: layers.table(subject, readings), "logit-lens")
+
+
+def show_film(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+    place = st.container()
+    explaining.film(Part.EXPLANATION)
+    data = st.container()
+    yield
+    subject = subject_of(workbench())
+    film = decoding.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
+    yield
+    mount((place, film))
+    show_pin_note(data, subject)
+    with data:
+        data_table(Part.DATA, lambda: decoding.table(subject), "decoding-film")
+
+
+def show_search(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+    place = st.container()
+    beam = int(choose(_("Beam"), BEAMS, "4", Part.BEAM, lambda width: _("beam {width}").format(width=width), row))
+    explaining.search(Part.EXPLANATION)
+    data = st.container()
+    yield
+    bench = workbench()
+    assert bench.trace is not None
+    tree = searched(lens, beam)
+    drawn = search.pack_tree(lens, tree, stamp(bench.trace), Part.TREE, on_node)
+    yield
+    mount((place, drawn))
+    if bench.pin is not None:
+        place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
+    with data:
+        data_table(Part.DATA, lambda: search.table(lens, tree), "beam-search")
+
+
+def searched(lens: Inspectable, beam: int) -> SearchTree:
+    """The beam search of the current text, run again only when the text, the model or the beam is another."""
+    text = typed(Key.SOURCE, first_source(lens))
+    known = st.session_state.get(Part.FOUND)
+    if known is None or known[0] is not lens or known[1:3] != (text, beam):
+        length = CONTINUED if lens.kind == "decoder-only" else None
+        tree = lens.generate(text, beam=beam, length=length).tree
+        assert tree is not None
+        known = st.session_state[Part.FOUND] = (lens, text, beam, tree)
+    found: SearchTree = known[3]
+    return found
+
+
+def on_place() -> None:
+    """A click on a loss chooses the position that predicts the token there."""
+    bench = workbench()
+    shift = 0 if bench.lens is not None and bench.lens.kind == "encoder-only" else 1
+    bench.select(query=max(0, int(st.session_state[Part.LOSSES].place["index"]) - shift))
+
+
+def on_row(key: str) -> None:
+    workbench().select(query=int(st.session_state[key].row))
+
+
+def on_choice(key: str) -> None:
+    """A click on a token that was not chosen: the text goes on from it."""
+    clicked, bench = st.session_state[key].choice, workbench()
+    assert bench.lens is not None
+    assert bench.source is not None
+    lens, texts = bench.lens, (typed(Key.SOURCE, first_source(bench.lens)), typed(Key.TARGET, ""))
+    place, token = int(clicked["position"]), int(clicked["token"])
+    write(lens, continuing.after_position(lens, *texts, bench.generation, bench.source, place, token))
+
+
+def on_node() -> None:
+    """A click on a candidate of the search: the text goes on from it."""
+    lens, text, _beam, tree = st.session_state[Part.FOUND]
+    node = int(st.session_state[Part.TREE].node)
+    if node < len(tree.nodes):  # a click on a tree that another text has replaced means nothing
+        write(lens, continuing.after_search(lens, text, search.tokens_to(tree, node)))
+
+
+def write(lens: Inspectable, text: str) -> None:
+    """Put what was chosen where it can be typed on: into the target, or the text of a model without one."""
+    if lens.kind == "encoder-decoder":
+        st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)
+    else:
+        write_source(text)

@@ -1,0 +1,140 @@
+"""The chart by itself: what is drawn, hovered, clicked and saved is what came in."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_heatmap import HOSTILE, MOUNT
+from viz.components import pack, sources
+
+pytestmark = pytest.mark.browser
+SVG = "{http://www.w3.org/2000/svg}"
+BLUE, GREEN = "#0072b2", "#009e73"
+
+
+class Shown:
+    """A chart on an otherwise empty page."""
+
+    def __init__(self, page: Page, series: list[dict[str, Any]], width: int = 600, **header: Any) -> None:
+        self.page = page
+        arrays = [np.asarray(each.pop(axis), np.float32) for each in series for axis in ("xs", "ys")]
+        words = {"download": "Download", "csv": ["series", "place", "value"]}
+        header = {"x": {"title": "layer"}, "y": {"title": "norm"}, "chosen": -1, "words": words, **header}
+        header |= dict.fromkeys(("name", "sentence", "note", "stamp"), "a") | {"alt": "what it shows", "file": "saved"}
+        script, style = sources("chart", "plot")
+        page.evaluate(MOUNT, [script, style, list(pack({**header, "series": series}, arrays)), width])
+
+    def saved(self, kind: str) -> str:
+        self.page.get_by_role("button", name="Download").click()
+        with self.page.expect_download() as download:
+            self.page.get_by_role("button", name=kind, exact=True).click()
+        return download.value.path().read_text("utf-8-sig")
+
+    def svg(self) -> ElementTree.Element:
+        return ElementTree.fromstring(self.saved("SVG"))
+
+    def texts(self) -> list[str]:
+        return [node.text or "" for node in self.svg().iter(f"{SVG}text")]
+
+
+@pytest.fixture
+def blank(browser):
+    context = browser.new_context(viewport={"width": 800, "height": 600})
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.set_content("<body></body>")
+    yield page
+    context.close()
+    assert not errors
+
+
+def curves(svg: ElementTree.Element, colour: str) -> list[np.ndarray]:
+    found = [node for node in svg.iter(f"{SVG}polyline") if node.get("stroke") == colour]
+    return [np.array([pair.split(",") for pair in node.get("points").split()], float) for node in found]
+
+
+def test_a_curve_is_drawn_to_scale_and_a_gap_where_there_is_no_number(blank):
+    ys = [0, 1, np.nan, 3, 4]
+    line = {"name": "first", "colour": BLUE, "xs": range(5), "ys": ys}
+    chart = Shown(blank, [line], y={"title": "norm", "low": 0, "high": 4})
+    pieces = curves(chart.svg(), BLUE)
+    assert [len(piece) for piece in pieces] == [2, 2]
+    points = np.concatenate(pieces)
+    assert np.allclose(np.diff(points[:, 0]) / np.diff(points[:, 0])[0], [1, 2, 1])
+    assert np.allclose(np.diff(points[:, 1]) / np.diff(points[:, 1])[0], [1, 2, 1])
+    assert points[0, 1] > points[-1, 1]  # larger is higher
+
+
+def test_a_logarithmic_axis_puts_powers_at_equal_distances_and_leaves_out_what_has_no_logarithm(blank):
+    line = {"name": "first", "colour": BLUE, "xs": [1, 2, 3, 4, 5], "ys": [1, 10, 100, 0, 1000]}
+    chart = Shown(blank, [line], y={"title": "wavelength", "log": True})
+    pieces = curves(chart.svg(), BLUE)
+    assert [len(piece) for piece in pieces][:1] == [3]
+    assert np.ptp(np.diff(pieces[0][:, 1])) < 0.1
+    assert {"1", "10", "100", "1,000"} <= set(chart.texts())
+
+
+def test_bars_begin_at_zero_and_carry_their_tokens(blank):
+    bars = {"name": "loss", "colour": GREEN, "mark": "bars", "xs": range(len(HOSTILE)), "ys": [2, 4, 0, 1, 1, 1, 1]}
+    chart = Shown(blank, [bars], x={"title": "token", "labels": HOSTILE, "side": "source"})
+    svg = chart.svg()
+    boxes = [node for node in svg.iter(f"{SVG}rect") if node.get("fill") == GREEN]
+    heights = [float(box.get("height")) for box in boxes]
+    assert len(boxes) == len(HOSTILE)
+    assert heights[1] == pytest.approx(2 * heights[0], abs=0.5)
+    texts = [node.text for node in svg.iter(f"{SVG}text")]
+    assert {"<s>", "</script><scrip…", "a&b", "我"} <= set(texts)
+    assert blank.locator("img, script").count() == 0
+
+
+def test_the_pointer_reads_every_series_and_lights_the_token(blank):
+    tokens = ["a", "b", "c"]
+    series = [
+        {"name": "now", "colour": BLUE, "xs": range(3), "ys": [1, 2, 3]},
+        {"name": "pinned", "colour": BLUE, "dash": True, "xs": range(3), "ys": [3, np.nan, 1]},
+    ]
+    chart = Shown(blank, series, x={"title": "token", "labels": tokens, "side": "source"}, y={"title": "loss"})
+    assert {"now", "pinned"} <= set(chart.texts())
+    assert [node.get("stroke-dasharray") for node in chart.svg().iter(f"{SVG}polyline")].count("5 4") >= 1
+    box = blank.locator("canvas").bounding_box()
+    blank.mouse.move(box["x"] + box["width"] - 90, box["y"] + 120)
+    expect(blank.locator(".tip")).to_contain_text("now: 3")
+    expect(blank.locator(".tip")).to_contain_text("pinned: 1")
+    assert blank.evaluate("window.hovered.at(-1)") == ["source", 2]
+    blank.mouse.click(box["x"] + box["width"] - 90, box["y"] + 40)
+    name, place = blank.evaluate("window.rows.at(-1)")
+    assert (name, place["index"]) == ("place", 2)
+    blank.mouse.move(2, 2)
+    expect(blank.locator(".tip")).to_be_hidden()
+
+
+def test_dots_carry_their_own_labels_and_the_table_every_number(blank):
+    dots = {
+        "name": "tokens",
+        "colour": GREEN,
+        "mark": "dots",
+        "labels": ['a"b', "c,d"],
+        "xs": [0.5, 1.5],
+        "ys": [2, 1 / 3],
+    }
+    chart = Shown(blank, [dots])
+    assert {'a"b', "c,d"} <= set(chart.texts())
+    table = list(csv.reader(io.StringIO(chart.saved("CSV"))))
+    assert table[0] == ["series", "place", "value"]
+    assert [row[1] for row in table[1:]] == ['a"b', "c,d"]
+    assert np.float32(table[2][2]) == np.float32(1 / 3)
+
+
+@pytest.mark.parametrize("ys", [[], [np.nan, np.nan], [5.0], [-np.inf, np.inf]])
+def test_nothing_to_draw_is_an_empty_plane(blank, ys):
+    chart = Shown(blank, [{"name": "first", "colour": BLUE, "xs": range(len(ys)), "ys": ys}])
+    assert "norm" in chart.texts()
+    blank.set_viewport_size({"width": 320, "height": 600})
+    expect(blank.locator("canvas")).to_be_visible()

@@ -1,0 +1,57 @@
+"""The pin: what is kept, what is new and gone in the tokens, what changed most; on every page."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from model.analysis.differences import Comparison
+from tests.browser.looking import chips, expect_tokens
+
+pytestmark = pytest.mark.browser
+
+BEFORE, AFTER = "I am a teacher.", "I am a good student."
+
+
+def test_a_pinned_text_stays_beside_what_is_typed(visit, lens):
+    page = visit().open(source=BEFORE, target="我是老师。")
+    page.get_by_role("button", name="Pin").click()
+    expect(page.locator(".kept")).to_contain_text(BEFORE)
+    expect(page.locator(".changes")).to_have_text("nothing differs from the pin")
+    page.locator('input[aria-label="Source"]').fill(AFTER)
+    expect_tokens(page, "source", lens.source_tokens(AFTER).labels)
+    comparison = Comparison(lens.trace(AFTER, "我是老师。"), lens.trace(BEFORE, "我是老师。"))
+    new = [comparison.trace.source_tokens[place] for place in comparison.source.inserted]
+    gone = [comparison.pinned.source_tokens[place] for place in comparison.source.deleted]
+    assert new
+    assert gone
+    expect(page.locator(".tokens.source .chip.new")).to_have_text(new)
+    expect(page.locator(".tokens.source .gone")).to_have_text(gone)
+    expect(page.locator(".tokens.target .gone")).to_have_count(0)
+    changes = comparison.changes
+    head = changes[changes["kind"] == "head"].iloc[0]
+    first = page.locator(".changes .first .change").first
+    expect(first).to_contain_text(f"{head['layer'] + 1}.{head['head'] + 1}")
+    assert float(first.get_attribute("title").rpartition(": ")[2]) == pytest.approx(head["change"], abs=1e-4)
+    first.click()
+    expect(page.get_by_text(f"Layer {head['layer'] + 1}, head {head['head'] + 1}", exact=True)).to_be_visible()
+    page.get_by_role("button", name="all changes").click()
+    expect(page.locator(".lists .list")).to_have_count(4)
+    page.get_by_role("button", name="unpin").click()
+    expect(page.locator(".kept")).to_have_count(0)
+    expect(chips(page, "source").locator("xpath=self::*[contains(@class, 'new')]")).to_have_count(0)
+
+
+def test_the_pin_stays_when_the_page_and_the_model_are_changed(visit, lens):
+    page = visit().open(source=BEFORE)
+    page.get_by_role("button", name="Pin").click()
+    expect(page.locator(".kept")).to_contain_text(BEFORE)
+    page.get_by_role("link", name="Masks").click()
+    page.wait_for_url("**/masks*")
+    expect(page.locator(".kept")).to_contain_text(BEFORE)
+    page.get_by_role("link", name="Attention").click()
+    expect(page.locator(".vitrine.heads")).to_be_visible()
+    page.get_by_role("combobox").first.click()
+    page.get_by_role("option", name="reverse").click()
+    expect(page.locator(".kept")).to_contain_text("eng-cmn")
+    expect(page.locator(".vitrine.heads")).to_be_visible()

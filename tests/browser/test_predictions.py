@@ -1,0 +1,99 @@
+"""The page of predictions follows typing, its film plays without the server, its tokens can be clicked."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.looking import eventually, expect_tokens, source, target
+from tests.browser.test_hostile import INTRUDERS, SCRIPT
+from viz.workbench import FIRST_SOURCE
+
+pytestmark = pytest.mark.browser
+
+FILM = ".vitrine.film"
+PAINTED = """
+(canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.filter((value) => value).length
+"""
+VIEWS = ["Positions", "Temperature, top-k, top-p", "Logit lens", "Decoding film", "Beam tree"]
+
+
+def predictions(page: Page, view: str) -> Page:
+    """The page, opened from the navigation, with this view chosen."""
+    page.get_by_role("link", name="Predictions", exact=True).click()
+    page.get_by_role("radio", name=view, exact=True).click()
+    return page
+
+
+def expect_stamp(page: Page, component: str, labels: list[str]) -> None:
+    expect(page.locator(component)).to_have_attribute("data-painted", " ".join(labels))
+
+
+def test_typing_changes_the_losses_and_the_chosen_position(visit, lens):
+    page = predictions(visit().open(), "Positions")
+    text = "I am a teacher."
+    source(page).fill(text)
+    trace = lens.trace(text)
+    for component in (".vitrine.chart", ".vitrine.heatmap", ".vitrine.ranking"):
+        expect_stamp(page, component, trace.source_tokens)
+    best = trace["output.logits"][1].topk(3).indices.tolist()
+    labels = [lens.target_tokenizer.label(token) for token in best]
+    chips = page.locator(".vitrine.ranking tbody .chip")
+    eventually(page, lambda: [text.removeprefix("✓ ") for text in chips.all_inner_texts()[:3]] == labels)
+    assert page.locator(".vitrine.heatmap canvas").evaluate(PAINTED) > 1000
+    page.locator(".vitrine.heatmap canvas").click(position={"x": 120, "y": 60})  # the first row
+    expect(page.locator(".vitrine.ranking .heading b")).to_have_text(f"<s> → {trace.target_tokens[1]}")
+
+
+def test_the_film_plays_without_asking_the_server(visit, lens):
+    visited = visit()
+    sent = []
+    visited.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    page = predictions(visited.open(), "Decoding film")
+    tokens = lens.trace(FIRST_SOURCE).target_tokens
+    count = page.locator(f"{FILM} .count")
+    expect(count).to_have_text(f"1 / {len(tokens)}")
+    page.locator(f"{FILM} select").first.select_option("4")
+    page.wait_for_timeout(500)
+    before = len(sent)
+    page.locator(f"{FILM} .play").click()
+    expect(count).to_have_text(f"{len(tokens)} / {len(tokens)}")
+    expect(page.locator(f"{FILM} .written .chip")).to_have_text([*tokens, "</s>"])
+    page.locator(FILM).focus()
+    page.keyboard.press("Home")
+    expect(count).to_have_text(f"1 / {len(tokens)}")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(f"{FILM} .written .chip")).to_have_text(tokens[:3])
+    expect(page.locator(".vitrine .tokens.target .chip.lit")).to_have_text(tokens[2])  # lit up in the bar too
+    assert page.locator(f"{FILM} svg path").count() == len(lens.source_tokens(FIRST_SOURCE))
+    page.locator(f"{FILM} input").fill("4")
+    expect(count).to_have_text(f"5 / {len(tokens)}")
+    assert len(sent) == before
+
+
+def test_a_token_that_was_not_chosen_is_continued_from(visit, lens):
+    page = predictions(visit().open(), "Decoding film")
+    page.locator(FILM).focus()
+    page.keyboard.press("ArrowRight")
+    generation = lens.generate(FIRST_SOURCE)
+    second = generation.alternatives[1][1]
+    lost = page.locator(f"{FILM} tbody .chip").nth(1)
+    expect(lost).to_have_text(second.label)
+    lost.click()
+    expected = lens.continue_from(FIRST_SOURCE, generation.text, 1, [second.token])
+    expect(target(page)).to_have_value(expected)
+    expect_tokens(page, "target", lens.trace(FIRST_SOURCE, expected).target_tokens)
+    page.get_by_role("radio", name="Beam tree", exact=True).click()
+    tree = lens.generate(FIRST_SOURCE, beam=4).tree
+    expect(page.locator(".vitrine.tree .node")).to_have_count(len(tree.nodes) - 1)
+    page.locator(".vitrine.tree .hypotheses button").nth(1).click()
+    ids = [tree.nodes[index].token for index in tree.path(tree.ranked()[1])]
+    expect(target(page)).to_have_value(lens.target_tokenizer.decode(ids))
+
+
+def test_hostile_tokens_are_shown_and_never_run(visit, lens):
+    page = predictions(visit().open(source=SCRIPT, target=SCRIPT), "Positions")
+    for view in VIEWS:
+        page.get_by_role("radio", name=view, exact=True).click()
+        component = {"Decoding film": FILM, "Beam tree": ".vitrine.tree", "Logit lens": ".vitrine.heatmap"}
+        expect(page.locator(f"{component.get(view, '.vitrine.ranking')}[data-painted]")).to_be_visible()
+        page.wait_for_timeout(200)
+        assert page.evaluate(INTRUDERS) == 0

@@ -1,0 +1,99 @@
+"""The logit lens: after the last layer it is the model itself, before that torch's own layers say the same."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from model.analysis.logit_lens import TOGETHER, lens_logits, read_layers, stream_names
+from model.trace import Trace, record
+from tests.model.examples import network, one_stack
+
+SOURCE, TARGET = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])
+OPTIONS = [
+    {"norm_placement": "pre"},
+    {"norm_placement": "post"},
+    {"norm_placement": "sandwich", "norm": "rms", "position": "rotary", "activation": "swiglu"},
+    {"norm_placement": "pre", "norm": "none", "n_decoder_layers": 3},
+    {"norm_placement": "post", "norm": "none", "residual": False},
+    {"norm_placement": "post", "position": "alibi", "n_key_value_heads": 1, "embedding_norm": True},
+]
+
+
+def traced(model) -> Trace:
+    inputs = (SOURCE, TARGET) if model.kind == "encoder-decoder" else (SOURCE,)
+    with torch.inference_mode(), record(model) as trace:
+        model(*inputs)
+    return trace
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only", "encoder-only"])
+def test_after_the_last_layer_the_lens_shows_the_models_own_logits(kind, options):
+    if kind != "encoder-decoder":
+        options = {name: value for name, value in options.items() if name != "n_decoder_layers"}
+    trace = traced(network(**options) if kind == "encoder-decoder" else one_stack(kind, **options))
+    names = stream_names(trace)
+    layers = options.get("n_decoder_layers", 2)
+    assert len(names) == 1 + layers
+    assert_close(lens_logits(trace.model, trace[names[-1]]), trace["output.logits"], atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(lens_logits(trace.model, trace[names[0]]), trace["output.logits"], atol=0.1)
+
+
+@torch.inference_mode()
+def test_an_earlier_layer_goes_through_the_final_norm_of_a_pre_norm_stack():
+    model = network(norm_placement="pre")
+    trace = traced(model)
+    name = "decoder.layers.0.feed_forward_block.residual"
+    assert stream_names(trace)[1] == name
+    norm = model.decoder.norm
+    expected = (
+        F.layer_norm(trace[name], norm.weight.shape, norm.weight, norm.bias, norm.eps) @ model.output.logits.weight.T
+    )
+    assert_close(lens_logits(model, trace[name]), expected)
+
+
+@torch.inference_mode()
+def test_an_earlier_layer_of_a_post_norm_stack_is_only_projected():
+    model = network(norm_placement="post")
+    trace = traced(model)
+    name = "decoder.layers.0.feed_forward_block.norm.output"
+    assert stream_names(trace)[1] == name
+    assert_close(lens_logits(model, trace[name]), trace[name] @ model.output.logits.weight.T)
+
+
+def test_a_reading_is_counted_by_hand():
+    trace = traced(network(norm_placement="pre"))
+    streams = [trace[name] for name in stream_names(trace)]
+    wanted = torch.tensor([[4, 12, 3], [0, 1, 2]])
+    reading = read_layers(trace.model, streams, wanted)
+    for layer, stream in enumerate(streams):
+        for position, row in enumerate(lens_logits(trace.model, stream).double().softmax(dim=-1).tolist()):
+            assert int(reading.top[layer, position]) == row.index(max(row))
+            assert float(reading.top_probability[layer, position]) == pytest.approx(max(row), rel=1e-5)
+            entropy = torch.distributions.Categorical(probs=torch.tensor(row)).entropy()
+            assert float(reading.entropy[layer, position]) == pytest.approx(float(entropy), rel=1e-4)
+            for index, token in enumerate(wanted[:, position].tolist()):
+                assert float(reading.probability[index, layer, position]) == pytest.approx(row[token], rel=1e-5)
+                assert int(reading.rank[index, layer, position]) == 1 + sum(each > row[token] for each in row)
+
+
+def test_reading_leaves_no_mark_and_takes_long_texts_in_pieces():
+    model = network(norm_placement="pre")
+    stream = torch.randn(TOGETHER + 3, 16)
+    wanted = torch.zeros(1, TOGETHER + 3, dtype=torch.long)
+    with torch.inference_mode(), record(model) as trace:
+        model(SOURCE, TARGET)
+        reading = read_layers(model, [stream], wanted)  # would be computed twice, were it recorded
+    assert trace["output.logits"].shape == (3, 13)
+    assert_close(reading.top[0], lens_logits(model, stream).argmax(dim=-1))
+
+
+def test_a_token_that_is_missing_has_no_reading():
+    model = network(norm_placement="pre")
+    stream = torch.randn(2, 16)
+    stream[1] = torch.nan
+    reading = read_layers(model, [stream], torch.zeros(1, 2, dtype=torch.long))
+    assert int(reading.top[0, 0]) >= 0
+    assert (int(reading.top[0, 1]), int(reading.rank[0, 0, 1])) == (-1, -1)
+    assert reading.probability[0, 0].isnan().tolist() == [False, True]

@@ -1,0 +1,57 @@
+"""Changing the page: the same input, the same trace, the same choices in the address."""
+
+from __future__ import annotations
+
+import pytest
+
+import viz.workbench
+from model.inspectable import Inspectable
+from tests.app_reading import labels, opened
+from tests.viz.small import write_small
+from viz.workbench import Key
+
+PAGES = ("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions")
+
+
+@pytest.fixture
+def passes(tmp_path, monkeypatch):
+    """How often a model is traced."""
+    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    write_small(tmp_path / "small")
+    counted = []
+    for name in ("trace_tokens", "trace_generated"):
+        for kind in (
+            Inspectable,
+            *Inspectable.__subclasses__(),
+            *(c for k in Inspectable.__subclasses__() for c in k.__subclasses__()),
+        ):
+            if name in vars(kind):
+                ordinary = vars(kind)[name]
+
+                def counting(self, *inputs, ordinary=ordinary):
+                    counted.append(inputs)
+                    return ordinary(self, *inputs)
+
+                monkeypatch.setattr(kind, name, counting)
+    return counted
+
+
+@pytest.mark.parametrize("target", ["", "我"])
+def test_another_page_computes_no_new_forward(passes, target):
+    app = opened(source="The cat sees.", target=target, layer="1", head="1")
+    assert len(passes) == 1
+    for page in PAGES:
+        app.switch_page(f"viz/pages/{page}.py").run()
+        assert not app.exception, page
+        assert labels(app, "source")[-1] == "</s>"
+    assert len(passes) == 1
+    app.text_input(key="source").set_value("The cat hears.").run()
+    assert len(passes) == 2
+
+
+def test_what_was_chosen_stays_in_the_address_on_another_page(passes):
+    app = opened(source="The cat sees.", layer="1", head="1")
+    app.switch_page("viz/pages/masks.py").run()
+    bench = app.session_state[Key.WORKBENCH]
+    assert (bench.selection.layer, bench.selection.head) == (1, 1)
+    assert app.text_input(key="source").value == "The cat sees."

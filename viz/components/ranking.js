@@ -1,0 +1,28 @@
+// One position's most probable tokens, with what is known of the actual one above them.
+
+function build(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine ranking"));
+  const heading = root.appendChild(element("div", "heading"));
+  heading.append(element("b"), element("span", "muted"));
+  root.facts = root.appendChild(element("div", "facts"));
+  root.table = root.appendChild(buildChoices());
+  return root;
+}
+
+function showFacts(parent, facts) {
+  while (parent.children.length > facts.length) parent.lastElementChild.remove();
+  facts.forEach((fact, index) => write(parent.children[index] ?? parent.appendChild(element("span", "fact")), fact));
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  const { name, sentence, facts, columns, rows, words, position, stamp, arrays } = unpack(data);
+  const [title, aside] = root.querySelector(".heading").children;
+  write(title, name);
+  write(aside, sentence);
+  showFacts(root.facts, facts);
+  const [values] = arrays;
+  const filled = rows.map((row, index) => ({ ...row, values: values.subarray(index * columns.length, (index + 1) * columns.length) }));
+  showChoices(root.table, columns, filled, words, (token) => setTriggerValue("choice", { position, token }));
+  root.dataset.painted = stamp;
+}

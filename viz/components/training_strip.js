@@ -1,0 +1,76 @@
+// Training from the sidebar: steps, run and pause, where it stands, the loss as a line, and the film's slider.
+// The slider plays in the browser: components that hold the film's frames listen on the bus.
+
+const COUNTS = [1, 10, 100];
+
+function buildStrip(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine strip"));
+  root.buttons = element("div", "buttons");
+  root.facts = element("div", "facts");
+  root.curve = element("canvas", "curve");
+  root.curve.setAttribute("role", "img");
+  root.sentence = element("div", "sentence");
+  root.append(root.buttons, root.facts, root.curve, root.sentence);
+  const sizes = new ResizeObserver(() => paintCurve(root));
+  sizes.observe(root.curve);
+  root.stop = () => sizes.disconnect();
+  return root;
+}
+
+// Buttons are made once; later they only change: a click must not fall on one that is being replaced.
+function showButtons(root, { status, words, possible }) {
+  const wanted = [
+    ...COUNTS.map((count) => ["advance", String(count), words.advance.replace("{count}", count), { count }]),
+    status === "running" || status === "waiting" ? ["pause", "⏸", words.pause, {}] : ["run", "▶", words.run, {}],
+    ["reset", "↺", words.reset, {}],
+  ];
+  wanted.forEach(([name, text, title, more], index) => {
+    const made = root.buttons.children[index] ?? root.buttons.appendChild(element("button", "do"));
+    made.type = "button";
+    made.title = title;
+    made.setAttribute("aria-label", title);
+    made.disabled = !possible.includes(name);
+    made.classList.toggle("main", index === COUNTS.length);
+    write(made, text);
+    made.onclick = () => root.act({ name, ...more });
+  });
+}
+
+function paintCurve(root) {
+  const { curve } = root;
+  const [width, height] = [curve.clientWidth, curve.clientHeight];
+  if (!width || !root.losses) return;
+  const ratio = window.devicePixelRatio || 1;
+  const context = cleared(curve, Math.round(width * ratio), Math.round(height * ratio));
+  const usable = root.losses.filter(Number.isFinite);
+  if (usable.length < 2) return;
+  const [low, high] = [Math.min(...usable), Math.max(...usable)];
+  const x = (index) => (3 + (index / (root.losses.length - 1)) * (width - 6)) * ratio;
+  const y = (loss) => (3 + (1 - (loss - low) / (high - low || 1)) * (height - 6)) * ratio;
+  context.strokeStyle = getComputedStyle(root).getPropertyValue("--st-primary-color") || "#0072b2";
+  context.lineWidth = 1.5 * ratio;
+  context.beginPath();
+  root.losses.forEach((loss, index) => Number.isFinite(loss) && context.lineTo(x(index), y(loss)));
+  context.stroke();
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? buildStrip(parentElement);
+  root.act = (what) => setTriggerValue("act", what);
+  showButtons(root, data);
+  while (root.facts.children.length > data.facts.length) root.facts.lastElementChild.remove();
+  data.facts.forEach(({ text, title }, index) => {
+    const made = root.facts.children[index] ?? root.facts.appendChild(element("span"));
+    made.title = title;
+    write(made, text);
+  });
+  root.losses = data.losses;
+  root.curve.hidden = data.losses.length < 2;
+  root.curve.setAttribute("aria-label", data.words.curve);
+  paintCurve(root);
+  write(root.sentence, data.sentence);
+  root.sentence.className = "sentence " + data.status;
+  root.dataset.step = data.step;
+  root.dataset.status = data.status;
+  return () => root.stop();
+}

@@ -1,0 +1,127 @@
+// What a beam search tried: a column for each step, in it the candidates, best first; lines from what they continue.
+
+const ROW = 32;
+const HIGH = 26; // of a node
+const BETWEEN = 18; // columns
+const WIDE = { characters: 74, words: 112 }; // nodes: of tokens of a few letters, and of longer ones
+
+function build(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine tree"));
+  root.legend = root.appendChild(element("div", "legend"));
+  const scroll = root.appendChild(element("div", "scroll"));
+  root.plane = scroll.appendChild(element("div", "plane"));
+  root.lines = root.plane.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
+  root.lines.setAttribute("aria-hidden", "true");
+  root.nodes = root.plane.appendChild(element("div"));
+  root.told = root.appendChild(element("div", "told"));
+  root.told.setAttribute("aria-live", "polite");
+  root.list = root.appendChild(element("ol", "hypotheses"));
+  return root;
+}
+
+const wideOf = (nodes) => (nodes.some(({ label }) => [...label].length > 4) ? WIDE.words : WIDE.characters);
+const topOf = ({ row }) => row * ROW + 4;
+
+function newNode(root, index) {
+  const made = root.nodes.appendChild(element("button", "node"));
+  made.type = "button";
+  made.append(element("bdi"), element("small"));
+  made.addEventListener("click", () => root.choose(index + 1));
+  made.addEventListener("pointerenter", () => tell(root, index + 1));
+  made.addEventListener("focus", () => tell(root, index + 1));
+  made.addEventListener("pointerleave", () => tell(root, root.best));
+  made.addEventListener("blur", () => tell(root, root.best));
+}
+
+// The nodes from the root to this one.
+function pathTo(nodes, index) {
+  const path = [];
+  for (; index > 0; index = nodes[index].parent) path.push(index);
+  return path;
+}
+
+// Say what a node is, and mark how the search came to it.
+function tell(root, index) {
+  const path = new Set(pathTo(root.data.nodes, index));
+  [...root.nodes.children].forEach((made, at) => made.classList.toggle("path", path.has(at + 1)));
+  [...root.lines.children].forEach((line, at) => line.classList.toggle("path", path.has(at + 1)));
+  write(root.told, root.data.nodes[index]?.sentence ?? "");
+}
+
+function showNodes(root) {
+  const { nodes, words } = root.data;
+  const count = nodes.length - 1;
+  const wide = wideOf(nodes);
+  const column = wide + BETWEEN;
+  const leftOf = ({ step }) => (step - 1) * column + 4;
+  while (root.nodes.children.length > count) root.nodes.lastElementChild.remove();
+  while (root.nodes.children.length < count) newNode(root, root.nodes.children.length);
+  while (root.lines.children.length > count) root.lines.lastElementChild.remove();
+  while (root.lines.children.length < count) root.lines.appendChild(document.createElementNS(root.lines.namespaceURI, "path"));
+  nodes.slice(1).forEach((node, at) => {
+    const made = root.nodes.children[at];
+    made.className = `node ${node.fate}`;
+    made.style.left = `${leftOf(node)}px`;
+    made.style.width = `${wide}px`;
+    made.style.top = `${topOf(node)}px`;
+    made.disabled = !node.open;
+    made.title = `${node.sentence}${node.open ? ` · ${words.continue}` : ""}`;
+    write(made.firstElementChild, shown(node.label));
+    write(made.lastElementChild, significant(node.probability));
+    const middle = topOf(node) + HIGH / 2;
+    const parent = nodes[node.parent];
+    const line = root.lines.children[at];
+    const [x1, y1] = node.parent ? [leftOf(parent) + wide, topOf(parent) + HIGH / 2] : [0, middle];
+    const x2 = leftOf(node);
+    line.setAttribute("d", `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${middle} ${x2} ${middle}`);
+    line.setAttribute("class", node.fate);
+  });
+  const steps = Math.max(0, ...nodes.map(({ step }) => step));
+  const rows = Math.max(0, ...nodes.slice(1).map(({ row }) => row + 1));
+  root.plane.style.width = `${steps * column}px`;
+  root.plane.style.height = `${rows * ROW + 4}px`;
+}
+
+function showHypotheses(root) {
+  const { hypotheses, words } = root.data;
+  while (root.list.children.length > hypotheses.length) root.list.lastElementChild.remove();
+  while (root.list.children.length < hypotheses.length) {
+    const button = root.list.appendChild(element("li")).appendChild(element("button"));
+    button.type = "button";
+    button.append(element("span", "score"), element("bdi"));
+    const place = root.list.children.length - 1;
+    button.addEventListener("click", () => root.choose(root.data.hypotheses[place].node));
+    button.addEventListener("pointerenter", () => tell(root, root.data.hypotheses[place].node));
+    button.addEventListener("pointerleave", () => tell(root, root.best));
+  }
+  hypotheses.forEach(({ node, text, score }, index) => {
+    const button = root.list.children[index].firstElementChild;
+    button.disabled = !root.data.nodes[node].open;
+    button.title = words.continue;
+    write(button.firstElementChild, `${words.score} ${significant(score)}`);
+    write(button.lastElementChild, text);
+  });
+}
+
+function showLegend(root) {
+  const { legend } = root.data;
+  while (root.legend.children.length > legend.length) root.legend.lastElementChild.remove();
+  legend.forEach(({ fate, name }, index) => {
+    const made = root.legend.children[index] ?? root.legend.appendChild(element("span"));
+    made.className = `key ${fate}`;
+    write(made, name);
+  });
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  root.data = unpack(data);
+  root.choose = (node) => setTriggerValue("node", node);
+  root.best = root.data.hypotheses[0]?.node ?? 0;
+  root.setAttribute("aria-label", root.data.alt);
+  showLegend(root);
+  showNodes(root);
+  showHypotheses(root);
+  tell(root, root.best);
+  root.dataset.painted = root.data.stamp;
+}

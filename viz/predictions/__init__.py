@@ -1,0 +1,1 @@
+"""What the page of predictions packs: its subject, then a module for each of its views. No widgets here."""

@@ -1,0 +1,175 @@
+"""The decoding film: each token in its turn, with what it looked at and what else it could have been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.analysis.predictions import UNKNOWN
+from model.text import MASK, SPECIAL
+from model.trace import AttentionKind
+from viz.components.decoding_views import film
+from viz.components.views import Mount
+from viz.i18n import _
+from viz.parts import stamp
+from viz.predictions.subject import LOSS, PINNED, Subject, choice_words, gathered, visible
+from viz.words import significant
+
+ROWS = 8  # alternatives of a frame, and the actual token behind them
+FRAMES = 256  # the last so many tokens of a long text
+HELD = 1 << 20  # weights sent to the browser; of more heads than that only their means
+
+
+def frames_of(subject: Subject) -> list[int]:
+    """The positions whose tokens the film shows: those that were written, and what a language model may write next."""
+    return list(range(len(subject.tokens)))[-FRAMES:]
+
+
+def pack_film(subject: Subject, key: str, on_choice: Callable[[], None]) -> Mount:
+    positions = frames_of(subject)
+    kind: AttentionKind = "cross" if subject.trace.target_tokens else "decoder"
+    weights, maps, difference = attention_maps(subject, kind, positions)
+    rows, values, columns = alternatives(subject, positions)
+    source = subject.trace.source_tokens
+    written = subject.tokens if subject.trace.target_tokens else []
+    frames = [frame(subject, kind, position, row) for position, row in zip(positions, rows, strict=True)]
+    header = {
+        "frames": frames,
+        "source": {"labels": source, "special": [token in (*SPECIAL, MASK) for token in source], "side": "source"},
+        "kept": {"labels": written, "special": [token in (*SPECIAL, MASK) for token in written]},
+        "side": subject.side,
+        "maps": maps,
+        "columns": columns,
+        "depth": values.shape[1],
+        "difference": difference,
+        "top": float(np.nan_to_num(np.abs(weights)).max()) or 1.0,
+        "stamp": stamp(subject.trace),
+        "words": words(kind, len(frames)),
+    }
+    return film(weights, values, header, key, on_choice)
+
+
+def frame(subject: Subject, kind: AttentionKind, position: int, tokens: list[int]) -> dict[str, Any]:
+    """One token: its label, where it stands, what it could see, a sentence, its alternatives."""
+    actual = subject.ids[position]
+    label = "?" if actual == UNKNOWN else subject.label(actual)
+    share = None if actual == UNKNOWN else float(subject.log_probabilities[position, actual].exp())
+    if share is None:
+        sentence = _("nothing is written here yet: click a token to go on")
+    else:
+        rank = int(subject.ranks[position])
+        sentence = _("“{token}” has probability {p}, rank {rank}").format(
+            token=visible(label), p=significant(share), rank=f"{rank:,}"
+        )
+    top = subject.pinned_top(position)
+    if top is not None:
+        sentence += f" · {_('pinned top token: {token}').format(token=top)}"
+    return {
+        "label": label,
+        "special": label in SPECIAL,
+        "position": position,
+        "place": position + 1,
+        "sees": len(subject.trace.source_tokens) if kind == "cross" else position + 1,
+        "sentence": sentence,
+        "share": share,
+        "rows": [
+            subject.row(position, token, rank)
+            for token, rank in zip(tokens, _ranks(subject, position, tokens), strict=True)
+        ],
+    }
+
+
+def _ranks(subject: Subject, position: int, tokens: list[int]) -> list[int]:
+    """Those of the most probable tokens are their order; only the actual one behind them is counted."""
+    return [rank if rank <= ROWS else int(subject.ranks[position]) for rank, _token in enumerate(tokens, start=1)]
+
+
+def alternatives(
+    subject: Subject, positions: list[int]
+) -> tuple[list[list[int]], NDArray[np.float32], list[dict[str, str]]]:
+    """For each position its most probable tokens, and their values (position, row, column)."""
+    other = subject.pinned_log_probabilities
+    columns = [
+        {"name": _("probability"), "formula": "p", "mark": "bar", "colour": LOSS},
+        {"name": _("log-probability"), "formula": "ln p", "mark": "number"},
+    ]
+    if other is not None:
+        columns += [
+            {"name": _("pinned"), "formula": "p′", "mark": "bar", "colour": PINNED},
+            {"name": _("difference"), "formula": "ln p − ln p′", "mark": "signed"},
+        ]
+    rows = [subject.best(position, ROWS) for position in positions]
+    values = np.full((len(positions), ROWS + 1, len(columns)), np.nan, np.float32)
+    for index, (position, tokens) in enumerate(zip(positions, rows, strict=True)):
+        own = subject.log_probabilities[position]
+        lines = [gathered(own.exp(), tokens), gathered(own, tokens)]
+        if other is not None:
+            lines += [gathered(other[position].exp(), tokens), gathered(own - other[position], tokens)]
+        values[index, : len(tokens)] = np.array(lines, np.float32).T
+    return rows, values, columns
+
+
+def attention_maps(
+    subject: Subject, kind: AttentionKind, positions: list[int]
+) -> tuple[NDArray[np.float32], list[str], bool]:
+    """Rows of the attention at these positions: the mean of all heads, of each layer's, and each head alone where they
+    are not too many; what changed from the pinned trace where differences are wanted.
+    """
+    trace, comparison = subject.trace, subject.comparison
+    names = [f"{path}.weights" for path in trace.attention_paths(kind)]
+    differing = (
+        subject.differing and comparison is not None and all(comparison.counterpart(name) is not None for name in names)
+    )
+    heads: list[Tensor] = []
+    for name in names:
+        whole = comparison.difference(name) if differing and comparison is not None else trace[name]
+        assert whole is not None
+        rows = whole[:, positions].float()
+        many = rows.numel() * len(names) > HELD
+        heads.append(torch.cat([rows.mean(dim=0, keepdim=True), *([] if many else [rows])]))
+    means = torch.stack([layer[0] for layer in heads])
+    maps = [_("all heads, mean")]
+    for number, layer in enumerate(heads, start=1):
+        maps.append(_("layer {layer}, mean").format(layer=number))
+        maps += [_("layer {layer}, head {head}").format(layer=number, head=head) for head in range(1, len(layer))]
+    weights = torch.cat([means.mean(dim=0, keepdim=True), *heads])
+    return weights.cpu().numpy(), maps, differing
+
+
+def words(kind: AttentionKind, frames: int) -> dict[str, str]:
+    looks = _("it looks at the source") if kind == "cross" else _("it looks at the text before it")
+    return {
+        **choice_words(),
+        "looks": looks,
+        "weight": _("weight"),
+        "missing": _("this token is not in the pinned text"),
+        "play": _("play"),
+        "pause": _("pause"),
+        "first": _("to the beginning"),
+        "back": _("one token back"),
+        "on": _("one token on"),
+        "keys": _("space plays, ← and → step"),
+        "speed": _("speed"),
+        "map": _("attention shown"),
+        "scrub": _("token of the film"),
+        "alt": _("Decoding film of {frames} tokens").format(frames=frames),
+    }
+
+
+def table(subject: Subject) -> pd.DataFrame:
+    """A row per frame and alternative."""
+    positions = frames_of(subject)
+    rows, values, _columns = alternatives(subject, positions)
+    found = [
+        (position, subject.label(token), token == subject.ids[position], *values[index, row, :2].tolist())
+        for index, position in enumerate(positions)
+        for row, token in enumerate(rows[index])
+    ]
+    names = [_("position"), _("token"), _("actual token"), _("probability"), _("log-probability")]
+    return pd.DataFrame(found, columns=names)

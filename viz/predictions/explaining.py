@@ -1,0 +1,92 @@
+"""The views of the page: their names, and for each the line "What am I looking at?"."""
+
+from __future__ import annotations
+
+from model.analysis.logit_lens import lens_logits, read_layers
+from model.analysis.predictions import entropies, losses, ranks, saturation
+from model.beam import SearchTree, beam_search
+from model.decoding import greedy
+from model.sampling import Sampling
+from model.stacks import Output, VocabularyProjection
+from viz.i18n import _
+from viz.parts import explanation
+
+
+def view_name(view: str) -> str:
+    return {
+        "positions": _("Positions"),
+        "sampling": _("Temperature, top-k, top-p"),
+        "layers": _("Logit lens"),
+        "film": _("Decoding film"),
+        "search": _("Beam tree"),
+    }[view]
+
+
+def positions(key: str) -> None:
+    explanation(
+        key,
+        [r"\ell_t = -\ln p(y_t) = -\ln\,\mathrm{softmax}(z)_{y_t} \qquad \mathrm{PPL} = e^{\bar\ell}"],
+        _(
+            "Vaswani et al., section 3.4; the loss is the cross-entropy that training minimises, without label "
+            "smoothing. A model that writes is asked at each position for the token after it; after the last token "
+            "comes `</s>`. An encoder-only model is asked for the token itself: it has seen it, unless it is "
+            "`<mask>`, so only there the numbers are guesses. This is the code that has just run:"
+        ),
+        *(Output, VocabularyProjection, losses, ranks, entropies),
+    )
+
+
+def sampling(key: str) -> None:
+    explanation(
+        key,
+        [
+            r"p_i = \frac{e^{z_i/T}}{\sum_j e^{z_j/T}}",
+            r"\frac{\partial p}{\partial (z/T)} = \mathrm{diag}(p) - pp^\top",
+        ],
+        _(
+            "The softmax turns any n logits into a distribution in O(n) steps. A small temperature T makes its inputs "
+            "large: one probability goes to 1, the derivative to 0, the softmax saturates. Then top-k keeps the k "
+            "most probable tokens (Fan et al., 2018), top-p the fewest that together have probability p (Holtzman "
+            "et al., 2020). All of it works on the logits of the trace; no forward pass runs:"
+        ),
+        *(Sampling, saturation),
+    )
+
+
+def layers(key: str) -> None:
+    explanation(
+        key,
+        [r"\mathrm{lens}_\ell = \mathrm{softmax}\left(W_U\,\mathrm{Norm}(x_\ell)\right)"],
+        _(
+            "nostalgebraist, *interpreting GPT: the logit lens* (2020): the model's own output applied to the "
+            "residual stream after each layer, as if the model ended there. After the last layer it is the model's "
+            "prediction itself. This is the code that has just run:"
+        ),
+        *(lens_logits, read_layers),
+    )
+
+
+def film(key: str) -> None:
+    explanation(
+        key,
+        [r"y_t = \arg\max_y\, p(y \mid y_{<t}, x)"],
+        _(
+            "Vaswani et al., section 3.1: the decoder writes one token at a time and reads what it has written. Each "
+            "frame is a token with the attention of the position that predicted it, and the most probable tokens in "
+            "its place. The numbers come from the trace; where the model wrote the text, it did so with this code:"
+        ),
+        greedy,
+    )
+
+
+def search(key: str) -> None:
+    explanation(
+        key,
+        [r"\mathrm{score}(y) = \frac{\ln p(y \mid x)}{((5 + |y|)/6)^{0.6}}"],
+        _(
+            "Wu et al. (2016), equation 14; Vaswani et al., section 6.1, search with a beam of 4 and a length penalty "
+            "of 0.6. A column is a step: the best candidates of all hypotheses, best first. The search runs only while "
+            "this view is open. This is the code that has just run:"
+        ),
+        *(beam_search, SearchTree),
+    )

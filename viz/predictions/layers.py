@@ -1,0 +1,214 @@
+"""The logit lens: what the model would predict if it ended after each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.analysis.logit_lens import LayerReading, last_stack, read_layers, stream_names
+from viz.components.views import Mount, Series, chart, heatmap
+from viz.i18n import _
+from viz.parts import plot_words, stamp
+from viz.predictions.subject import GOOD, LOSS, PINNED, Subject, visible
+
+SHADES = ("top", "final", "entropy")
+ACTUAL = "#d55e00"
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The lens on this trace and, at the same tokens, on the pinned one. wanted[0]: the model's final choice at each
+    position; wanted[1]: the actual token, or the final choice where it is unknown.
+    """
+
+    own: LayerReading
+    pinned: LayerReading | None
+    wanted: Tensor
+
+
+def read(subject: Subject) -> Readings:
+    trace = subject.trace
+    final = subject.logits.argmax(dim=-1)
+    wanted = torch.stack([final, torch.where(subject.actual >= 0, subject.actual, final)])
+    names = stream_names(trace)
+    own = read_layers(trace.model, [trace[name] for name in names], wanted)
+    pinned = None
+    comparison = subject.comparison
+    if comparison is not None and subject.pinned is not None:
+        streams = [comparison.counterpart(name) for name in names]
+        if stream_names(comparison.pinned) == names and all(each is not None for each in streams):
+            known = [each for each in streams if each is not None]
+            pinned = read_layers(comparison.pinned.model, known, wanted.to(known[0].device))
+    return Readings(own, pinned, wanted)
+
+
+def layer_names(count: int) -> list[str]:
+    return [_("embedding"), *(_("layer {number}").format(number=number) for number in range(1, count))]
+
+
+def shade_name(shade: str) -> str:
+    return {
+        "top": _("probability of its top token"),
+        "final": _("probability of the final token"),
+        "entropy": _("entropy (nats)"),
+    }[shade]
+
+
+def shades(reading: LayerReading, shade: str) -> NDArray[np.float32]:
+    """(position, layer) values of the heatmap."""
+    values = {"top": reading.top_probability, "final": reading.probability[0], "entropy": reading.entropy}[shade]
+    return values.T.float().cpu().numpy()
+
+
+def pack_lens(subject: Subject, readings: Readings, shade: str, key: str, on_row: Callable[[], None]) -> Mount:
+    """Position × layer: each layer's top token, shaded by its probability, by the final token's, or by the entropy."""
+    values = shades(readings.own, shade)
+    name = shade_name(shade)
+    high = 1.0 if shade != "entropy" else max(float(values.max()), 1e-9)
+    scale: dict[str, object] = {"low": 0, "high": high, "title": name}
+    if subject.differing and readings.pinned is not None:
+        values = values - shades(readings.pinned, shade)
+        most = float(np.nan_to_num(np.abs(values)).max()) or 1.0
+        name = f"Δ {name}"
+        scale = {"low": -most, "high": most, "title": name, "difference": True}
+    positions, layers = values.shape
+    final = readings.own.top[-1].tolist()
+    texts = [
+        ("✓ " if token == final[position] and layer < layers - 1 else "") + visible(subject.label(token))
+        for position, row in enumerate(readings.own.top.T.tolist())
+        for layer, token in enumerate(row)
+    ]
+    header = {
+        "rows": {
+            "title": _("position"),
+            "labels": [subject.asked(position) for position in range(positions)],
+            "side": subject.side,
+        },
+        "columns": {"title": _("after"), "labels": layer_names(layers), "side": "lens"},
+        "scale": scale,
+        "chosen": subject.chosen,
+        "name": _("Logit lens"),
+        "sentence": _("✓ is the final token already"),
+        "note": settled(readings.own),
+        "alt": _("Top token of {layers} layers at {count} positions. {note}").format(
+            layers=layers, count=positions, note=settled(readings.own)
+        ),
+        "file": "logit-lens",
+        "stamp": stamp(subject.trace),
+        "texts": texts,
+        "words": plot_words(_("position"), _("layer"), name, _("masked"), _("token")),
+    }
+    return heatmap(values, np.ones(values.shape, dtype=bool), header, key, on_row)
+
+
+def settled(reading: LayerReading) -> str:
+    """After how many layers half of the positions have their final token."""
+    agree = (reading.top == reading.top[-1]).double().mean(dim=1).tolist()
+    before = agree[-2]
+    return _("final token one layer before the end: {share} %").format(share=f"{100 * before:.0f}")
+
+
+def explained(subject: Subject) -> str:
+    """What is applied to each layer in this model."""
+    config = subject.lens.config
+    stack = _("decoder") if last_stack(subject.trace.model) == "decoder" else _("encoder")
+    if config.norm_placement == "post":
+        return _(
+            "Post-norm: each layer of the {stack} already ends in its own norm, so only the projection is applied."
+        ).format(stack=stack)
+    if config.norm == "none":
+        return _("This model has no norms: only the projection is applied to the {stack}.").format(stack=stack)
+    return _("The {stack}'s final norm, then the projection, applied to the residual stream after each layer.").format(
+        stack=stack
+    )
+
+
+def pack_probability(subject: Subject, readings: Readings, key: str) -> Mount:
+    """Probability of the final and of the actual token by layer at the chosen position."""
+    series = _followed(subject, readings, lambda reading: reading.probability, _("{token} (pinned)"))
+    return _by_layer(
+        subject,
+        series,
+        {"title": _("probability"), "low": 0.0, "high": 1.0},
+        (_("Probability by layer"), "probability-by-layer"),
+        key,
+    )
+
+
+def pack_rank(subject: Subject, readings: Readings, key: str) -> Mount:
+    """Their ranks by layer, on a logarithmic axis."""
+    series = _followed(subject, readings, lambda reading: reading.rank, _("{token} (pinned)"))
+    y = {"title": _("rank"), "log": True, "low": 1.0, "high": float(subject.logits.shape[-1])}
+    return _by_layer(subject, series, y, (_("Rank by layer"), "rank-by-layer"), key)
+
+
+def pack_entropy(subject: Subject, readings: Readings, key: str) -> Mount:
+    """Entropy by layer: of the chosen position, and the mean over all."""
+    at = subject.chosen
+    own = readings.own.entropy
+    xs = np.arange(len(own), dtype=np.float32)
+    series = [
+        Series(subject.asked(at), xs, own[:, at].cpu().numpy(), LOSS),
+        Series(_("mean over positions"), xs, own.mean(dim=1).cpu().numpy(), GOOD),
+    ]
+    if readings.pinned is not None:
+        series.append(Series(_("pinned"), xs, readings.pinned.entropy[:, at].cpu().numpy(), PINNED, dash=True))
+    y = {"title": _("entropy (nats)"), "low": 0.0}
+    return _by_layer(subject, series, y, (_("Entropy by layer"), "entropy-by-layer"), key)
+
+
+def _followed(
+    subject: Subject, readings: Readings, part: Callable[[LayerReading], Tensor], pinned_name: str
+) -> list[Series]:
+    """A quantity of the tokens followed at the chosen position, by layer; -1 stands for no reading."""
+    at = subject.chosen
+    tokens = readings.wanted[:, at].tolist()
+    xs = np.arange(readings.own.top.shape[0], dtype=np.float32)
+    series = []
+    for index, (token, colour) in enumerate(zip(dict.fromkeys(tokens), (LOSS, ACTUAL), strict=False)):
+        name = visible(subject.label(token))
+        own = part(readings.own)[index, :, at]
+        series.append(Series(name, xs, own.float().cpu().numpy(), colour))
+        if readings.pinned is not None:
+            other = part(readings.pinned)[index, :, at].float()
+            values = other.masked_fill(other < 0, torch.nan).cpu().numpy()
+            series.append(Series(pinned_name.format(token=name), xs, values, PINNED if not index else GOOD, dash=True))
+    return series
+
+
+def _by_layer(subject: Subject, series: list[Series], y: dict[str, object], names: tuple[str, str], key: str) -> Mount:
+    name, file = names
+    header = {
+        "x": {"title": _("after"), "labels": layer_names(len(series[0].xs)), "side": "lens"},
+        "y": y,
+        "tall": 120,
+        "name": name,
+        "sentence": subject.asked(subject.chosen),
+        "alt": f"{name}. {subject.asked(subject.chosen)}",
+        "file": file,
+        "stamp": stamp(subject.trace),
+        "words": plot_words(_("series"), _("layer"), _("value")),
+    }
+    return chart(series, header, key)
+
+
+def table(subject: Subject, readings: Readings) -> pd.DataFrame:
+    """A row per position and layer."""
+    own = readings.own
+    layers, positions = own.top.shape
+    columns = {
+        _("position"): np.repeat(np.arange(positions), layers),
+        _("layer"): np.tile(layer_names(layers), positions),
+        _("token"): [subject.label(token) for token in own.top.T.flatten().tolist()],
+        _("probability"): own.top_probability.T.flatten().tolist(),
+        _("rank of the final token"): own.rank[0].T.flatten().tolist(),
+        _("probability of the final token"): own.probability[0].T.flatten().tolist(),
+        _("entropy (nats)"): own.entropy.T.flatten().tolist(),
+    }
+    return pd.DataFrame(columns)

@@ -1,0 +1,94 @@
+"""The tree of a beam search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from math import exp
+
+import pandas as pd
+
+from model.beam import SearchTree
+from model.inspectable import Inspectable
+from viz.components.decoding_views import tree
+from viz.components.views import Mount
+from viz.i18n import _
+from viz.words import significant
+
+
+def pack_tree(lens: Inspectable, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:
+    """The candidates of each step, best first."""
+
+    def text(tokens: list[int]) -> str:
+        return lens.target_tokenizer.decode(tokens).replace("\n", "⏎")
+
+    nodes = [{"parent": -1, "step": 0, "row": 0, "sentence": "", "label": "", "fate": "kept", "probability": 1.0}]
+    seen: Counter[int] = Counter()
+    for index in range(1, len(found.nodes)):
+        node = found.nodes[index]
+        told = _("“{text}” · log-probability {total} nats · score {score}").format(
+            text=text(tokens_to(found, index)), total=significant(node.total), score=significant(found.score(index))
+        )
+        nodes.append(
+            {
+                "parent": node.parent,
+                "step": node.length,
+                "row": seen[node.length],
+                "label": lens.target_tokenizer.label(node.token),
+                "fate": node.fate,
+                "probability": exp(node.log_probability),
+                "sentence": f"{told} · {fate_name(node.fate)}",
+                "open": can_take(lens, found, index),
+            }
+        )
+        seen[node.length] += 1
+    ranked = found.ranked()
+    best = text(tokens_to(found, ranked[0]))
+    alt = _("Beam search: {count} candidates, {finished} finished, the best “{text}”")
+    header = {
+        "nodes": nodes,
+        "hypotheses": [
+            {"node": index, "text": text(tokens_to(found, index)), "score": found.score(index)} for index in ranked
+        ],
+        "legend": [{"fate": fate, "name": fate_name(fate)} for fate in ("kept", "finished", "cut")],
+        "alt": alt.format(count=len(found.nodes) - 1, finished=len(ranked), text=best),
+        "stamp": stamp,
+        "words": {"continue": _("Click to continue from it"), "score": _("score")},
+    }
+    return tree(header, key, on_node)
+
+
+def tokens_to(found: SearchTree, index: int) -> list[int]:
+    """The tokens from the first written to this node's."""
+    return [found.nodes[node].token for node in found.path(index)]
+
+
+def can_take(lens: Inspectable, found: SearchTree, index: int) -> bool:
+    """Whether the text can be that of this node: a token that no text can hold is none that leads to it."""
+    tokens, tokenizer = tokens_to(found, index), lens.target_tokenizer
+    inner = tokens[:-1] if tokens[-1] == tokenizer.end else tokens
+    return bool(inner) and not set(inner) & set(tokenizer.special)
+
+
+def fate_name(fate: str) -> str:
+    return {
+        "kept": _("kept in the beam"),
+        "finished": _("finished"),
+        "cut": _("cut from the beam"),
+    }[fate]
+
+
+def table(lens: Inspectable, found: SearchTree) -> pd.DataFrame:
+    """A row per candidate."""
+    numbers = range(1, len(found.nodes))
+    nodes = found.nodes[1:]
+    columns = {
+        _("step"): [node.length for node in nodes],
+        _("continues row"): [node.parent - 1 for node in nodes],
+        _("token"): [lens.target_tokenizer.label(node.token) for node in nodes],
+        _("log-probability"): [node.log_probability for node in nodes],
+        _("log-probability so far"): [node.total for node in nodes],
+        _("score"): [found.score(index) for index in numbers],
+        _("fate"): [fate_name(node.fate) for node in nodes],
+    }
+    return pd.DataFrame(columns)

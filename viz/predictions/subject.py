@@ -1,0 +1,170 @@
+"""The predictions of one trace, beside those of the pinned one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.analysis.differences import Comparison
+from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
+from model.inspectable import Inspectable
+from model.text import MASK, SPECIAL, Tokens
+from model.trace import Trace
+from viz.i18n import _
+from viz.workbench import Workbench, open_model
+
+LOSS, PINNED, GOOD = "#5c7cfa", "#963cbe", "#009e73"
+BITS = float(np.log2(np.e))  # in a nat
+SIGNS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+
+
+class Subject:
+    """A trace's logits, the tokens they are asked for, and the chosen position; a pinned trace's at the same tokens.
+
+    same_words: the pinned model has the same vocabulary, so that its logits are of the same tokens.
+    """
+
+    def __init__(
+        self,
+        lens: Inspectable,
+        trace: Trace,
+        written: Tokens,
+        ended: bool,
+        chosen: int,
+        comparison: Comparison | None = None,
+        differing: bool = False,
+        same_words: bool = True,
+    ) -> None:
+        self.lens, self.trace, self.written, self.comparison = lens, trace, written, comparison
+        tokenizer = lens.target_tokenizer
+        end = tokenizer.end if ended else None
+        self.ids = actual_tokens(lens.kind, written.ids, end, tokenizer.mask)
+        self.tokens = trace.tokens_of("output.logits")
+        self.side = "target" if trace.target_tokens else "source"
+        self.shift = 0 if lens.kind == "encoder-only" else 1
+        self.chosen = min(chosen, len(self.tokens) - 1)
+        self.logits = trace["output.logits"].float()
+        self.actual = torch.tensor(self.ids, device=self.logits.device)
+        self.pinned = comparison.counterpart("output.logits") if comparison and same_words else None
+        self.differing = differing and self.pinned is not None
+
+    @cached_property
+    def log_probabilities(self) -> Tensor:
+        return self.logits.log_softmax(dim=-1)
+
+    @cached_property
+    def pinned_log_probabilities(self) -> Tensor | None:
+        return None if self.pinned is None else self.pinned.float().to(self.logits.device).log_softmax(dim=-1)
+
+    @cached_property
+    def losses(self) -> Tensor:
+        return losses(self.logits, self.actual)
+
+    @cached_property
+    def pinned_losses(self) -> Tensor | None:
+        return None if self.pinned is None else losses(self.pinned.to(self.logits.device), self.actual)
+
+    @cached_property
+    def ranks(self) -> Tensor:
+        return ranks(self.logits, self.actual)
+
+    @property
+    def places(self) -> list[str]:
+        """The tokens that are predicted, on an axis where each stands at its own number."""
+        after = self.shift and self.ids[-1] != UNKNOWN
+        return [*self.tokens, self.label(self.ids[-1])] if after else self.tokens
+
+    def at_places(self, values: Tensor) -> NDArray[np.float32]:
+        """A value per position at the token that it predicts; NaN where nothing predicts one."""
+        moved = np.concatenate([np.full(self.shift, np.nan, np.float32), values.float().cpu().numpy()])
+        return moved[: len(self.places)]
+
+    def label(self, token: int) -> str:
+        return self.lens.target_tokenizer.label(token)
+
+    def asked(self, position: int) -> str:
+        """A position and what is asked of it, as "⟨token⟩ → ⟨next token⟩"."""
+        token = visible(self.tokens[position])
+        actual = "?" if self.ids[position] == UNKNOWN else visible(self.label(self.ids[position]))
+        return f"{token} → {actual}" if self.shift or actual == "?" else token
+
+    def best(self, position: int, count: int) -> list[int]:
+        """The most probable tokens, and the actual one behind them if it is not among them."""
+        found: list[int] = self.logits[position].topk(min(count, self.logits.shape[-1])).indices.tolist()
+        actual = self.ids[position]
+        return found if actual == UNKNOWN or actual in found else [*found, actual]
+
+    def row(self, position: int, token: int, rank: int) -> dict[str, object]:
+        """What a list of alternatives says of a token besides its numbers."""
+        return {
+            "token": token,
+            "label": self.label(token),
+            "special": self.label(token) in (*SPECIAL, MASK),
+            "actual": token == self.ids[position],
+            "open": self.can_take(position, token),
+            "rank": f"{rank:,}",
+        }
+
+    def can_take(self, position: int, token: int) -> bool:
+        """Whether the text can go on with this token after this position, or be filled in with it there."""
+        tokenizer = self.lens.target_tokenizer
+        if self.lens.kind == "encoder-only":
+            return self.tokens[position] == MASK and token not in tokenizer.special
+        ends = self.lens.kind == "encoder-decoder" and token == tokenizer.end and position > 0
+        return ends or token not in tokenizer.special
+
+    def rank_of(self, position: int, token: int) -> int:
+        return 1 + int((self.logits[position] > self.logits[position, token]).sum())
+
+    def pinned_top(self, position: int) -> str | None:
+        """The pinned trace's most probable token and its probability, where it has this position."""
+        values = self.pinned_log_probabilities
+        if values is None or bool(values[position].isnan().any()):
+            return None
+        probability, token = values[position].exp().max(dim=-1)
+        return f"{visible(self.label(int(token)))} {float(probability):.3g}"
+
+
+def subject_of(bench: Workbench) -> Subject:
+    """What the workbench's trace predicts, beside the pinned one."""
+    lens, trace, target, pin = bench.lens, bench.trace, bench.target, bench.pin
+    assert lens is not None
+    assert trace is not None
+    written = target or bench.source
+    assert written is not None
+    wrote = bench.generation
+    ended = not written.left_out and (wrote is None or lens.target_tokenizer.end in wrote.ids)
+    same = pin is None or pin.model == lens.name or same_words(lens, pin.model)
+    chosen = bench.selection.query
+    return Subject(lens, trace, written, ended, chosen, bench.comparison, bench.differing, same)
+
+
+def same_words(lens: Inspectable, other: str) -> bool:
+    """Whether two models choose among the same tokens: only then their predictions can be compared."""
+    try:
+        tokenizer = open_model(other).target_tokenizer
+    except ValueError:
+        return False
+    return tokenizer.to_json() == lens.target_tokenizer.to_json()
+
+
+def visible(label: str) -> str:
+    """A token as it is written on the screen: what would be invisible gets a sign."""
+    return SIGNS.get(label, label)
+
+
+def choice_words() -> dict[str, str]:
+    return {"token": _("token"), "continue": _("Click to continue from it")}
+
+
+def gathered(values: Tensor | None, tokens: Sequence[int]) -> list[float]:
+    """Some of a row's values, NaN where there is none."""
+    if values is None:
+        return [float("nan")] * len(tokens)
+    found: list[float] = values[list(tokens)].tolist()
+    return found
