@@ -112,7 +112,10 @@ function drawCells(pen, place, panel, measured) {
   const { left, top, wide, high, count } = place;
   const { values, flags, scale } = panel;
   const [rows, columns] = count;
-  if (measured < SMALL) return pen.image(pictureOf(panel, count), left, top, columns * wide, rows * high);
+  if (measured < SMALL) {
+    const whole = pictureOf(panel, count);
+    return pen.picture(whole, [0, 0, whole.width, whole.height], left, top, columns * wide, rows * high);
+  }
   const palette = scale && paletteOf(scale);
   const gap = Math.min(wide, high) >= 7 ? 1 : 0;
   for (let row = 0; row < rows; row++) {

@@ -85,7 +85,7 @@ def stream_map(
     row, column = min(chosen[0], len(names) - 1), chosen[1]
     note = f"{names[row]} · {labels[column]}  {significant(float(values[row, column]))}"
     more = {
-        "rows": {"title": _("after"), "labels": names, "side": f"{stack} {len(names)} states"},
+        "rows": {"title": _("after block"), "labels": names, "side": f"{stack} {len(names)} states"},
         "columns": {"title": _("token"), "labels": labels, "side": side_of(trace, stack)},
         "scale": scale,
         "chosen": row,
@@ -96,7 +96,7 @@ def stream_map(
     alt = _("{name} after {rows} steps of the stream at {columns} tokens. {note}").format(
         name=name, rows=len(names), columns=len(labels), note=note
     )
-    csv = (_("after"), _("token"), name, _("masked"))
+    csv = (_("after block"), _("token"), name, _("masked"))
     packed = header(trace, _("Step by step"), alt, f"stream-{stack}-{quantity}", csv, more)
     return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
 
@@ -124,14 +124,14 @@ def stream_chart(bench: Workbench, stack: str, parts: Sequence[Block], quantity:
     ends = f"{significant(float(own[0].mean()))} … {significant(float(own[-1].mean()))}"
     alt = _("{name} over the steps of the stream, mean over the tokens: {ends}.").format(name=name, ends=ends)
     more = {
-        "x": {"title": _("after"), "labels": names, "side": f"{stack} {len(names)} states"},
+        "x": {"title": _("after block"), "labels": names, "side": f"{stack} {len(names)} states"},
         "y": {"title": name, "zero": True},
         "note": ends,
         "tall": 190,
         "chosen": -1,
         "sentence": missing(bench, other),
     }
-    csv = (_("series"), _("after"), name)
+    csv = (_("series"), _("after block"), name)
     return chart(series, header(trace, name, alt, f"stream-{stack}-{quantity}-curves", csv, more), key)
 
 
