@@ -12,15 +12,9 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import i18n, input_bar, training, varying
 from viz.components.views import page_file
 from viz.i18n import _
+from viz.opening import checkpoint_names, open_model
 from viz.words import page_name
-from viz.workbench import (
-    Key,
-    Workbench,
-    checkpoint_names,
-    choose,
-    open_model,
-    workbench,
-)
+from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
     from model import Inspectable

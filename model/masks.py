@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,6 +12,8 @@ from torch import Tensor
 
 # From the positions of queries (query, 1) and of keys (1, key): True where a query may look.
 Pattern = Callable[[Tensor, Tensor], Tensor]
+# Cells of a mask (head, query, key), None for all, and whether they are to be seen.
+Edit = tuple[int | None, int | None, int | None, bool]
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,20 @@ class Mask:
     causal: bool = False
     window: int | None = None
     pattern: Pattern | None = None
-    _made: dict[tuple[int, int], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _made: dict[Any, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
     _added: dict[tuple[int, int, torch.dtype], Tensor | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "batch 1 query key"]:
-        """The rule as a tensor, True where a query may look; batch is 1 when there is no padding."""
+    def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "batch head query key"]:
+        """The rule as a tensor, True where a query may look; batch is 1 when there is no padding, head where one rule
+        serves all heads.
+        """
         if (queries, keys) not in self._made:  # once for all layers of a pass
             self._made[queries, keys] = self._make(queries, keys, device)
         return self._made[queries, keys]
 
-    def added(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "batch 1 query key"] | None:
+    def added(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "batch head query key"] | None:
         """The rule as what is added to scores: 0 where a query may look, else −∞, on the device and in the precision of
         `like`. None where a query may look nowhere: then no sum says so.
         """
@@ -66,6 +71,42 @@ class Mask:
         if self.keys is None:
             return visible[None, None]
         return visible & self.keys[:, None, None, :]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedMask(Mask):
+    """A mask with other rules than the network gave it, or with single cells hidden or shown whatever the rules say.
+
+    original: the network's own. edits: the later one wins where two name the same cell; cells outside are none.
+    heads: as many as the edits distinguish. first: the position of the first query, where earlier ones are in a cache.
+    """
+
+    original: Mask
+    edits: tuple[Edit, ...] = ()
+    heads: int = 1
+    first: int = 0
+
+    def is_plain(self, queries: int, keys: int) -> bool:
+        return not self.edits and super().is_plain(queries, keys)
+
+    def _make(self, queries: int, keys: int, device: torch.device) -> Tensor:
+        """Kept with the original, which is one for all layers of a pass."""
+        rules = (self.keys is None, self.causal, self.window, self.edits, self.heads, self.first)
+        if (known := self.original._made.get((queries, keys, rules))) is not None:
+            return known
+        visible = super()._make(queries, keys, device)
+        if self.edits:
+            visible = visible.expand(-1, self.heads, -1, -1).clone()
+        for head, query, key, shown in self.edits:
+            row = None if query is None else query - self.first
+            if (row is None or 0 <= row < queries) and (key is None or key < keys):
+                visible[:, _one_or_all(head), _one_or_all(row), _one_or_all(key)] = shown
+        self.original._made[queries, keys, rules] = visible
+        return visible
+
+
+def _one_or_all(index: int | None) -> int | slice:
+    return slice(None) if index is None else index
 
 
 def positions(

@@ -1,9 +1,12 @@
-"""Modules that give what they compute to whoever records; without a recording they only compute."""
+"""Modules that give what they compute to whoever records, and let themselves be changed from outside; without a
+recording or a change they only compute.
+"""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -15,7 +18,31 @@ Keep = Callable[[Any, str, str, tuple[Any, ...], Tensor], None]
 # Those who record in this context; each has the `model` it looks into.
 recording: ContextVar[tuple[Any, ...]] = ContextVar("recording", default=())
 
+# What is changed in this context: models, each with an `interventions.Intervention`.
+changing: ContextVar[tuple[tuple[nn.Module, Any], ...]] = ContextVar("changing", default=())
+
 _kinds: dict[type[nn.Module], type[nn.Module]] = {}  # a class of module: the same class, observed
+
+
+@contextmanager
+def ordinary() -> Iterator[None]:
+    """A block in which nothing is recorded."""
+    before = recording.set(())
+    try:
+        yield
+    finally:
+        recording.reset(before)
+
+
+@contextmanager
+def changed(model: nn.Module, changes: tuple[Any, ...]) -> Iterator[None]:
+    """A block in which these changes, and no others, are made to `model`."""
+    others = tuple(each for each in changing.get() if each[0] is not model)
+    before = changing.set((*others, *((model, change) for change in changes)))
+    try:
+        yield
+    finally:
+        changing.reset(before)
 
 
 def observe(module: nn.Module, model: nn.Module, path: str, name: str, keep: Keep) -> None:
@@ -33,14 +60,21 @@ def _observing(kind: type[nn.Module]) -> type[nn.Module]:
         return _kinds[kind]
     compute = kind.forward
 
-    def forward(self: nn.Module, *inputs: Any) -> Tensor:
+    def forward(self: nn.Module, *inputs: Any) -> Any:
+        changed, recorders = changing.get(), recording.get()
+        if not changed and not recorders:
+            return compute(self, *inputs)
+        seen, path, name, keep = self.__dict__["_seen"]
+        model = seen()
+        changes = [change for whose, change in changed if whose is model]
+        for change in changes:
+            inputs = change.before(path, self, inputs)
         output: Tensor = compute(self, *inputs)
-        if recorders := recording.get():
-            seen, path, name, keep = self.__dict__["_seen"]
-            model = seen()
-            for recorder in recorders:
-                if recorder.model is model:
-                    keep(recorder, path, name, inputs, output)
+        for change in changes:
+            output = change.after(path, self, inputs, output)
+        for recorder in recorders:
+            if recorder.model is model:
+                keep(recorder, path, name, inputs, output)
         return output
 
     members = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__}

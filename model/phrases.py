@@ -1,4 +1,4 @@
-"""Simple English sentences with their Chinese translations, put together by rule: pairs to train on that are our own."""
+"""Simple English sentences with their Chinese translations, put together by rule: pairs of our own to train on."""
 
 from __future__ import annotations
 

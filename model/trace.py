@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention, explicit_attention, for_each_head
 from model.masks import Mask
 from model.norms import Norm
-from model.observing import observe, recording
+from model.observing import changed, changing, observe, recording
+from model.observing import ordinary as ordinary
 from model.positional import Alibi
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Trace:
     def __init__(self, model: nn.Module, maps: bool = False) -> None:
         self.model = model
         self.maps = maps
+        self.changes = tuple(change for whose, change in changing.get() if whose is model)
         self.source_tokens: list[str] = []
         self.target_tokens: list[str] = []
         self._tensors: dict[str, Tensor] = {}
@@ -137,7 +139,7 @@ class Trace:
         """The trace of another example of the same batch; it shares the tensors."""
         other = Trace(self.model, self.maps)
         other._tensors, other._norm_inputs, other._masks = self._tensors, self._norm_inputs, self._masks
-        other._example = index
+        other._example, other.changes = index, self.changes
         return other
 
     def maps_of(self, path: str) -> list[str]:
@@ -149,18 +151,25 @@ class Trace:
         """The mask of the attention at `path`, for the whole batch."""
         return self._masks[path]
 
+    def visible(self, path: str, mask: Mask | None = None) -> Bool[Tensor, "head query key"]:
+        """Where the queries may look in the attention at `path`, by its own mask or another; one head for all alike."""
+        queries, keys = (self._tensors[f"{path}.{name}"] for name in ("query", "key"))
+        return self._one((mask or self._masks[path]).visible(queries.shape[-2], keys.shape[-2], queries.device))
+
     def _one(self, tensor: Tensor) -> Tensor:
         return tensor[self._example if len(tensor) > 1 else 0]
 
     def _map(self, path: str, quantity: str) -> Tensor:
-        """Scores, scaled, masked or weights from the recorded query and key, by the model's own modules."""
+        """Scores, scaled, masked or weights from the recorded query and key, by the model's own modules, changed as in
+        the pass; `visible` where any head may look.
+        """
         attention = self.model.get_submodule(path)
         assert isinstance(attention, MultiHeadAttention)
         query, key = self[f"{path}.query"], self[f"{path}.key"]
-        visible = self._one(self._masks[path].visible(query.shape[-2], key.shape[-2], query.device))[0]
+        visible = self.visible(path)
         if quantity == "visible":
-            return visible
-        with torch.inference_mode(), ordinary():
+            return visible.any(dim=0)
+        with torch.inference_mode(), ordinary(), changed(self.model, self.changes):
             tensor = query
             for part, arguments in (
                 ("scores", (key,)),
@@ -205,7 +214,8 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
     Raises:
         RuntimeError: a quantity was computed twice, or not at all.
     """
-    _attach(model)
+    attach(model)
+    maps = maps or explicit_attention.get()
     trace = Trace(model, maps)
     before = recording.set((*recording.get(), trace))
     explicit = explicit_attention.set(maps)
@@ -217,23 +227,13 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
     trace._require_complete()
 
 
-@contextmanager
-def ordinary() -> Iterator[None]:
-    """A block in which nothing is recorded."""
-    before = recording.set(())
-    try:
-        yield
-    finally:
-        recording.reset(before)
-
-
 def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for path, module in model.named_modules():
         if isinstance(module, Norm | Alibi) or ("." in path and path.rpartition(".")[2] in OBSERVED):
             yield path, module
 
 
-def _attach(model: nn.Module) -> None:
+def attach(model: nn.Module) -> None:
     """Make every module worth seeing an observed one, once; without a recording it only computes."""
     with _attaching:
         if model in _attached:

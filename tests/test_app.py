@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import viz.workbench
+import viz.opening
 from model.checkpoints import open_checkpoint
 from tests.app_reading import component, labels, opened
 from tests.viz.small import LENGTH, write_small
@@ -20,7 +20,7 @@ TEXTS = ["", SPACES, EMOJI, RIGHT_TO_LEFT, CHINESE, SCRIPT, IMAGE, MARKDOWN, "a\
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """The only checkpoint is a small one with random weights."""
-    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
     return open_checkpoint(write_small(tmp_path / "small"))
 
 
@@ -39,7 +39,7 @@ def assert_sound(app: AppTest, lens) -> None:
 
 
 def test_the_first_run_shows_the_bundled_models_heads():
-    app, lens = opened(), open_checkpoint(viz.workbench.CHECKPOINTS / "eng-cmn")
+    app, lens = opened(), open_checkpoint(viz.opening.CHECKPOINTS / "eng-cmn")
     assert_sound(app, lens)
     trace = lens.trace(FIRST_SOURCE)
     assert labels(app, "source") == trace.source_tokens
@@ -185,7 +185,7 @@ def test_a_damaged_checkpoint_is_a_sentence(small, tmp_path, name, content):
 
 
 def test_no_checkpoint_at_all_is_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
     app = opened()
     assert not app.exception
     assert app.error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import viz.workbench
+import viz.opening
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.inspectable import Inspectable
 from model.text import MASK
@@ -29,7 +29,7 @@ def write(folder, kind: str, **options) -> Inspectable:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
     return tmp_path
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import viz.workbench
+import viz.opening
 from model.inspectable import Inspectable
 from tests.app_reading import labels, opened
 from tests.viz.small import write_small
@@ -16,7 +16,7 @@ PAGES = ("map", "positions", "attention", "masks", "residual", "feed_forward", "
 @pytest.fixture
 def passes(tmp_path, monkeypatch):
     """How often a model is traced."""
-    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
     write_small(tmp_path / "small")
     counted = []
     for name in ("trace_tokens", "trace_generated"):

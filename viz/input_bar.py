@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.components.views import Mount, token_bar
 from viz.i18n import _
 from viz.pinning import pinned
+from viz.what_if import change, note
 from viz.words import check_explanation, check_name, significant
 from viz.workbench import FIRST_SOURCE, Key, Workbench, attention_kinds, choice, workbench
 
@@ -138,9 +139,11 @@ def pack_tokens(bench: Workbench) -> Mount:
     }
     badges = [
         {
-            "text": f"{check_name(check.name)} · {significant(check.error)}",
+            "text": " · ".join(
+                [check_name(check.name), significant(check.error), *([] if check.passed else [check.tensor])]
+            ),
             "passed": check.passed,
-            "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e}",
+            "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e} ({check.tensor})",
         }
         for check in bench.trace.checks()
         if check.cells
@@ -148,7 +151,8 @@ def pack_tokens(bench: Workbench) -> Mount:
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
-    return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin)
+    data["changed"] = {"text": note(bench), "refused": bench.what_if.refused, "words": _changed_words()}
+    return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin, on_restore)
 
 
 def on_token() -> None:
@@ -178,6 +182,11 @@ def on_pin() -> None:
             bench.say(Key.KIND, act["attention"])
 
 
+def on_restore() -> None:
+    """The model computes as it was trained again."""
+    change(workbench(), ())
+
+
 def on_guess() -> None:
     """A click on what the model holds probable puts it into the text."""
     clicked = st.session_state[Key.TOKENS].guess
@@ -195,3 +204,11 @@ def _guess(guess: Guess, lens: Inspectable) -> dict[str, Any]:
     title = _("next token") if lens.kind == "decoder-only" else f"<mask> {guess.place}"
     choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
     return {"title": title, "choices": choices}
+
+
+def _changed_words() -> dict[str, str]:
+    return {
+        "changed": _("changed"),
+        "explanation": _("The forward pass is changed; the target is what the unchanged model wrote"),
+        "restore": _("restore"),
+    }

@@ -62,11 +62,12 @@ def begin(
     from model.camera import Probe
     from model.live import LiveTraining
     from model.saving import Source
+    from model.writing import Translator
 
     bench.run = bench.run or secrets.token_urlsafe(9)
     text = bench.source if lens is bench.lens and bench.source else lens.source_tokens(lens.example or material.example)
     target = bench.target if lens is bench.lens else None
-    if target is None and lens.kind == "encoder-decoder":
+    if target is None and isinstance(lens, Translator):
         target = lens.target_tokens("")
     live = trainings().begin(
         bench.run,
@@ -190,7 +191,7 @@ def strip_data(live: LiveTraining | None) -> dict[str, Any]:
         nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": ""}
         return {**nothing, "words": words, "possible": ["advance", "run"]}
     snapshot = live.snapshot
-    losses = live.current.curves.get("loss")[1] if live.current else []
+    losses = live.current.curves.get("loss")[1].tolist() if live.current else []
     every = max(1, -(-len(losses) // DRAWN))
     moving = snapshot.status in ("running", "waiting", "preparing")
     possible = {"advance", "run", "pause" if moving else "run", "reset"}
@@ -198,7 +199,7 @@ def strip_data(live: LiveTraining | None) -> dict[str, Any]:
         "status": snapshot.status,
         "step": snapshot.step,
         "facts": facts(snapshot),
-        "losses": [float(loss) for loss in losses[::every]],
+        "losses": losses[::every],
         "sentence": status_sentence(snapshot),
         "words": words,
         "possible": sorted(possible),

@@ -10,6 +10,17 @@ def significant(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
+def token_sign(label: str) -> str:
+    """A token as it is written on the screen: what would be invisible gets a sign."""
+    return {" ": "␣", "\n": "⏎", "\t": "⇥"}.get(label, label)
+
+
+def token_code(label: str) -> str:
+    """A token inside a sentence of Markdown, where nothing of it means anything."""
+    fence = "`" * (label.count("`") + 1)
+    return f"{fence} {token_sign(label)} {fence}" if "`" in label else f"`{token_sign(label) or '∅'}`"
+
+
 def page_name(name: str) -> str:
     """What a page is called in the navigation."""
     return {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+
+from viz.what_if import CHANGES, WhatIf
 
 if TYPE_CHECKING:
     from torch import nn
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from model.text import Tokens
     from model.trace import AttentionKind
 
-CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
 FIRST_SOURCE = "She bought a red car yesterday."
 
 
@@ -72,6 +72,7 @@ class Workbench:
     """
 
     selection: Selection = field(default_factory=Selection)
+    what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
     differing: bool = False
     lens: Inspectable | None = None
@@ -120,8 +121,8 @@ class Workbench:
     def say_again(self) -> None:
         """What was in the address bar before the page was changed."""
         for name, value in self._address.items():
-            if st.query_params.get(name) != value:
-                st.query_params[name] = value
+            if st.query_params.get(name, "") != value:
+                self.say(name, value)
 
     def look(self, lens: Inspectable, source: str, target: str) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write.
@@ -129,28 +130,38 @@ class Workbench:
         Models with one stack have no target.
         """
         wanted = (source, target)
+        plain: Trace | None = None
         if self.trace is None or lens is not self.lens or wanted != self.traced:
             from model.writing import Translator
 
             self.source = lens.source_tokens(source)
             if not isinstance(lens, Translator):
                 self.target = self.generation = None
-                self.trace = lens.trace_tokens(self.source)
+                plain = lens.trace_tokens(self.source)
             elif target:
                 self.target, self.generation = lens.target_tokens(target), None
-                self.trace = lens.trace_tokens(self.source, self.target)
+                plain = lens.trace_tokens(self.source, self.target)
             else:
                 draft = self.generation if lens is self.lens else None
-                self.trace, self.target, self.generation = lens.trace_generated(self.source, draft)
+                plain, self.target, self.generation = lens.trace_generated(self.source, draft)
             self.lens, self.traced, self.step = lens, wanted, None
+        assert self.source is not None
+        self.trace = self.what_if.look(lens, plain, self.source, self.target)
         return self.trace
 
     def show(
         self, lens: Inspectable, texts: tuple[str, str], trace: Trace, source: Tokens, target: Tokens | None, step: int
     ) -> None:
         """A trace that was computed elsewhere: of a model in training, after `step`."""
-        self.lens, self.traced, self.trace, self.source, self.target = lens, texts, trace, source, target
-        self.generation, self.step = None, step
+        self.lens, self.traced, self.source, self.target, self.generation, self.step = (
+            lens,
+            texts,
+            source,
+            target,
+            None,
+            step,
+        )
+        self.trace = self.what_if.look(lens, trace, source, target)
 
     @property
     def written(self) -> str:
@@ -200,9 +211,9 @@ def workbench() -> Workbench:
     if Key.WORKBENCH not in st.session_state:
         chosen = {part.value: _count(st.query_params.get(part)) for part in Parameter}
         given = {name: value for name, value in chosen.items() if value is not None}
-        st.session_state[Key.WORKBENCH] = Workbench(selection=Selection(**(DEFAULT_SELECTION | given)))
+        what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
+        st.session_state[Key.WORKBENCH] = Workbench(Selection(**(DEFAULT_SELECTION | given)), what_if)
     bench = st.session_state[Key.WORKBENCH]
-    assert isinstance(bench, Workbench)
     return bench
 
 
@@ -216,47 +227,6 @@ def attention_kinds(model: nn.Module) -> list[AttentionKind]:
 
     paths = {path for path, _module in model.named_modules()}
     return [kind for kind in get_args(AttentionKind) if ATTENTION_PATHS[kind].format(0) in paths]
-
-
-def checkpoint_names() -> Sequence[str]:
-    """The bundled checkpoints."""
-    return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
-
-
-def open_model(name: str) -> Inspectable:
-    """A bundled checkpoint; sessions share it.
-
-    Raises:
-        ValueError: there is no such checkpoint, or it is damaged, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
-    """
-    from model.device import choose_device, choose_dtype
-
-    folder = CHECKPOINTS / name
-    names = checkpoint_names()
-    if not names:
-        raise ValueError(f"there is no checkpoint in {CHECKPOINTS.name}/: train one with python -m model train")
-    if name not in names:
-        raise ValueError(f"there is no checkpoint {name!r}: choose one of {', '.join(names)}")
-    changed = max(path.stat().st_mtime_ns for path in folder.iterdir())
-    return _open_model(str(folder), changed, str(choose_device()), str(choose_dtype()).removeprefix("torch."))
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _open_model(folder: str, changed: int, device: str, dtype: str) -> Inspectable:
-    import gc
-
-    import torch
-
-    from model import open_checkpoint
-    from model.device import DTYPES, keep_freed_memory
-
-    keep_freed_memory()
-    if device == "cpu":
-        torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
-    lens = open_checkpoint(folder, torch.device(device), DTYPES[dtype])
-    gc.collect()
-    gc.freeze()  # imports and weights stay: no later collection walks over them
-    return lens
 
 
 def _count(text: str | None) -> int | None:

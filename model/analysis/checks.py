@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import torch
 
 from model.attention import MultiHeadAttention
-from model.masks import Mask
+from model.masks import ChangedMask, Mask
 from model.norms import Norm
 from model.trace import AttentionKind, ordinary
 
@@ -23,13 +23,15 @@ TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, t
 class Check:
     """A statement about a trace, the largest error found, and how much of one rounding would explain.
 
-    name: "rows", "future", "padding", "fused" or "norm". cells: how many numbers were compared.
+    name: "rows", "future", "padding", "fused" or "norm". cells: how many numbers were compared. tensor: the name of the
+    quantity with the largest error.
     """
 
     name: str
     error: float
     tolerance: float
     cells: int
+    tensor: str = ""
 
     @property
     def passed(self) -> bool:
@@ -38,49 +40,73 @@ class Check:
 
 @torch.no_grad()
 def checks(trace: Trace) -> list[Check]:
-    """All checks of a trace, in the order in which they are shown."""
+    """All checks of a trace, in the order in which they are shown.
+
+    What must not be seen is what the network's own masks hide, whatever an intervention made of them.
+    """
     tolerance = TOLERANCES[trace["output.logits"].dtype]
     rows, future, padding, fused = _Largest(), _Largest(), _Largest(), _Largest()
     for kind in get_args(AttentionKind):
         if not (paths := trace.attention_paths(kind)):
             continue
-        # All layers of a kind at once: (layer, head, query, key), visible (layer, 1, query, key).
-        weights = trace.attention(kind)
-        visible = torch.stack([trace[f"{path}.visible"] for path in paths])[:, None]
-        causal = torch.tensor([trace.mask(path).causal for path in paths], device=weights.device)
-        later = torch.ones_like(visible).triu(1) & causal[:, None, None, None]
-        rows.add((weights.sum(dim=-1, dtype=torch.float64) - visible.any(dim=-1).double()).abs())
-        future.add(weights[later.expand_as(weights)])
-        padding.add(weights[(~visible & ~later).expand_as(weights)])
+        # All layers of a kind at once: (layer, head, query, key), visible (layer, head or 1, query, key).
+        weights, names = trace.attention(kind), [f"{path}.weights" for path in paths]
+        masks = [trace.mask(path) for path in paths]
+        own = [mask.original if isinstance(mask, ChangedMask) else mask for mask in masks]
+        visible = _stacked([trace.visible(path) for path in paths])
+        hidden = ~visible | ~_stacked([trace.visible(path, mask) for path, mask in zip(paths, own, strict=True)])
+        causal = [mask.causal or before.causal for mask, before in zip(masks, own, strict=True)]
+        later = torch.ones_like(hidden).triu(1) & torch.tensor(causal, device=weights.device)[:, None, None, None]
+        sums = weights.sum(dim=-1, dtype=torch.float64)
+        rows.add((sums - visible.any(dim=-1).double()).abs(), names)
+        future.add_where(later, weights, names)
+        padding.add_where(hidden & ~later, weights, names)
         recorded = torch.stack([trace[f"{path}.heads"] for path in paths])
-        fused.compare(torch.stack([_other_path(trace, path) for path in paths]), recorded)
+        others = torch.stack([_other_path(trace, path) for path in paths])
+        fused.compare(others, recorded, [f"{path}.heads" for path in paths])
     norm = _norm_errors(trace)
     return [
-        Check("rows", rows.value, tolerance, rows.cells),
-        Check("future", future.value, 0.0, future.cells),
-        Check("padding", padding.value, 0.0, padding.cells),
-        Check("fused", fused.value, tolerance * fused.size, fused.cells),
-        Check("norm", norm.value, tolerance * norm.size, norm.cells),
+        Check("rows", rows.value, tolerance, rows.cells, rows.name),
+        Check("future", future.value, 0.0, future.cells, future.name),
+        Check("padding", padding.value, 0.0, padding.cells, padding.name),
+        Check("fused", fused.value, tolerance * fused.size, fused.cells, fused.name),
+        Check("norm", norm.value, tolerance * norm.size, norm.cells, norm.name),
     ]
 
 
+def _stacked(visible: list[torch.Tensor]) -> torch.Tensor:
+    """The layers of one kind, one for all heads where no layer tells heads apart."""
+    heads = max(len(each) for each in visible)
+    return torch.stack([each.expand(heads, -1, -1) for each in visible])
+
+
 class _Largest:
-    """The largest of all numbers added, NaN if one of them is."""
+    """The largest of all numbers added, NaN if one of them is, and the name of the tensor that it is in."""
 
     def __init__(self) -> None:
-        self.value, self.cells, self.size = 0.0, 0, 1.0
+        self.value, self.cells, self.size, self.name = 0.0, 0, 1.0, ""
 
-    def compare(self, ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    def compare(self, ours: torch.Tensor, theirs: torch.Tensor, names: list[str]) -> None:
         """Add the differences, and note how large the numbers are: rounding grows with them."""
-        self.add((ours - theirs).abs())
+        self.add((ours - theirs).abs(), names)
         if theirs.numel():
             self.size = max(self.size, float(theirs.detach().abs().max()))
 
-    def add(self, numbers: torch.Tensor) -> None:
-        self.cells += numbers.numel()
-        if numbers.numel():
-            largest = float(numbers.detach().max())
-            self.value = largest if largest != largest else max(self.value, largest)
+    def add_where(self, where: torch.Tensor, numbers: torch.Tensor, names: list[str]) -> None:
+        """Only the numbers at these places."""
+        where = where.expand_as(numbers)
+        if count := int(where.sum()):
+            self.add(numbers.where(where, 0), names, count)
+
+    def add(self, numbers: torch.Tensor, names: list[str], cells: int | None = None) -> None:
+        """Numbers of several tensors along the first dimension, each with its name."""
+        self.cells += numbers.numel() if cells is None else cells
+        if not numbers.numel():
+            return
+        each = numbers.detach().flatten(1).amax(dim=1)
+        largest, place = (float(part) for part in each.max(dim=0))
+        if largest != largest or largest > self.value:
+            self.value, self.name = largest, names[int(place)]
 
 
 def _other_path(trace: Trace, path: str) -> torch.Tensor:
@@ -99,10 +125,12 @@ def _norm_errors(trace: Trace) -> _Largest:
     """Every norm's output against its formula in float64."""
     errors = _Largest()
     if paths := trace.norm_paths():
-        expected = []
+        expected, names = [], []
         for path in paths:
             norm = trace.model.get_submodule(path)
             assert isinstance(norm, Norm)
             expected.append(norm.exactly(trace[f"{path}.input"]))
-        errors.compare(torch.cat(expected), torch.cat([trace[f"{path}.output"] for path in paths]).double())
+            names += [f"{path}.output"] * len(expected[-1])
+        outputs = torch.cat([trace[f"{path}.output"] for path in paths]).double()
+        errors.compare(torch.cat(expected), outputs, names)
     return errors

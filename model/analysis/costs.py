@@ -150,19 +150,34 @@ def _norms_of(config: TransformerConfig, stack: _Stack) -> int:
     return in_block * blocks + (config.norm_placement != "post") + config.embedding_norm
 
 
+def attention_flops(config: TransformerConfig, queries: int, keys: int) -> dict[str, int]:
+    """Of one attention on one text: its four projections, and the products of queries with keys and of weights with
+    values ("scores"), counted in full whatever the mask; 2 per multiply-add.
+    """
+    heads, shared = config.n_heads * config.d_head, config.kv_heads * config.d_head
+    projections = 2 * config.d_model * (queries * heads + keys * shared)
+    return {"attention": 2 * projections, "scores": 2 * 2 * queries * keys * heads}
+
+
+def feed_forward_flops(config: TransformerConfig, tokens: int) -> int:
+    """Of the matrix products of one feed-forward network; a gated one has three."""
+    return 2 * tokens * (3 if config.activation == "swiglu" else 2) * config.d_model * config.d_ff
+
+
+def output_flops(config: TransformerConfig, tokens: int) -> int:
+    """Of the projection of so many tokens to the vocabulary."""
+    return 2 * tokens * config.d_model * config.vocabulary
+
+
 def _flops(config: TransformerConfig, stacks: list[_Stack], batch: int, outputs: int) -> dict[str, int]:
-    width, heads, shared = config.d_model, config.n_heads * config.d_head, config.kv_heads * config.d_head
-    matrices = 3 if config.activation == "swiglu" else 2
-    projections = scores = units = 0
+    found = dict.fromkeys(("attention", "scores", "feed-forward"), 0)
     for stack in stacks:
-        units += stack.layers * stack.length * matrices * width * config.d_ff
+        times = batch * stack.layers
+        found["feed-forward"] += times * feed_forward_flops(config, stack.length)
         for keys in stack.keys:
-            projections += stack.layers * 2 * width * (stack.length * heads + keys * shared)
-            scores += stack.layers * 2 * stack.length * keys * heads
-    products = {"attention": projections, "scores": scores, "feed-forward": units}
-    return {part: 2 * batch * count for part, count in products.items()} | {
-        "output": 2 * outputs * width * config.vocabulary
-    }
+            for part, flops in attention_flops(config, stack.length, keys).items():
+                found[part] += times * flops
+    return found | {"output": output_flops(config, outputs)}
 
 
 def _require_sizes(config: TransformerConfig, batch: int, source: int, target: int) -> None:

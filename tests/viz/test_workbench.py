@@ -5,9 +5,11 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import viz.opening
 import viz.workbench
 from tests.viz.small import small_lens, write_small
-from viz.workbench import Key, Parameter, Selection, Workbench, attention_kinds, checkpoint_names, open_model
+from viz.opening import checkpoint_names, open_model
+from viz.workbench import Key, Parameter, Selection, Workbench, attention_kinds
 
 
 @pytest.fixture
@@ -128,7 +130,7 @@ def test_the_address_of_a_real_session_reaches_the_selection():
 
 
 def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
     assert checkpoint_names() == []
     write_small(tmp_path / "second")
     write_small(tmp_path / "first")
@@ -141,7 +143,7 @@ def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["", "missing", "..", "../first", "first/", "/etc", "\0", "<b>"])
 def test_a_name_that_is_no_checkpoint_is_a_value_error(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
     write_small(tmp_path / "first")
     with pytest.raises(ValueError, match=r"there is no checkpoint .*: choose one of first"):
         open_model(name)

@@ -57,7 +57,7 @@ function scaleOf([low, high], log, from, to) {
 }
 
 function legendOf(series, measure, left, width) {
-  const named = series.length > 1 ? series : [];
+  const named = series.length > 1 ? series.filter(({ quiet }) => !quiet) : [];
   let [x, line] = [left, 0];
   const places = named.map(({ name }) => {
     const room = LEGEND.mark + 5 + measure(name);
@@ -69,6 +69,13 @@ function legendOf(series, measure, left, width) {
   return { places, height: named.length ? (line + 1) * LEGEND.line + 4 : 0 };
 }
 
+// Between two bars of a numeric axis: their smallest distance, in CSS pixels.
+function barWidth(series, [low, high], width) {
+  const places = series.filter(({ mark }) => mark === "bars").flatMap(({ xs }) => [...xs]).sort((a, b) => a - b);
+  const gaps = places.slice(1).map((place, index) => place - places[index]).filter((gap) => gap > 0);
+  return (width * Math.min(high - low, ...gaps)) / (high - low);
+}
+
 function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
   const values = (side) => series.flatMap((each) => [...each[side]]);
   const bars = series.some(({ mark }) => mark === "bars");
@@ -76,16 +83,16 @@ function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
     x: x.labels ? [-0.5, Math.max(x.labels.length, 1) - 0.5] : range(x, values("xs")),
     y: range({ ...y, zero: y.zero ?? bars }, values("ys")),
   };
-  const marks = axisMarks(ranges.y, y.log, Math.max(2, Math.floor(tall / 45)));
+  const marks = axisMarks(ranges.y, y.log, Math.max(2, Math.floor(tall / 34)));
   const left = 26 + Math.max(...marks.map(([, text]) => measure(text)), 8);
   const legend = legendOf(series, measure, left, width);
-  const right = width - 10;
+  const right = width - (x.labels ? 10 : 20); // the last number of an axis reaches out
   const top = 8 + legend.height;
   const names = x.labels?.map(shortened) ?? [];
   const widest = Math.max(0, ...names.map(measure));
-  const wide = (right - left) / Math.max(1, names.length);
+  const wide = x.labels ? (right - left) / Math.max(1, names.length) : barWidth(series, ranges.x, right - left);
   const turn = widest + 6 <= wide ? 0 : -90;
-  const below = x.labels ? (turn ? widest : FONT) + 26 : 36;
+  const below = x.labels ? (turn ? widest + 34 : FONT + 26) : 36;
   return {
     legend, names, turn, wide, left, right, top, marks, ranges, width, measure,
     bottom: top + tall,
@@ -160,9 +167,10 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   drawAxes(pen, place, { ...header, lit, pointed });
   if (place.ranges.y[0] < 0 && place.ranges.y[1] > 0) pen.line([[left, place.y(0)], [right, place.y(0)]], { width: 1 });
   series.forEach((each) => drawSeries(pen, place, header, each));
+  const named = series.filter(({ quiet }) => !quiet);
   place.legend.places.forEach(([at, line], index) => {
     const y = 8 + line * LEGEND.line;
-    const { name, colour, dash, mark = "line" } = series[index];
+    const { name, colour, dash, mark = "line" } = named[index];
     if (mark === "line") pen.line([[at, y], [at + LEGEND.mark, y]], { colour, width: 2.5, dash: dash ? [5, 4] : [] });
     else pen.dot(at + LEGEND.mark / 2, y, 4, colour);
     pen.text(name, at + LEGEND.mark + 5, y, {});

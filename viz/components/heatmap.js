@@ -50,20 +50,22 @@ function arrange({ rows, columns, scale, texts }, width, ratio, measure) {
   const tall = Math.max(34, Math.min(64, 240 / count.rows)); // few rows may be as high as wide
   const high = whole(Math.min(Math.max(wide, 22), tall, Math.max(600 / count.rows, 4)));
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
+  // As long as its rows, and as the colour bar's title needs.
+  const length = Math.max(count.rows * high, LOWEST, measure(scale.title));
   const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));
   const held = texts && high >= FONT + 2 ? texts.map((words) => fitted(words, wide - 6, measure)) : [];
   return {
     held, names, count, marks, markWidth, turn, left, top, wide, high, width,
     x: (column) => (wide * ratio < 1 ? left + column * wide : snap(left + column * wide)), // narrower than a pixel: shared
     y: (row) => snap(top + row * high),
-    length: Math.max(count.rows * high, LOWEST),
+    length,
     gap: Math.min(wide, high) >= 8 ? 1 : 0,
     every: { rows: every(count.rows, high), columns: turn ? every(count.columns, wide) : 1 },
-    height: Math.ceil(top + Math.max(count.rows * high, LOWEST) + 6),
+    height: Math.ceil(top + length + 6),
   };
 }
 
-function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed = {} }) {
+function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
   const { held, names, count, turn, left, top, length, gap, every, x, y } = place;
   const [right, bottom] = [x(count.columns), y(count.rows)];
@@ -95,6 +97,10 @@ function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed =
   const around = (row, column, span, style) =>
     pen.frame(x(column), y(row), x(column + span) - x(column), y(row + 1) - y(row), style);
   if (chosen >= 0) around(chosen, 0, count.columns, { width: gap + 1, colour: MARK });
+  if (chosenColumn >= 0) {
+    const wide = x(chosenColumn + 1) - x(chosenColumn);
+    pen.frame(x(chosenColumn), top, wide, bottom - top, { width: gap + 1, colour: MARK });
+  }
   if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});
 
   const edge = right + BAR.gap;
@@ -139,11 +145,12 @@ function point(root, event) {
 }
 
 function click(root, event) {
-  const { row } = cellAt(root, event);
+  const { row, column } = cellAt(root, event);
   if (row < 0) return;
   root.shown.chosen = row;
+  if (root.shown.header.cells) root.shown.column = column;
   paint(root);
-  root.choose(row);
+  root.choose(row, column);
 }
 
 function lines({ header, values, visible }) {
@@ -162,7 +169,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "heatmap", KIND);
   const header = unpack(data);
   const [values, visible] = header.arrays;
-  root.choose = (row) => setTriggerValue("row", row);
-  showPlot(root, { header, values, visible, chosen: header.chosen });
+  root.choose = (row, column) => (header.cells ? setTriggerValue("cell", { row, column }) : setTriggerValue("row", row));
+  showPlot(root, { header, values, visible, chosen: header.chosen, column: header.column });
   return () => root.stop();
 }

@@ -50,7 +50,7 @@ function canvasPen(context, ratio, look) {
     context.fillStyle = colour;
     context.fillRect(x, y, width, height);
   };
-  const text = (words, x, y, { align = "left", turn = 0, marked, strong, token }) => {
+  const text = (words, x, y, { align = "left", turn = 0, marked, strong, token, colour, faint }) => {
     context.save();
     context.translate(x, y);
     context.rotate((turn * Math.PI) / 180);
@@ -60,16 +60,26 @@ function canvasPen(context, ratio, look) {
       const width = context.measureText(words).width;
       box({ left: -3, center: -width / 2 - 3, right: -width - 3 }[align], -FONT / 2 - 2, width + 6, FONT + 4, MARK);
     }
-    context.fillStyle = marked ? "#fff" : look.colour;
+    context.globalAlpha = faint ? 0.72 : 1;
+    context.fillStyle = marked ? "#fff" : (colour ?? look.colour);
     context.fillText(words, 0, 0);
     context.restore();
   };
-  const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint }) => {
+  const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint, radius = 0, fill }) => {
+    context.beginPath();
+    context.roundRect(x - 0.5, y - 0.5, width, height, radius); // in the gap before the next cell
+    if (fill) context.fillStyle = fill;
+    if (fill) context.fill();
     context.globalAlpha = faint ? 0.25 : 1;
     context.strokeStyle = colour;
     context.lineWidth = line;
-    context.strokeRect(x - 0.5, y - 0.5, width, height); // in the gap before the next cell
+    if (line) context.stroke();
     context.globalAlpha = 1;
+  };
+  // A part [x, y, width, height] of another canvas.
+  const picture = (canvas, part, x, y, width, height) => {
+    context.imageSmoothingEnabled = part[2] > width * ratio || part[3] > height * ratio;
+    context.drawImage(canvas, ...part, x, y, width, height);
   };
   const line = (points, { colour, width = 1.5, dash = [], faint }) => {
     context.globalAlpha = faint ? 0.18 : 1;
@@ -89,7 +99,8 @@ function canvasPen(context, ratio, look) {
     context.arc(x, y, radius, 0, 2 * Math.PI);
     context.fill();
   };
-  return { text, box, frame, line, dot, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+  const { background } = look;
+  return { text, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
 }
 
 function svgPen(svg, look) {
@@ -109,16 +120,23 @@ function svgPen(svg, look) {
     const fill = rgb ? { fill: `rgb(${rgb})`, "fill-opacity": alpha } : { fill: colour };
     add(svg, "rect", { x, y, width, height, ...fill });
   };
-  const text = (words, x, y, { align = "left", turn = 0, strong, token }) => {
+  const text = (words, x, y, { align = "left", turn = 0, strong, token, colour = look.colour, faint }) => {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     const place = { transform: `translate(${x} ${y}) rotate(${turn})`, "text-anchor": anchor };
-    const style = { "font-family": token ? look.token : look.text, "font-size": FONT, fill: look.colour };
+    const style = { "font-family": token ? look.token : look.text, "font-size": FONT, fill: colour, "fill-opacity": faint ? 0.72 : 1 };
     const weight = strong ? { "font-weight": "bold" } : {};
     add(svg, "text", { ...place, ...style, ...weight, dy: "0.35em", direction: "ltr" }, words);
   };
-  const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint }) => {
+  const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint, radius = 0, fill = "none" }) => {
     const stroke = { stroke: colour, "stroke-width": line, "stroke-opacity": faint ? 0.25 : 1 };
-    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, fill: "none", ...stroke });
+    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, rx: radius, fill, ...stroke });
+  };
+  const picture = (canvas, part, x, y, width, height) => {
+    const cut = element("canvas");
+    [cut.width, cut.height] = part.slice(2);
+    cut.getContext("2d").drawImage(canvas, ...part, 0, 0, cut.width, cut.height);
+    const whole = { preserveAspectRatio: "none", style: "image-rendering: pixelated" };
+    add(svg, "image", { x, y, width, height, ...whole, href: cut.toDataURL() });
   };
   const line = (points, { colour = look.colour, width = 1.5, dash = [], faint }) => {
     const stroke = { stroke: colour, "stroke-width": width, "stroke-opacity": faint ? 0.18 : 1, "stroke-linejoin": "round" };
@@ -126,13 +144,15 @@ function svgPen(svg, look) {
     add(svg, "polyline", { points: points.map((point) => point.join(",")).join(" "), fill: "none", ...stroke, ...dashed });
   };
   const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
-  return { text, box, frame, line, dot, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+  const { background } = look;
+  return { text, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
 }
 
 // A plot is painted on a canvas as wide as there is room, and again where its width, its faces or the lit tokens change.
 // kind: `arrange(header, width, ratio, measure)` says where everything goes, `height` among it; `draw(pen, place, view)`
 // draws it with the canvas's pen or a file's; `lines(shown)` is the table of its CSV; `sides(header)` the sides of its
-// tokens; `point(root, event)` follows the pointer, without an event when it has left; `click(root, event)`.
+// tokens; `point(root, event)` follows the pointer, without an event when it has left; `click(root, event)`; `placed(root)`,
+// if there is one, is told where everything has gone.
 function paint(root) {
   if (!root.width || !root.shown) return; // not laid out yet: the observer of its size calls again
   const { canvas, kind } = root;
@@ -142,6 +162,7 @@ function paint(root) {
   const place = (root.place = kind.arrange(root.shown.header, root.width, ratio, measure));
   const context = cleared(canvas, Math.round(place.width * ratio), Math.round(place.height * ratio));
   canvas.style.height = `${place.height}px`;
+  kind.placed?.(root);
   kind.draw(canvasPen(context, ratio, look), place, { ...root.shown, lit: root.lit, pointed: root.pointed });
 }
 

@@ -17,7 +17,7 @@ function build(parentElement) {
   }
   root.appendChild(element("div", "guesses"));
   const line = root.appendChild(element("div", "line"));
-  line.append(element("div", "badges"), element("div", "pin"));
+  line.append(element("div", "badges"), element("div", "changed"), element("div", "pin"));
   root.appendChild(element("div", "changes"));
   root.stop = lightChips(root);
   return root;
@@ -117,6 +117,25 @@ function showChanges(parent, { kept, changes, words }, act) {
   parent.replaceChildren(first, lists);
 }
 
+// What is changed in the forward pass, and the button that restores it.
+function showChanged(parent, { text, refused, words }, restore) {
+  const shape = JSON.stringify([text, refused, words]);
+  if (parent.dataset.shape === shape) return;
+  parent.dataset.shape = shape;
+  const made = [];
+  if (refused) made.push(element("span", "refused", refused));
+  if (text) {
+    const note = element("span", "what");
+    note.append(element("b", "", `⚠ ${words.changed} `), element("bdi", "", text));
+    note.title = `${text} — ${words.explanation}`;
+    const button = element("button", "act", words.restore);
+    button.type = "button";
+    button.addEventListener("click", () => restore());
+    made.push(note, button);
+  }
+  parent.replaceChildren(...made);
+}
+
 // Tokens that the pinned text has not are underlined; those that only it has stand between, struck through.
 function showAlignment(tokens, { inserted, deleted }) {
   tokens.querySelectorAll(".gone").forEach((made) => made.remove());
@@ -147,6 +166,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     setTriggerValue("guess", { number, token }),
   );
   showBadges(root.querySelector(".badges"), data.badges);
+  root.restore = () => setTriggerValue("restore", true);
+  showChanged(root.querySelector(".changed"), data.changed, () => root.restore());
   root.act = (name) => setTriggerValue("pin", name);
   showPin(root.querySelector(".pin"), data.pin, (name) => root.act(name));
   showChanges(root.querySelector(".changes"), data.pin, (place) => root.act(place));

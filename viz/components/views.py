@@ -20,16 +20,19 @@ _token_bar = component("token_bar")
 _head_grid = component("head_grid")
 _heatmap = component("heatmap", "plot")
 _chart = component("chart", "plot")
+_panels = component("panels", "plot")
 _stages = component("stages")
+_model_map = component("model_map", "plot", "map_layout", "map_drawing")
 _page_file = component("page_file")
 _training_strip = component("training_strip")
+_wiring = component("wiring", "plot")
 
 
 @dataclass(frozen=True)
 class Series:
     """Places `xs` and values `ys` of a chart, as "line", "bars" or "dots"; over tokens a place is a token's number.
 
-    labels: of dots. colours: of single bars or dots, where they are not the series' own.
+    labels: of dots. colours: of single bars or dots, where they are not the series' own. quiet: not in the legend.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Series:
     colour: str
     mark: str = "line"
     dash: bool = False
+    quiet: bool = False
     labels: Sequence[str] | None = None
     colours: Sequence[str] | None = None
 
@@ -48,15 +52,15 @@ def token_bar(
     on_token: Callable[[], None],
     on_guess: Callable[[], None],
     on_pin: Callable[[], None],
+    on_restore: Callable[[], None],
 ) -> Mount:
-    """Tokens of both sides with notes, guesses, badges and the pin.
+    """Tokens of both sides with notes, guesses, badges, what is changed in the forward pass, and the pin.
 
     A click on a token puts {side, position} into the state as `token`, one on a guess {number, token} as `guess`, one
-    on the pin's buttons "keep", "release", "values" or "differences" as `pin`.
+    on the pin's buttons "keep", "release", "values" or "differences" as `pin`, one on the changes' as `restore`.
     """
-    return partial(
-        _token_bar, data=data, key=key, on_token_change=on_token, on_guess_change=on_guess, on_pin_change=on_pin
-    )
+    acts = {"on_token_change": on_token, "on_guess_change": on_guess, "on_pin_change": on_pin}
+    return partial(_token_bar, data=data, key=key, **acts, on_restore_change=on_restore)
 
 
 def head_grid(
@@ -89,17 +93,21 @@ def heatmap(
     visible: NDArray[np.bool_],
     header: Mapping[str, Any],
     key: str,
-    on_row: Callable[[], None],
+    on_row: Callable[[], None] | None = None,
+    on_cell: Callable[[], None] | None = None,
 ) -> Mount:
-    """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state.
+    """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state,
+    or, with on_cell, a `cell`, {row, column}.
 
     visible: False on masked cells; a value that is not a number has no counterpart and is hatched too. header: `rows`
     and `columns`, each {title, labels, side}; `scale`, {low, high, title, difference: from the pin}, diverging if
-    low is negative; `chosen`, the framed row, or -1; `name`, `sentence` and `note` above it; `alt` for screen readers;
-    `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside the cells, if there are any;
-    `words`, {masked, missing, download, csv: the names of the four columns, of a fifth for the words in the cells}.
+    low is negative; `chosen`, the framed row, or -1; `column`, a framed column; `name`, `sentence` and `note` above
+    it; `alt` for screen readers; `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside
+    the cells, if there are any; `words`, {masked, missing, download, csv: the names of the four columns, of a fifth
+    for the words in the cells}.
     """
-    return partial(_heatmap, data=pack(header, [values, visible.astype(np.uint8)]), key=key, on_row_change=on_row)
+    data = pack({**header, "cells": on_cell is not None}, [values, visible.astype(np.uint8)])
+    return partial(_heatmap, data=data, key=key, on_row_change=on_row or _nothing, on_cell_change=on_cell or _nothing)
 
 
 def chart(
@@ -120,6 +128,52 @@ def chart(
     return partial(_chart, data=data, key=key, on_place_change=on_place or _nothing)
 
 
+@dataclass(frozen=True)
+class Panel:
+    """A matrix among others: values (row, column), None for a mask; visible, False on hidden cells; changed cells.
+
+    described: `name` and `note` above it; `rows` and `columns`, each {title, labels, side}; `scale`, {low, high,
+    difference}, none for a mask; `line`, panels of another line begin a new one; `chosen`, a framed row; `framed`, a
+    framed cell; `choose`: it can be clicked.
+    """
+
+    visible: NDArray[np.bool_]
+    described: Mapping[str, Any]
+    values: NDArray[np.float32] | None = None
+    changed: NDArray[np.bool_] | None = None
+
+
+def panels(
+    shown: Sequence[Panel], header: Mapping[str, Any], key: str, on_cell: Callable[[], None] | None = None
+) -> Mount:
+    """Small matrices side by side; a click puts {panel, row, column} into the state as `cell`, −1 for a whole row's
+    or column's label.
+
+    header: `slot`, the least width of a panel, and `cell`, the largest of a cell, in CSS pixels; `name`, `sentence`,
+    `note`, `alt`, `file` and `stamp` as of a heatmap; `words`, {masked, visible, changed, missing, download, csv: the
+    names of panel, row, column, value and masked}.
+    """
+    arrays: list[NDArray[Any]] = []
+    for each in shown:
+        values = np.zeros((0, 0)) if each.values is None else each.values
+        flags = each.visible.astype(np.uint8)
+        arrays += [
+            values.astype(np.float32),
+            flags if each.changed is None else flags | (2 * each.changed.astype(np.uint8)),
+        ]
+    data = pack({**header, "panels": [dict(each.described) for each in shown]}, arrays)
+    return partial(_panels, data=data, key=key, on_cell_change=on_cell or _nothing)
+
+
+def wiring(header: Mapping[str, Any], key: str) -> Mount:
+    """Ways of placing norm, sublayer, dropout and short cut, one a row, drawn as wires.
+
+    header: `rows`, each {name, formula, own: framed, boxes: [{text, kind: norm, sublayer, dropout or sum}], past: the
+    way past the block, "bare", "" for none, or the name of a norm on it}; the rest as of a heatmap, `words.csv` of 3.
+    """
+    return partial(_wiring, data=pack(header), key=key)
+
+
 def _nothing() -> None:
     """A click that only the browser answers."""
 
@@ -133,6 +187,30 @@ def stages(
     A click on a query puts its position into the state as `query`.
     """
     return partial(_stages, data=pack(header, arrays), key=key, on_query_change=on_query)
+
+
+def model_map(
+    pictures: Sequence[NDArray[Any]],
+    header: Mapping[str, Any],
+    key: str,
+    on_open: Callable[[], None],
+    on_token: Callable[[], None],
+    on_scale: Callable[[], None],
+) -> Mount:
+    """A whole model. A picture of each block: levels (map, row, column), 0 hatched, else 1 to 65,535 over the scale; of
+    a norm lines (line, position); or nothing.
+
+    header: `stacks`, from the first that computes to that with the output, each {name, side, labels, special, rows: of
+    numbers of blocks, from the bottom}; `blocks`, each {kind, name, title, layer, note, flow: the width of its arrow,
+    lines: [label, text]}; `predictions`, {title, labels, probabilities, pinned, side, position}; `summary`, lines of
+    the whole model; `differing`; `scale`, "one" or "largest"; `top`, the largest difference; `name`, `sentence`,
+    `note`, `alt`, `file`, `stamp` and `words` as of a heatmap. A click puts {block, head} into the state as `open`,
+    {side, position} as `token`, "one" or "largest" as `scale`.
+    """
+    data = pack({**header, "shapes": [picture.shape for picture in pictures]}, pictures)
+    return partial(
+        _model_map, data=data, key=key, on_open_change=on_open, on_token_change=on_token, on_scale_change=on_scale
+    )
 
 
 def page_file(words: Mapping[str, str], key: str) -> None:

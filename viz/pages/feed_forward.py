@@ -1,13 +1,174 @@
-"""Feed-forward."""
+"""Feed-forward: every unit of a layer at every token, what a unit reads and writes, and that positions are apart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.feed_forward import Seen, quantities
+from model.analysis.residual import stacks
+from model.config import TransformerConfig
 from model.inspectable import Inspectable
+from viz.i18n import _
+from viz.packing import layer, units
+from viz.packing.names import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
+from viz.parts import data_table
+from viz.words import attention_name
+from viz.workbench import Workbench, choice, choose, workbench
+
+
+class Part(StrEnum):
+    """Keys of this page's controls, which are parameters of the address bar, and of its components."""
+
+    STACK = "stack"
+    QUANTITY = "units"
+    ORDER = "order"
+    PAGE = "page"
+    PAGE_FIELD = "units_page"
+    UNIT = "unit"
+    VIEW = "look"
+    SEEN = "units_seen"
+    LAYERS = "units_layers"
+    UNITS = "units_map"
+    ALL = "units_all"
+    FIRST = "units_first"
+    SECOND = "units_second"
+    THIRD = "units_third"
+    EXPLANATION = "units_explanation"
+    DATA = "units_data"
 
 
 def page(lens: Inspectable) -> Iterator[None]:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    names, parts = stacks(lens.config), quantities(lens.config)
+    choose(_("Quantity"), parts, parts[0], Part.QUANTITY, unit_quantity, row)
+    choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
+    turn_page(lens, row)
+    if len(names) > 1:
+        choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row)
+    said = st.container()
+    left, right = st.columns([11, 9], gap="medium")
+    with left:
+        figure, everything = st.container(), st.container()
+    with right:
+        overview = st.container()
+        view = choose(_("View"), UNIT_VIEWS, UNIT_VIEWS[0], Part.VIEW, unit_view, right)
+        detail = st.container()
+        layer.explain(Part.EXPLANATION, lens.config)
+        data = st.container()
     yield
+    bench, seen = workbench(), units_seen()
+    assert bench.trace is not None
+    seen.add(bench.trace, lens.config)
+    chosen = current(bench, lens.config)
+    mounts = [
+        (overview, units.layer_map(bench, lens.config, chosen, Part.LAYERS, on_layer)),
+        (figure, units.unit_map(bench, chosen, Part.UNITS, on_cell)),
+        (everything, units.all_units(bench, chosen, Part.ALL, on_rank)),
+    ]
+    sentence, table = "", None
+    if view == "unit":
+        found, sentence = layer.direction_charts(bench, lens.config, chosen, (Part.SECOND, Part.THIRD))
+        parts_of_unit = [units.unit_chart(bench, chosen, Part.FIRST, on_token), *found]
+        mounts += [(detail, part) for part in parts_of_unit]
+    elif view == "token":
+        mounts.append((detail, units.token_chart(bench, chosen, Part.FIRST, on_top)))
+    elif view == "layer":
+        mounts.append((detail, layer.histogram(bench, chosen, Part.FIRST)))
+    else:
+        table = layer.apart_table(bench, chosen)
+    summary = layer.layer_sentence(bench, lens.config, chosen, seen)
     yield
+    said.markdown(summary)
+    for place, mount in mounts:
+        with place:
+            mount()
+    if sentence:
+        detail.caption(sentence)
+    if table is not None:
+        detail.dataframe(table.style.format({table.columns[1]: "{:.3g}"}), hide_index=True)
+    with data:
+        data_table(Part.DATA, lambda: layer.unit_table(bench, lens.config, chosen, seen), f"units-{chosen.name}")
+
+
+def current(bench: Workbench, config: TransformerConfig) -> units.Chosen:
+    """What the controls and the address choose, moved inside what there is."""
+    names, parts = stacks(config), quantities(config)
+    return units.choose_units(
+        bench,
+        config,
+        choice(names, names[-1], Part.STACK),
+        choice(parts, parts[0], Part.QUANTITY),
+        choice(ORDERS, ORDERS[0], Part.ORDER),
+        page_number(config),
+        st.query_params.get(Part.UNIT),
+    )
+
+
+def page_number(config: TransformerConfig) -> int:
+    """The chosen page of units, counted from 0."""
+    wish = st.query_params.get(Part.PAGE, "1")
+    number = int(wish) if wish.isascii() and wish.isdigit() and len(wish) < 6 else 1
+    return max(1, min(number, units.pages(config))) - 1
+
+
+def turn_page(lens: Inspectable, place: DeltaGenerator) -> None:
+    """The field that turns the pages of units."""
+    last = units.pages(lens.config)
+    st.session_state[Part.PAGE_FIELD] = page_number(lens.config) + 1
+    label = _("page of {count}").format(count=last)
+    field = place.container(horizontal=True, vertical_alignment="center", width="content")
+    field.caption(label, width="content")
+    field.number_input(label, 1, last, on_change=on_page, width=150, key=Part.PAGE_FIELD, label_visibility="collapsed")
+
+
+def units_seen() -> Seen:
+    """Which units have been on in this session."""
+    seen = st.session_state.setdefault(Part.SEEN, Seen())
+    assert isinstance(seen, Seen)
+    return seen
+
+
+def chosen_now() -> tuple[Workbench, units.Chosen]:
+    bench = workbench()
+    assert bench.lens is not None
+    return bench, current(bench, bench.lens.config)
+
+
+def on_page() -> None:
+    workbench().say(Part.PAGE, str(st.session_state[Part.PAGE_FIELD]))
+
+
+def on_layer() -> None:
+    """A click on a layer at a token."""
+    clicked = st.session_state[Part.LAYERS].cell
+    workbench().select(layer=int(clicked["row"]), query=int(clicked["column"]))
+
+
+def on_cell() -> None:
+    """A click on a unit at a token."""
+    clicked, (bench, chosen) = st.session_state[Part.UNITS].cell, chosen_now()
+    bench.say(Part.UNIT, str(units.on_page(bench, chosen)[int(clicked["column"])]))
+    bench.select(query=int(clicked["row"]))
+
+
+def on_rank() -> None:
+    """A click among all units opens the page that has it, and chooses it."""
+    index, (bench, chosen) = int(st.session_state[Part.ALL].place["index"]), chosen_now()
+    bench.say(Part.UNIT, str(units.ordered(bench, chosen)[index]))
+    bench.say(Part.PAGE, str(index // units.PAGE + 1))
+
+
+def on_token() -> None:
+    """A click on a bar of the unit chooses its token."""
+    workbench().select(query=int(st.session_state[Part.FIRST].place["index"]))
+
+
+def on_top() -> None:
+    """A click on a bar of the token chooses its unit."""
+    index, (bench, chosen) = int(st.session_state[Part.FIRST].place["index"]), chosen_now()
+    bench.say(Part.UNIT, str(units.top_units(bench, chosen)[index]))

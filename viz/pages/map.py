@@ -1,13 +1,155 @@
-"""Map."""
+"""Map: the whole model as one picture of what it computes on this input."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 
+import pandas as pd
+import streamlit as st
+
+from model.analysis.blocks import Block, blocks
 from model.inspectable import Inspectable
+from model.layers import BLOCKS, Residual
+from model.trace import ATTENTION_PATHS
+from viz import map_header
+from viz.block_pictures import Pictures
+from viz.block_words import block_name, flops_text, place_name, shape_text
+from viz.components.views import Mount, model_map
+from viz.i18n import _
+from viz.parts import data_table, explanation, stamp
+from viz.workbench import Key, Parameter, Workbench, choice, workbench
+
+
+class Part(StrEnum):
+    """Keys of this page's components, and of the page to which a click leads."""
+
+    MAP = "model_map"
+    EXPLANATION = "map_explanation"
+    DATA = "map_data"
+    OPENED = "map_opened"
+
+
+SCALES = ("one", "largest")
+BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
 
 
 def page(lens: Inspectable) -> Iterator[None]:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    if opened := st.session_state.pop(Part.OPENED, None):
+        # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
+        # what widgets are bound to, they write there again.
+        kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
+        st.switch_page(f"viz/pages/{opened}.py", query_params=kept)
+    place = st.container()
+    left, right = st.columns(2)
+    with left:
+        show_explanation(lens)
     yield
+    bench = workbench()
+    assert bench.trace is not None
+    found = blocks(bench.trace)
+    pictures = Pictures(bench.trace, bench.comparison, bench.differing)
+    mount = pack_map(bench, lens, found, pictures)
     yield
+    with place:
+        mount()
+    with right:
+        data_table(Part.DATA, lambda: table(found, pictures), "map")
+
+
+def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: Pictures) -> Mount:
+    trace, comparison = pictures.trace, pictures.comparison
+    chosen = map_header.last_prediction(trace, lens)
+    if Parameter.QUERY in st.query_params:
+        chosen = min(bench.selection.query, len(trace["output.logits"]) - 1)
+    guess = map_header.predictions(trace, comparison, lens, chosen)
+    flops = flops_text(sum(block.flops for block in found))
+    note = _("matrix products on this input: {flops}").format(flops=flops)
+    said = map_header.changes(comparison, found)
+    sentence = _("from bottom to top, in a row from left to right")
+    if comparison and all(comparison.counterpart(block.output) is None for block in found if block.kind != "output"):
+        sentence = _("the pinned model is of other shapes inside: no block can be compared")
+    header = {
+        "stacks": map_header.stacks(trace, found),
+        "blocks": [
+            map_header.describe(block, lens, pictures, changes) for block, changes in zip(found, said, strict=True)
+        ],
+        "predictions": guess,
+        "summary": map_header.summary(lens, found),
+        "bypass": lens.config.residual,
+        "differing": bench.differing,
+        "scale": choice(SCALES, SCALES[0], Key.SCALE),
+        "top": pictures.top if bench.differing else 1.0,
+        "name": _("The whole model"),
+        "sentence": sentence,
+        "note": note,
+        "alt": map_header.alternative(lens, found, guess, note),
+        "file": f"map-{lens.name}",
+        "stamp": stamp(trace),
+        "words": map_header.words(bench.differing),
+    }
+    return model_map([pictures.of(block) for block in found], header, Part.MAP, on_open, on_token, on_scale)
+
+
+def show_explanation(lens: Inspectable) -> None:
+    model = lens.model
+    stacks = [stack for stack in (getattr(model, "encoder", None), getattr(model, "decoder", None)) if stack]
+    parts = [type(model), *(type(part) for stack in stacks for part in (stack, stack.layers[0]))]
+    explanation(
+        Part.EXPLANATION,
+        [r"x \leftarrow x + \mathrm{Sublayer}(x)", r"P(\text{next}) = \mathrm{softmax}(x W^\top)"],
+        _(
+            "Vaswani et al., *Attention Is All You Need*, section 3 and figure 1, with the numbers of this input. "
+            "Tokens enter at the bottom. The line on the left of a stack is the residual stream: each block reads it "
+            "and adds to it, at ⊕. A line is as thick as the mean norm of the vectors that flow there. "
+            "An attention shows a map for each head, hatched where it is masked; a norm the mean (thin) and the "
+            "deviation of what it reads, over the positions; a feed-forward network the mean size of its activations, "
+            "neighbouring units together. Above 64 tokens a cell of a thumbnail is the largest of those it stands for. "
+            "Keys and values of cross-attention come from the top of the encoder, which has no softmax. "
+            "This is the code that has just run:"
+        ),
+        *dict.fromkeys([*parts, BLOCKS[lens.config.norm_placement], Residual]),
+    )
+
+
+def table(found: list[Block], pictures: Pictures) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            _("block"): [place_name(block) for block in found],
+            _("kind"): [block_name(block.kind) for block in found],
+            _("path"): [block.path for block in found],
+            _("reads"): [", ".join(shape_text(shape) for shape in block.inputs.values()) for block in found],
+            _("gives"): [shape_text(block.shape) for block in found],
+            _("parameters"): [block.parameters for block in found],
+            _("tied"): [block.tied for block in found],
+            "FLOP": [block.flops for block in found],
+            _("mean norm of the change") if pictures.differing else _("mean norm of what it gives"): [
+                pictures.flow(block) for block in found
+            ],
+        }
+    )
+
+
+def on_open() -> None:
+    """A click on a block leads to its page, with its layer and head chosen."""
+    bench, clicked = workbench(), st.session_state[Part.MAP].open
+    assert bench.trace is not None
+    block = blocks(bench.trace)[int(clicked["block"])]
+    if block.layer is not None:
+        bench.select(layer=block.layer)
+    for kind, pattern in ATTENTION_PATHS.items():
+        if block.path == pattern.format(block.layer):
+            bench.say(Key.KIND, kind)
+            if clicked["head"] is not None:
+                bench.select(head=int(clicked["head"]))
+    st.session_state[Part.OPENED] = map_header.PAGES[block.kind]
+
+
+def on_token() -> None:
+    """A click on a token of the stack that predicts makes it the query, whose prediction is then shown."""
+    workbench().select(query=int(st.session_state[Part.MAP].token["position"]))
+
+
+def on_scale() -> None:
+    workbench().say(Key.SCALE, st.session_state[Part.MAP].scale)

@@ -1,13 +1,247 @@
-"""Masks."""
+"""Masks: what may be looked at, what changes when it is another, and experiments that show why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import Any, cast
 
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.effects import divergence, prediction_changes
+from model.attention import Masked, Weights
 from model.inspectable import Inspectable
+from model.interventions import Cells
+from model.masks import ChangedMask, Mask
+from model.trace import AttentionKind, Trace
+from viz.components.views import Mount
+from viz.i18n import _
+from viz.input_bar import first_source, typed
+from viz.mask_batch import batch_sentence, pack_batch
+from viz.mask_effects import pack_predictions, pack_tops, pack_where
+from viz.mask_experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
+from viz.mask_rules import Rules, cells_at, with_cells
+from viz.mask_views import alarms, cells_table, of_head, pack_flow, pack_mask
+from viz.parts import data_table, explanation
+from viz.what_if import change
+from viz.words import attention_name
+from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
+
+
+class Part(StrEnum):
+    """Keys of this page's components and parameters of the address bar."""
+
+    KIND = "masked"  # a page of masks begins with one that hides something
+    MASK = "mask"
+    FLOW = "mask_flow"
+    WHERE = "mask_where"
+    PREDICTIONS = "mask_predictions"
+    TOPS = "mask_tops"
+    EXPERIMENT = "experiment"
+    ORDER = "mask_order"
+    BATCH = "mask_batch"
+    SCOPE = "scope"
+    RULES = "mask_rules"
+    WINDOW = "mask_window"
+    PLACE = "place"
+    FUTURE = "future"
+    EXPLANATION = "mask_explanation"
+    DATA = "mask_data"
+
+
+SCOPES = ("all", "layer", "head")
+NO_LABEL: dict[str, Any] = {"label_visibility": "collapsed"}
+EXPERIMENTS = ("order", "numbers", "future", "batch")
+RULES = ("causal", "padding")
 
 
 def page(lens: Inspectable) -> Iterator[None]:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    kinds = attention_kinds(lens.model)
+    row = st.container(horizontal=True, vertical_alignment="center")
+    kind = chosen_kind(kinds)
+    if len(kinds) > 1:
+        choose(_("Attention"), kinds, kind, Part.KIND, attention_name, row)
+        kind = chosen_kind(kinds)
+    show_rules(row, lens, kind)
+    choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name, row)
+    left, right = st.columns([4, 9], gap="medium")
+    mask, alarms_here, flow = left.container(), left.container(), right.container()
+    where, moved, tops = (column.container() for column in st.columns([6, 4, 3], gap="medium"))
+    experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
+    said = st.container()
+    below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
+    data = st.container()
+    show_explanation()
     yield
+    bench = workbench()
+    trace, before = bench.trace, bench.what_if.plain
+    assert trace is not None
+    assert before is not None
+    chosen = fit(bench, trace, kind)
+    comparison = bench.comparison if bench.differing else None
+    parts = [
+        (mask, pack_mask(trace, kind, chosen, comparison, Part.MASK, on_cell)),
+        (flow, pack_flow(trace, before, kind, chosen, comparison, Part.FLOW)),
+    ]
+    if trace is not before:
+        place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
+        other = bench.comparison.counterpart("output.logits") if bench.comparison else None
+        pinned = None if other is None else divergence(trace["output.logits"], other)
+        parts += [
+            (where, pack_where(trace, before, kinds, kind, chosen, Part.WHERE, on_head)),
+            (moved, pack_predictions(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
+            (tops, pack_tops(trace, before, lens.target_tokenizer, place, Part.TOPS)),
+        ]
+    shown, told, measured = run_experiment(experiment, lens, bench, kind, chosen)
     yield
+    for spot, mount in parts:
+        with spot:
+            mount()
+    for alarm in alarms(trace, kind, chosen):
+        alarms_here.warning(f":small[{alarm}]")
+    alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
+    said.markdown(told)
+    if shown:
+        with below:
+            shown()
+    if measured is not None:
+        table.dataframe(measured, hide_index=True)
+    with data:
+        data_table(Part.DATA, lambda: cells_table(trace, before, kind, chosen), f"mask-{kind}")
+
+
+def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
+    return cast(AttentionKind, choice(kinds, "decoder" if "decoder" in kinds else kinds[0], Part.KIND))
+
+
+def fit(bench: Workbench, trace: Trace, kind: AttentionKind) -> Selection:
+    """The selection inside what this kind of attention has."""
+    heads, queries, _channels = trace[f"{trace.attention_paths(kind)[0]}.query"].shape
+    return bench.fit_selection(len(trace.attention_paths(kind)), heads, queries)
+
+
+def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) -> None:
+    """The rules of this kind's masks, each to be switched; what they show is the workbench's."""
+    own = Rules.of(lens.config, kind)
+    now = own.after(workbench().what_if.changes)
+    cross = kind == "cross"  # source and target have no common positions to be near or later in
+    names = RULES[1:] if cross else RULES
+    keys = f"{Part.RULES}_{kind}", f"{Part.WINDOW}_{kind}"
+    st.session_state[keys[0]] = [name for name in names if getattr(now, name)]
+    act = partial(on_rules, own, *keys)
+    place.pills(
+        _("Rules"), names, selection_mode="multi", format_func=rule_name, key=keys[0], on_change=act, **NO_LABEL
+    )
+    if not cross:
+        st.session_state[keys[1]] = now.window or 0
+        place.caption(_("window (0: none)"), width="content")
+        longest = lens.config.max_length
+        place.number_input(_("window (0: none)"), 0, longest, key=keys[1], width=110, on_change=act, **NO_LABEL)
+
+
+def on_rules(own: Rules, rules: str, window: str) -> None:
+    bench, chosen = workbench(), st.session_state[rules]
+    width = st.session_state.get(window, 0) or None
+    wanted = replace(own, causal="causal" in chosen, padding="padding" in chosen, window=width)
+    change(bench, wanted.changes(bench.what_if.changes, own))
+
+
+def on_cell() -> None:
+    """A click on a cell of the mask, or on the label of a row or column."""
+    bench, clicked = workbench(), st.session_state[Part.MASK].cell
+    assert bench.trace is not None
+    assert bench.lens is not None
+    kind = chosen_kind(attention_kinds(bench.lens.model))
+    chosen, scope = fit(bench, bench.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
+    visible = of_head(bench.trace.visible(bench.trace.attention_paths(kind)[chosen.layer]), chosen.head)
+    query, key = int(clicked["row"]), int(clicked["column"])
+    layer, head = None if scope == "all" else chosen.layer, chosen.head if scope == "head" else None
+    shown = not bool(cells_at(visible, query, key).any())
+    cells = Cells(kind, shown, None if query < 0 else query, None if key < 0 else key, layer, head)
+    change(bench, with_cells(bench.what_if.changes, cells))
+
+
+def on_head() -> None:
+    """A click on a head of any attention chooses it."""
+    bench, clicked = workbench(), st.session_state[Part.WHERE].cell
+    assert bench.lens is not None
+    kinds = attention_kinds(bench.lens.model)
+    if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
+        kind = kinds[int(clicked["panel"])]
+        st.session_state[Part.KIND] = kind
+        bench.say(Part.KIND, kind)
+        bench.select(layer=int(clicked["row"]), head=int(clicked["column"]))
+
+
+def on_place() -> None:
+    workbench().say(Part.PLACE, str(int(st.session_state[Part.PREDICTIONS].place["index"])))
+
+
+def on_future() -> None:
+    workbench().say(Part.FUTURE, str(int(st.session_state[Part.FUTURE].place["index"])))
+
+
+def place_of(name: str, default: int, length: int) -> int:
+    """A position in the address bar, inside a text of this length."""
+    text = st.query_params.get(name, "")
+    return min(int(text) if text.isascii() and text.isdigit() and len(text) < 6 else default, length - 1)
+
+
+def run_experiment(
+    name: str, lens: Inspectable, bench: Workbench, kind: AttentionKind, chosen: Selection
+) -> tuple[Mount | None, str, pd.DataFrame | None]:
+    """What an experiment shows, what it says, and its numbers."""
+    trace = bench.trace
+    assert trace is not None
+    if name == "numbers":
+        return None, fill_sentence(trace, kind, chosen), fill_table(trace, kind, chosen)
+    if name == "order":
+        mount, numbers = pack_orders(trace, kind, chosen, Part.ORDER)
+        return mount, order_sentence(trace, kind, chosen), numbers
+    if name == "batch":
+        mount, numbers = pack_batch(lens, bench, typed(Key.SOURCE, first_source(lens)), kind, chosen, Part.BATCH)
+        return mount, batch_sentence(lens), numbers
+    length = len(trace.target_tokens or trace.source_tokens)
+    if length < 2:
+        return None, _("The text has one token: there is no future to change."), None
+    mount, told = pack_future(lens, bench, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
+    return mount, told, None
+
+
+def show_explanation() -> None:
+    explanation(
+        Part.EXPLANATION,
+        [
+            r"\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right), \quad M_{ij} \in \{0, -\infty\}",
+            r"\tfrac12 \sum_j |w_j - w'_j| \qquad \mathrm{KL}(p' \,\|\, p) = \sum p' \ln \frac{p'}{p}",
+        ],
+        _(
+            "Vaswani et al., *Attention Is All You Need*, sections 3.2.3 and 3.1: padding masks in all attentions, "
+            "and the causal mask in the decoder. A window is of Beltagy et al., 2020. Filled cells may be looked at, "
+            "hatched ones not; framed ones were changed here. The model is changed from outside: every page then shows "
+            "the changed model until it is restored. This is the code that has just run:"
+        ),
+        *(Mask, ChangedMask, Masked, Weights),
+    )
+
+
+def scope_name(name: str) -> str:
+    return {"all": _("all heads"), "layer": _("this layer"), "head": _("this head")}[name]
+
+
+def rule_name(name: str) -> str:
+    return {"causal": _("causal"), "padding": _("padding")}[name]
+
+
+def experiment_name(name: str) -> str:
+    return {
+        "order": _("Mask before or after softmax"),
+        "numbers": _("−∞ or −1e9"),
+        "future": _("A changed future"),
+        "batch": _("A padded batch"),
+    }[name]

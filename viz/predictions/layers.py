@@ -90,7 +90,7 @@ def pack_lens(subject: Subject, readings: Readings, shade: str, key: str, on_row
             "labels": [subject.asked(position) for position in range(positions)],
             "side": subject.side,
         },
-        "columns": {"title": _("after"), "labels": layer_names(layers), "side": "lens"},
+        "columns": {"title": _("after layer"), "labels": layer_names(layers), "side": "lens"},
         "scale": scale,
         "chosen": subject.chosen,
         "name": _("Logit lens"),
@@ -185,7 +185,7 @@ def _followed(
 def _by_layer(subject: Subject, series: list[Series], y: dict[str, object], names: tuple[str, str], key: str) -> Mount:
     name, file = names
     header = {
-        "x": {"title": _("after"), "labels": layer_names(len(series[0].xs)), "side": "lens"},
+        "x": {"title": _("after layer"), "labels": layer_names(len(series[0].xs)), "side": "lens"},
         "y": y,
         "tall": 120,
         "name": name,

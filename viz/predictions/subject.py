@@ -16,7 +16,8 @@ from model.inspectable import Inspectable
 from model.text import MASK, SPECIAL, Tokens
 from model.trace import Trace
 from viz.i18n import _
-from viz.workbench import Workbench, open_model
+from viz.opening import open_model
+from viz.workbench import Workbench
 
 LOSS, PINNED, GOOD = "#5c7cfa", "#963cbe", "#009e73"
 BITS = float(np.log2(np.e))  # in a nat

@@ -137,15 +137,15 @@ def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
     alt = "; ".join(f"{norm_name(name)}: {significant(mean)}" for name, mean in means.items())
     header = {
         "x": {"title": _("token"), "labels": given.labels, "side": chosen.side},
-        "y": {"title": _("norm"), "log": True},
+        "y": {"title": _("vector norm"), "log": True},
         "chosen": query,
         "tall": 170,
-        "name": _("Norms"),
+        "name": _("Vector norms"),
         "sentence": note,
         "alt": f"{note} {alt}",
         "file": f"norms-{chosen.side}",
         "stamp": stamp(chosen.trace),
-        "words": plot_words(_("quantity"), _("token"), _("norm")),
+        "words": plot_words(_("quantity"), _("token"), _("vector norm")),
     }
     return chart(series, header, NORMS, on_norm)
 

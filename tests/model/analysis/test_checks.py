@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from model.analysis.checks import TOLERANCES, Check
+from model.interventions import Causal, Cells, PaddingSeen, intervening
 from model.trace import Trace, record
 from tests.model.examples import network
 
@@ -16,8 +17,8 @@ NAMES = ["rows", "future", "padding", "fused", "norm"]
 ATTENTIONS = ["encoder.layers.1.self_attention", "decoder.layers.0.self_attention", "decoder.layers.1.cross_attention"]
 
 
-def traced(model, maps=False, padded=True) -> Trace:
-    with torch.inference_mode(), record(model, maps=maps) as trace:
+def traced(model, *changes, maps=False, padded=True) -> Trace:
+    with torch.inference_mode(), intervening(model, changes), record(model, maps=maps) as trace:
         if padded:
             model(SOURCE, TARGET, SOURCE != 0, TARGET != 0)
         else:
@@ -63,6 +64,35 @@ def test_they_pass_on_a_real_trace(placement, dtype, maps):
         sizes = [largest(trace, ".heads"), largest(trace, "norm.output")]
         expected = [TOLERANCES[dtype], 0, 0, *(TOLERANCES[dtype] * max(1, size) for size in sizes)]
         assert [check.tolerance for check in checks] == pytest.approx(expected)
+
+
+LEAKS = [
+    (Causal("decoder", False), "future", "decoder.layers.{}.self_attention.weights", None),
+    (Cells("decoder", True, 0, 1, layer=1, head=0), "future", "decoder.layers.1.self_attention.weights", (0, 0, 1)),
+    (Cells("decoder", True, 3, 2, layer=0), "padding", "decoder.layers.0.self_attention.weights", (None, 3, 2)),
+    (PaddingSeen("encoder"), "padding", "encoder.layers.{}.self_attention.weights", None),
+]
+
+
+@pytest.mark.parametrize(("change", "name", "tensor", "cell"), LEAKS)
+def test_what_an_intervention_shows_fails_and_says_where_and_by_how_much(change, name, tensor, cell):
+    trace = traced(network(), change).example(1)
+    (check,) = [check for check in trace.checks() if not check.passed]
+    assert check.name == name
+    assert check.tensor in [tensor.format(layer) for layer in range(2)]
+    weights = trace[check.tensor]
+    if cell is None:
+        later, padding = torch.ones_like(weights).triu(1) > 0, torch.arange(weights.shape[-1]).expand_as(weights) > 1
+        expected = weights[later if name == "future" else padding]
+    else:
+        expected = weights[slice(None) if cell[0] is None else cell[0], *cell[1:]]
+    assert check.error == float(expected.max()) > 0
+
+
+def test_a_cell_that_was_hidden_from_outside_is_compared_too():
+    checks = {check.name: check for check in traced(network(), Cells("cross", False, 2, 1), padded=False).checks()}
+    assert checks["padding"].cells == 2 * 2
+    assert all(check.passed for check in checks.values())
 
 
 def test_every_layer_head_and_kind_is_compared():

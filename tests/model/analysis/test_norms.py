@@ -5,7 +5,15 @@ import math
 import pytest
 import torch
 
-from model.analysis.norms import norm_table
+from model.analysis.norms import (
+    QUANTITIES,
+    expected_gap,
+    form_gap,
+    forms,
+    norm_levels,
+    norm_table,
+    stack_norms,
+)
 from model.trace import Trace, record
 from tests.model.examples import network
 
@@ -72,3 +80,34 @@ def test_half_precision_is_read_in_float32():
     row = trace.norms().iloc[7]
     x = trace[f"{row['name']}.input"][row["position"]].tolist()
     assert row["std"] == pytest.approx(math.sqrt(sum((v - sum(x) / 16) ** 2 for v in x) / 16), rel=1e-4)
+
+
+def test_levels_are_the_tables_columns():
+    trace = traced(norm_placement="pre")
+    table = trace.norms()
+    paths = stack_norms(trace, "decoder")
+    assert paths == [path for path in trace.norm_paths() if path.startswith("decoder.")]
+    columns = {"mean": "mean", "std": "std", "before": "input norm", "after": "output norm"}
+    for quantity in QUANTITIES:
+        levels = norm_levels(trace.__getitem__, paths, quantity)
+        for row, path in zip(levels, paths, strict=True):
+            assert row.tolist() == pytest.approx(table.loc[table["name"] == path, columns[quantity]].tolist())
+    assert norm_levels(lambda name: None, paths, "std") is None
+    assert norm_levels(trace.__getitem__, [], "std") is None
+
+
+def test_the_forms_are_torchs_and_the_ones_written_with_std():
+    x = torch.randn(3, 7, dtype=torch.float64) * 4 + 1
+    found = forms(x, 0.1)
+    centred = x - x.mean(-1, keepdim=True)
+    torch.testing.assert_close(found["layer"], torch.nn.functional.layer_norm(x, (7,), eps=0.1))
+    torch.testing.assert_close(found["textbook"], centred / (x.std(-1, correction=0, keepdim=True) + 0.1))
+    torch.testing.assert_close(found["textbook-sample"], centred / (x.std(-1, keepdim=True) + 0.1))
+
+
+@pytest.mark.parametrize("width", [2, 8, 256])
+def test_the_sample_deviation_takes_the_expected_share_away(width):
+    x = torch.randn(5, width, dtype=torch.float64)
+    assert form_gap(x, 0.0, "textbook-sample") == pytest.approx(expected_gap(width), rel=1e-9)
+    assert form_gap(x, 0.0, "textbook") == pytest.approx(0, abs=1e-15)
+    assert expected_gap(width) == pytest.approx(1 / (2 * width), rel=0.5)

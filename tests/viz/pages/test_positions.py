@@ -7,7 +7,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-import viz.workbench
+import viz.opening
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.text import MASK
 from model.variation import vary
@@ -26,7 +26,7 @@ PARTS = ["tokens", "laboratory", "applied", "order"]
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.workbench, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
     return tmp_path
 
 

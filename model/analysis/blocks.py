@@ -1,0 +1,129 @@
+"""The blocks of a model in the order in which they computed, and what each of them is and costs on this input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from model.analysis.costs import attention_flops, feed_forward_flops, output_flops
+from model.network import Network
+from model.trace import Trace
+
+BlockKind = Literal["embedding", "norm", "self-attention", "cross-attention", "feed-forward", "residual", "output"]
+KINDS: dict[str, BlockKind] = {
+    "embedding": "embedding",
+    "norm": "norm",
+    "output_norm": "norm",
+    "self_attention": "self-attention",
+    "cross_attention": "cross-attention",
+    "feed_forward": "feed-forward",
+    "residual": "residual",
+    "output": "output",
+}
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a model that is drawn as one.
+
+    path: of its module. stack: "encoder" or "decoder"; the output belongs to the stack that it stands on.
+    layer: counted from 0, None outside the layers. sublayer: "self_attention", "cross_attention"
+    or "feed_forward", the part of the layer that a norm or a residual belongs to, too.
+    inputs: what it reads: "ids", "stream", or "queries" and "memory" (of an attention), or "stream" and "written" (of a
+    residual), with shapes. output: the name of the quantity that it gives. shape: of that.
+    weights: shapes by name in the module. tied: how many of its parameters are those of a block before it.
+    flops: of its matrix products on this input, 2 per multiply-add, counted in full whatever the mask.
+    """
+
+    path: str
+    kind: BlockKind
+    stack: str
+    layer: int | None
+    sublayer: str | None
+    inputs: dict[str, Shape]
+    output: str
+    shape: Shape
+    weights: dict[str, Shape]
+    parameters: int
+    tied: int
+    flops: int
+
+
+def blocks(trace: Trace) -> list[Block]:
+    """The blocks of the traced model, each where its first quantity was computed.
+
+    Parameters that two blocks share count in the first of them; so all blocks together have as many as the model.
+    """
+    counted: set[int] = set()
+    return [_block(trace, path, counted) for path in _paths(trace)]
+
+
+def rows(found: list[Block]) -> list[list[int]]:
+    """Blocks that stand together, by number: those of an embedding, of a sublayer, and what follows the last layer."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for number, block in enumerate(found):
+        begins = ".embedding" in block.path
+        groups.setdefault((block.stack, block.layer, block.sublayer, begins), []).append(number)
+    return list(groups.values())
+
+
+def _paths(trace: Trace) -> Iterator[str]:
+    seen = set()
+    for name in trace.names():
+        path = name if name.endswith(".residual") else name.rpartition(".")[0]
+        if path not in seen:
+            seen.add(path)
+            yield path
+
+
+def _block(trace: Trace, path: str, counted: set[int]) -> Block:
+    assert isinstance(trace.model, Network)
+    parts = path.split(".")
+    kind = KINDS[parts[-1]]
+    in_layer = len(parts) > 1 and parts[1] == "layers"
+    output = {"residual": path, "output": f"{path}.logits"}.get(kind, f"{path}.output")
+    shape = tuple(trace[output].shape)
+    stream = (shape[0], trace.model.config.d_model)
+    # The norm on an embedding's sum is a block of its own.
+    own = [
+        (name, weight)
+        for name, weight in trace.model.get_submodule(path).named_parameters(remove_duplicate=False)
+        if kind != "embedding" or not name.startswith("output.norm.")
+    ]
+    new = [weight for _name, weight in own if id(weight) not in counted]
+    counted |= {id(weight) for weight in new}
+    parameters = sum(weight.numel() for weight in new)
+    return Block(
+        path=path,
+        kind=kind,
+        stack=("encoder" if trace.model.kind == "encoder-only" else "decoder") if kind == "output" else parts[0],
+        layer=int(parts[2]) if in_layer else None,
+        sublayer=parts[3].removesuffix("_block") if in_layer else None,
+        inputs=_inputs(trace, path, kind, stream),
+        output=output,
+        shape=shape,
+        weights={name: tuple(weight.shape) for name, weight in own},
+        parameters=parameters,
+        tied=sum(weight.numel() for _name, weight in own) - parameters,
+        flops=_flops(trace, path, kind, shape[0]),
+    )
+
+
+def _inputs(trace: Trace, path: str, kind: BlockKind, stream: Shape) -> dict[str, Shape]:
+    if kind == "embedding":
+        return {"ids": stream[:1]}
+    if kind in ("self-attention", "cross-attention"):
+        return {"queries": stream, "memory": (trace[f"{path}.key"].shape[-2], stream[1])}
+    return {"stream": stream} | ({"written": stream} if kind == "residual" else {})
+
+
+def _flops(trace: Trace, path: str, kind: BlockKind, tokens: int) -> int:
+    assert isinstance(trace.model, Network)
+    config = trace.model.config
+    if kind in ("self-attention", "cross-attention"):
+        return sum(attention_flops(config, tokens, trace[f"{path}.key"].shape[-2]).values())
+    if kind == "feed-forward":
+        return feed_forward_flops(config, tokens)
+    return output_flops(config, tokens) if kind == "output" else 0

@@ -1,0 +1,173 @@
+"""Experiments with masks: a changed future, a padded batch, a mask after softmax, what stands for −∞."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from model.attention import Masked, Weights
+from model.interventions import Causal, Intervention, PaddingSeen, intervening
+from model.network import Network
+from model.trace import ATTENTION_PATHS, AttentionKind, Trace, record
+
+if TYPE_CHECKING:
+    import pandas
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def self_attention(model: Network) -> AttentionKind:
+    """The kind of attention whose causal rule keeps predictions from the future."""
+    return "encoder" if model.kind == "encoder-only" else "decoder"
+
+
+@torch.inference_mode()
+def future_change(
+    model: Network, ids: Sequence[Tensor], place: int, token: int, changes: Sequence[Intervention] = ()
+) -> Float[Tensor, position]:
+    """The largest change of a logit at each position when the last of the texts has `token` at `place`.
+
+    ids: (1, length) of each stack. Two passes of one shape: what does not depend on the token is equal to the last bit.
+    """
+    other = ids[-1].clone()
+    other[0, place] = token
+    with intervening(model, changes):
+        logits = [model(*ids[:-1], last)[0].float() for last in (ids[-1], other)]
+    return (logits[1] - logits[0]).abs().amax(dim=-1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Texts of several lengths as one batch: for each stack the ids (example, length) and where they are no padding."""
+
+    ids: tuple[Tensor, ...]
+    real: tuple[Bool[Tensor, "example _"], ...]
+
+    @classmethod
+    def of(cls, stacks: Sequence[Sequence[Sequence[int]]], paddings: Sequence[int], device: torch.device) -> Batch:
+        """stacks: for each stack the ids of every example, padded on the right with its padding token."""
+        ids, real = [], []
+        for rows, padding in zip(stacks, paddings, strict=True):
+            longest = max(len(row) for row in rows)
+            padded = [[*row, *[padding] * (longest - len(row))] for row in rows]
+            ids.append(torch.tensor(padded, device=device))
+            lengths = torch.tensor([[len(row)] for row in rows], device=device)
+            real.append(torch.arange(longest, device=device) < lengths)
+        return cls(tuple(ids), tuple(real))
+
+    @torch.inference_mode()
+    def trace(self, model: Network, changes: Sequence[Intervention] = ()) -> Trace:
+        """One pass over the whole batch; `example` of it gives one text."""
+        with intervening(model, changes), record(model) as trace:
+            model(*self.ids, *self.real)
+        return trace
+
+    @torch.inference_mode()
+    def alone(self, model: Network, changes: Sequence[Intervention] = ()) -> list[Tensor]:
+        """The logits (position, vocabulary) of each text in a pass of its own, without padding."""
+        found = []
+        with intervening(model, changes):
+            for example in range(len(self.ids[0])):
+                pairs = zip(self.ids, self.real, strict=True)
+                own = [ids[example : example + 1, : int(real[example].sum())] for ids, real in pairs]
+                found.append(model(*own)[0])
+        return found
+
+    @torch.inference_mode()
+    def changes_of(
+        self, model: Network, alone: Sequence[Tensor], changes: Sequence[Intervention] = ()
+    ) -> Float[Tensor, example]:
+        """For each text the largest difference between its logits in the batch and `alone`, at real positions."""
+        with intervening(model, changes):
+            together = model(*self.ids, *self.real)
+        pairs = zip(together, alone, strict=True)
+        return torch.stack([(padded[: len(own)] - own).float().abs().max() for padded, own in pairs])
+
+
+def without_padding_masks(model: Network) -> list[Intervention]:
+    """Padding is looked at in every attention of the model."""
+    paths = {path for path, _module in model.named_modules()}
+    return [PaddingSeen(kind) for kind in get_args(AttentionKind) if ATTENTION_PATHS[kind].format(0) in paths]
+
+
+def without_causal_mask(model: Network) -> list[Intervention]:
+    """Nothing keeps a query from later tokens."""
+    return [Causal(self_attention(model), False)]
+
+
+@dataclass(frozen=True)
+class Order:
+    """Weights (query, key) and output (query, channel) of a head, by one order of softmax and mask."""
+
+    name: str
+    weights: Tensor
+    output: Tensor
+
+    @property
+    def sums(self) -> Float[Tensor, query]:
+        return self.weights.sum(dim=-1)
+
+
+def orders(
+    scores: Float[Tensor, "query key"], visible: Bool[Tensor, "query key"], value: Float[Tensor, "key channel"]
+) -> list[Order]:
+    """The same head three times: −∞ before softmax ("before"), −∞ after it ("after"), zeros after it ("zeroed").
+
+    Only the first is section 3.2.3. After softmax −∞ is no weight any more: sums and outputs are −∞, or NaN where ∞ of
+    both signs meet; zeros there leave rows that add up to less than 1.
+    """
+    late = scores.softmax(dim=-1)
+    weights = {
+        "before": Weights()(Masked()(scores, visible), visible),
+        "after": late.masked_fill(~visible, -torch.inf),
+        "zeroed": late.masked_fill(~visible, 0.0),
+    }
+    return [Order(name, each, each @ value) for name, each in weights.items()]
+
+
+def fills(scores: Float[Tensor, "query key"], visible: Bool[Tensor, "query key"]) -> pandas.DataFrame:
+    """Numbers that stand for −∞ before softmax, in three precisions; a row each.
+
+    dtype, fill: "-inf", "-1e9" or "min", the lowest number of the type. stored: what becomes of it. accepted: whether
+    torch's masked_fill takes it. hidden: the largest weight on a hidden cell of a row that sees something. rows: the
+    largest |sum − 1| of these rows. empty_low, empty_high: the weights of the last query, were all of it hidden.
+    """
+    import pandas
+
+    table = []
+    sees = visible.any(dim=-1)
+    for dtype in DTYPES:
+        own = scores.to(dtype)
+        for fill, number in (("-inf", -torch.inf), ("-1e9", -1e9), ("min", torch.finfo(dtype).min)):
+            stored = torch.tensor(number, dtype=torch.float64).to(dtype)
+            weights = own.where(visible, stored).softmax(dim=-1).double()
+            hidden = weights[~visible & sees[:, None]]
+            empty = stored.expand(own.shape[-1]).softmax(dim=-1).double()
+            errors = (weights.sum(dim=-1) - 1).abs()[sees]
+            table.append(
+                {
+                    "dtype": str(dtype).removeprefix("torch."),
+                    "fill": fill,
+                    "stored": float(stored),
+                    "accepted": _accepted(own, number),
+                    "hidden": float(hidden.max()) if hidden.numel() else 0.0,
+                    "rows": float(errors.max()) if errors.numel() else 0.0,
+                    "empty_low": float(empty.min()),
+                    "empty_high": float(empty.max()),
+                }
+            )
+    return pandas.DataFrame(table)
+
+
+def _accepted(scores: Tensor, number: float) -> bool:
+    """torch refuses a number that its type would turn into −∞."""
+    try:
+        scores[:1].masked_fill(torch.ones_like(scores[:1], dtype=torch.bool), number)
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,196 @@
+"""What-if changes to the forward pass, made from outside; here those of masks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast, get_args
+
+from torch import Tensor, nn
+
+from model.attention import MultiHeadAttention, explicit_attention
+from model.masks import ChangedMask, Mask
+from model.observing import changed, changing
+from model.trace import ATTENTION_PATHS, AttentionKind, attach
+
+MOST = 500  # changes that one text may list
+
+
+class Intervention:
+    """A change to the forward pass. Subclasses are frozen dataclasses: they are compared, kept and written down.
+
+    explicit: whether scores and weights must be computed inside the pass, and not in a fused kernel.
+    """
+
+    explicit: ClassVar[bool] = False
+
+    def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the module at `path` is given instead of `inputs`."""
+        return inputs
+
+    def after(self, path: str, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        """What goes on instead of its output. Maps on demand have no batch dimension."""
+        return output
+
+
+@contextmanager
+def intervening(model: nn.Module, changes: Sequence[Intervention]) -> Iterator[None]:
+    """A block in which `model` computes with these changes, in this thread alone; traces made in it remember them."""
+    attach(model)
+    already = tuple(change for whose, change in changing.get() if whose is model)
+    explicit = explicit_attention.set(explicit_attention.get() or any(change.explicit for change in changes))
+    try:
+        with changed(model, (*already, *changes)):
+            yield
+    finally:
+        explicit_attention.reset(explicit)
+
+
+@dataclass(frozen=True)
+class MaskChange(Intervention):
+    """A change to the masks of one kind of attention. Scores are computed as ever; M is another."""
+
+    kind: AttentionKind
+
+    def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not isinstance(module, MultiHeadAttention) or not self.concerns(path):
+            return inputs
+        x, memory, mask, *cache = inputs
+        if not isinstance(mask, ChangedMask):
+            mask = ChangedMask(mask.keys, mask.causal, mask.window, mask.pattern, original=mask)
+        return (x, memory, self.change(mask, module, *cache), *cache)
+
+    def concerns(self, path: str) -> bool:
+        """Whether the attention at `path` is one of those changed."""
+        return kind_and_layer(path)[0] == self.kind
+
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Causal(MaskChange):
+    """The causal rule on or off: whether a query is kept from later keys (section 3.2.3)."""
+
+    on: bool
+
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
+        return replace(mask, causal=self.on)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:causal:{'on' if self.on else 'off'}"
+
+
+@dataclass(frozen=True)
+class PaddingSeen(MaskChange):
+    """Padding is looked at like any token."""
+
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
+        return replace(mask, keys=None)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:padding:off"
+
+
+@dataclass(frozen=True)
+class Window(MaskChange):
+    """A query sees keys less than `width` away; None: however far (Beltagy et al., 2020, section 3.1)."""
+
+    width: int | None
+
+    def __post_init__(self) -> None:
+        if self.width is not None and self.width < 1:
+            raise ValueError(f"window ({self.width}) must be at least 1, or off")
+
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
+        return replace(mask, window=self.width)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:window:{self.width or 'off'}"
+
+
+@dataclass(frozen=True)
+class Cells(MaskChange):
+    """Cells hidden or shown whatever the rules say: of one query and key, or, where these are None, of all of them.
+
+    layer, head: where; None: in every one.
+    """
+
+    visible: bool
+    query: int | None = None
+    key: int | None = None
+    layer: int | None = None
+    head: int | None = None
+
+    def concerns(self, path: str) -> bool:
+        return super().concerns(path) and self.layer in (None, kind_and_layer(path)[1])
+
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
+        if cache is not None and self.kind == "cross":
+            raise ValueError(
+                "single cells of cross-attention cannot be changed while a target is written: trace it when it is whole"
+            )
+        n_heads = attention.query.n_heads
+        if self.head is not None and self.head >= n_heads:
+            return mask
+        return replace(
+            mask,
+            edits=(*mask.edits, (self.head, self.query, self.key, self.visible)),
+            heads=mask.heads if self.head is None else n_heads,
+            first=cache.length if cache else 0,
+        )
+
+    def __str__(self) -> str:
+        place = ".".join(_star(each) for each in (self.layer, self.head))
+        cell = ",".join(_star(each) for each in (self.query, self.key))
+        return f"{self.kind}.{place}:{'show' if self.visible else 'hide'}:{cell}"
+
+
+def kind_and_layer(path: str) -> tuple[str, int]:
+    """Of the attention at `path`; ("", -1) where there is none."""
+    found = re.fullmatch(r"(.*\.)(\d+)(\..*)", path)
+    kinds = {pattern: kind for kind, pattern in ATTENTION_PATHS.items()}
+    if found is None or (kind := kinds.get(f"{found[1]}{{}}{found[3]}")) is None:
+        return "", -1
+    return kind, int(found[2])
+
+
+def write_changes(changes: Sequence[MaskChange]) -> str:
+    """The changes as a text, for `read_changes`; layers, heads and positions count from 0."""
+    return ";".join(map(str, changes))
+
+
+def read_changes(text: str) -> tuple[MaskChange, ...]:
+    """Changes as `write_changes` wrote them.
+
+    Raises:
+        ValueError: the text says something else.
+    """
+    parts = text.split(";") if text else []
+    if len(parts) > MOST:
+        raise ValueError(f"there are {len(parts)} changes to masks: {MOST} are the most")
+    return tuple(_read(part) for part in parts)
+
+
+KINDS = "|".join(get_args(AttentionKind))
+NUMBER = r"(\d{1,5}|\*)"
+SWITCH = re.compile(rf"({KINDS}):(causal:on|causal:off|padding:off|window:off|window:\d{{1,5}})", re.ASCII)
+CELLS = re.compile(rf"({KINDS})\.{NUMBER}\.{NUMBER}:(show|hide):{NUMBER},{NUMBER}", re.ASCII)
+
+
+def _read(part: str) -> MaskChange:
+    if found := SWITCH.fullmatch(part):
+        kind, (rule, how) = cast(AttentionKind, found[1]), found[2].split(":")
+        if rule == "causal":
+            return Causal(kind, how == "on")
+        return PaddingSeen(kind) if rule == "padding" else Window(kind, None if how == "off" else int(how))
+    if found := CELLS.fullmatch(part):
+        layer, head, query, key = (None if each == "*" else int(each) for each in found.group(2, 3, 5, 6))
+        return Cells(cast(AttentionKind, found[1]), found[4] == "show", query, key, layer, head)
+    raise ValueError(f"{part[:40]!r} is no change to a mask: write, for example, decoder:causal:off")
+
+
+def _star(number: int | None) -> str:
+    return "*" if number is None else str(number)

@@ -1,0 +1,105 @@
+"""The map in the browser: it redraws while typing, in the same elements, and its blocks lead to their pages."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.looking import chips, eventually, source
+
+pytestmark = pytest.mark.browser
+
+MAP, PANEL = ".model_map", ".panel"
+PRINT = """
+(map) => {
+  const canvas = map.querySelector("canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return data.reduce((sum, value) => (sum * 31 + value) % 1000000007, 0);
+}
+"""
+KEPT = "(map) => map.kept && map.querySelector('.areas').firstChild.kept"
+HOSTILE = " </script><img src=x onerror=alert(1)> a\u202eb 🙂"
+
+
+def opened(visit, **address: str) -> Page:
+    page = visit.open(**address)
+    page.get_by_role("link", name="Map", exact=True).click()
+    expect(page.locator(f"{MAP}[data-painted]")).to_be_visible()
+    return page
+
+
+def expect_map(page: Page, lens, text: str) -> None:
+    expect(page.locator(MAP)).to_have_attribute("data-painted", " ".join(lens.source_tokens(text).labels))
+
+
+def test_typing_paints_again_in_the_same_elements(visit, lens):
+    page = opened(visit(), source="I am a teacher.")
+    expect_map(page, lens, "I am a teacher.")
+    layers = lens.config.n_encoder_layers + 2 * lens.config.n_decoder_layers
+    expect(page.locator(f"{MAP} .areas .head")).to_have_count(layers * lens.config.n_heads)
+    page.locator(MAP).evaluate("(map) => { map.kept = map.querySelector('.areas').firstChild.kept = true; }")
+    before = page.locator(MAP).evaluate(PRINT)
+    source(page).press("End")
+    page.keyboard.insert_text(HOSTILE)
+    expect_map(page, lens, "I am a teacher." + HOSTILE)
+    expect(source(page)).to_be_focused()
+    assert page.locator(MAP).evaluate(PRINT) != before
+    assert page.locator(MAP).evaluate(KEPT)
+
+
+def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, lens):
+    page = opened(visit(), source="I am a teacher.", target="我是老师。")
+    head = page.get_by_role("button", name="Decoder · layer 2 · cross-attention · head 3", exact=True)
+    head.hover(position={"x": 2, "y": 2})
+    expect(page.locator(f"{PANEL} h4")).to_have_text("Decoder · layer 2 · cross-attention · head 3")
+    weight = float(lens.trace("I am a teacher.", "我是老师。")["decoder.layers.1.cross_attention.weights"][2, 0, 0])
+    label = lens.source_tokens("I am a teacher.").labels[0]
+    expect(page.locator(f"{PANEL} .cell")).to_contain_text(f"<s> → {label}  {weight:.3g}"[:-1])
+    expect(page.locator(f"{PANEL} dl")).to_contain_text("6 × 256")  # queries of 6 tokens
+    expect(page.locator(".chip.lit")).to_have_text([label, "<s>"])
+    head.click()
+    expect(page.locator(".vitrine.heatmap[data-painted]")).to_contain_text("Layer 2, head 3")
+    address = {name: values[-1] for name, values in parse_qs(urlsplit(page.url).query).items()}
+    assert address == {
+        "source": "I am a teacher.",
+        "target": "我是老师。",
+        "layer": "1",
+        "head": "2",
+        "attention": "cross",
+    }
+
+
+def test_the_map_is_saved_as_svg_and_fits_a_phone(visit, lens):
+    page = opened(visit(has_touch=True), source="I am a teacher.")
+    page.locator(f"{MAP} .opener").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="SVG", exact=True).click()
+    svg = ElementTree.fromstring(download.value.path().read_text("utf-8"))
+    pictures = [node for node in svg if node.tag.endswith("image")]
+    layers = lens.config.n_encoder_layers + lens.config.n_decoder_layers
+    heads = (layers + lens.config.n_decoder_layers) * lens.config.n_heads
+    masked = lens.config.n_decoder_layers * lens.config.n_heads
+    assert len(pictures) == heads + masked + layers + 4  # a hatch under causal heads, strips, two embeddings
+    words = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert set(lens.source_tokens("I am a teacher.").labels) <= set(words)
+    wide = page.locator(f"{MAP} canvas").first.bounding_box()
+    page.set_viewport_size({"width": 390, "height": 844})
+    eventually(page, lambda: page.locator(f"{MAP} canvas").first.bounding_box()["width"] < 390)
+    tall = page.locator(f"{MAP} canvas").first.bounding_box()
+    assert tall["height"] > 1.3 * wide["height"]  # the stacks stand under each other
+    places = [
+        page.get_by_role("button", name=f"{stack} · embedding").bounding_box()["y"] for stack in ("Encoder", "Decoder")
+    ]
+    assert places[0] > places[1]
+    block = page.get_by_role("button", name="Encoder · layer 1 · feed-forward", exact=True)
+    block.scroll_into_view_if_needed()
+    block.tap()
+    expect(page.locator(f"{PANEL} h4")).to_have_text("Encoder · layer 1 · feed-forward")
+    page.wait_for_timeout(300)
+    assert "/map" in page.url
+    block.tap()
+    page.wait_for_url("**/feed_forward*")
+    assert chips(page, "source").count() == len(lens.source_tokens("I am a teacher.").labels)

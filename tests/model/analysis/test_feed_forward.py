@@ -1,0 +1,118 @@
+"""Feed-forward units against the weights and torch's own functions, number by number."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from model.analysis.feed_forward import (
+    Seen,
+    input_of,
+    layer_of,
+    order_of,
+    positions_apart,
+    quantities,
+    reaches_output,
+    reads,
+    shares_off,
+    strengths,
+    threshold,
+    writes,
+)
+from model.trace import Trace, record
+from tests.model.examples import config, network, one_stack
+from tests.viz.small import small_lens
+
+PLACED = [
+    {"norm_placement": "pre"},
+    {"norm_placement": "post"},
+    {"norm_placement": "sandwich", "norm": "rms", "activation": "swiglu"},
+    {"norm": "none", "residual": False, "activation": "gelu"},
+]
+
+
+def traced(source=(5, 6, 7, 3, 9), **options) -> Trace:
+    with torch.inference_mode(), record(network(**options)) as trace:
+        trace.model(torch.tensor([source]), torch.tensor([[1, 4, 12]]))
+    trace.source_tokens, trace.target_tokens = [str(token) for token in source], ["1", "4", "12"]
+    return trace
+
+
+@pytest.mark.parametrize("options", PLACED)
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_positions_are_apart_in_the_network_and_not_in_attention(options, stack):
+    trace = traced(**options)
+    length = 5 if stack == "encoder" else 3
+    found = positions_apart(trace, stack, 1, [*range(1, length), 0])
+    assert found.recorded < 1e-5  # the input found is the one that was computed with
+    assert found.permuted < 1e-5
+    assert found.alone < 1e-5
+    assert found.attention_alone > 1e-3
+    layer = trace.model.get_submodule(f"{stack}.layers.1.feed_forward")
+    x, hidden = input_of(trace, stack, 1), trace[f"{stack}.layers.1.feed_forward.hidden"]
+    assert_close(F.linear(x, layer.hidden.weight, layer.hidden.bias), hidden)
+
+
+def test_a_network_that_mixes_positions_is_found_out():
+    trace = traced()
+
+    class Mixing(torch.nn.Module):
+        def forward(self, x):
+            return x.cumsum(dim=1)
+
+    trace.model.encoder.layers[1].feed_forward = Mixing()
+    found = positions_apart(trace, "encoder", 1, [4, 3, 2, 1, 0])
+    assert min(found.permuted, found.alone, found.recorded) > 0.1
+
+
+def test_shares_strengths_and_order_are_counted():
+    units = torch.tensor([[0.0, -0.005, 2.0, 0.0], [0.0, -3.0, 1.0, 0.02], [torch.nan] * 4])
+    assert shares_off(units, 0.0)[:2].tolist() == [0.5, 0.25]
+    assert shares_off(units, 0.01)[:2].tolist() == [0.75, 0.25]
+    assert shares_off(units, 0.0)[2].isnan()
+    assert strengths(units).tolist() == pytest.approx([0, 3, 2, 0.02])
+    assert order_of(units, "strength") == [1, 2, 3, 0]
+    assert order_of(units, "number") == [0, 1, 2, 3]
+    assert [threshold(config(activation=name)) for name in ("relu", "gelu", "swiglu")] == [0, 0.01, 0.01]
+    assert quantities(config(activation="swiglu"))[0] == "gated"
+    assert quantities(config())[0] == "activation"
+
+
+def test_units_seen_are_those_of_all_texts_and_repeats_do_not_count():
+    model = network()
+    seen, traces = Seen(), []
+    for source in ((5, 6, 7), (8, 9), (5, 6, 7)):
+        with torch.inference_mode(), record(model) as trace:
+            model(torch.tensor([source]), torch.tensor([[1, 4]]))
+        trace.source_tokens, trace.target_tokens = [str(token) for token in source], ["1", "4"]
+        seen.add(trace, model.config)
+        traces.append(trace)
+    path = "encoder.layers.1.feed_forward"
+    both = torch.cat([trace[f"{path}.activation"] for trace in traces[:2]])
+    assert torch.equal(seen.on(model, path), (both > 0).any(dim=0))
+    assert seen.positions(model, path) == 5
+    assert seen.positions(model, "decoder.layers.0.feed_forward") == 4
+    other = traced()
+    seen.add(other, other.model.config)
+    assert seen.positions(other.model, path) == 5  # another model's units are its own
+    assert seen.positions(model, path) == 5
+
+
+def test_a_unit_reads_and_writes_what_its_weights_say(tmp_path):
+    lens = small_lens(tmp_path / "small")
+    model, unit = lens.model, 7
+    network_ = layer_of(model, "decoder", 1)
+    logits = (model.output.logits.weight.double() @ network_.output.weight[:, unit].double()).detach()
+    found = writes(model, "decoder", 1, unit, lens.target_tokenizer, keep=5)
+    best = logits.topk(5)
+    assert [label for label, _ in found.towards] == [lens.target_tokenizer.label(int(t)) for t in best.indices]
+    assert [value for _, value in found.towards] == pytest.approx(best.values.tolist(), rel=1e-4)
+    assert found.away[0][1] == pytest.approx(float(logits.min()), rel=1e-4)
+    embedding = model.encoder.embedding.tokens.weight.double()
+    weight = layer_of(model, "encoder", 0).hidden.weight[unit].double()
+    cosines = F.cosine_similarity(embedding, weight[None]).detach()
+    read = reads(model, "encoder", 0, unit, lens.source_tokenizer, keep=3)
+    assert [value for _, value in read.towards] == pytest.approx(cosines.topk(3).values.tolist(), rel=1e-4)
+    assert read.towards[0][0] == lens.source_tokenizer.label(int(cosines.argmax()))
+    assert [reaches_output(model.config, stack) for stack in ("encoder", "decoder")] == [False, True]
+    assert reaches_output(one_stack("encoder-only").config, "encoder")

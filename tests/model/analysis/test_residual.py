@@ -1,0 +1,122 @@
+"""The residual stream against what the recorded blocks add up to, and against the formulas of where norms stand."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from model.analysis.residual import (
+    blocks,
+    contributions,
+    cosines,
+    placements,
+    relative,
+    stacks,
+    states,
+    stream,
+    sum_error,
+)
+from model.trace import Trace, record
+from tests.model.examples import network, one_stack
+
+OPTIONS = [
+    {"norm_placement": "post"},
+    {"norm_placement": "pre"},
+    {"norm_placement": "sandwich", "norm": "rms"},
+    {"norm_placement": "sandwich", "norm": "none"},
+    {"norm_placement": "post", "norm": "none"},
+    {"norm_placement": "pre", "residual": False},
+    {"norm_placement": "post", "n_encoder_layers": 1, "n_decoder_layers": 3},
+]
+
+
+def traced(**options) -> Trace:
+    with torch.inference_mode(), record(network(**options)) as trace:
+        trace.model(torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]]))
+    return trace
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_state_is_the_one_before_and_what_its_block_adds(options):
+    trace = traced(**options)
+    config = trace.model.config
+    assert stacks(config) == ["encoder", "decoder"]
+    for stack in stacks(config):
+        parts = blocks(config, stack)
+        layers = config.n_encoder_layers if stack == "encoder" else config.n_decoder_layers
+        assert len(parts) == layers * (2 if stack == "encoder" else 3)
+        assert sum_error(trace, config, parts) < 1e-5
+        final = "norm.input" if config.norm != "none" and config.norm_placement != "post" else None
+        if final:
+            assert torch.equal(trace[parts[-1].after], trace[f"{stack}.{final}"])
+        for part in parts:
+            block = f"{stack}.layers.{part.layer}.{part.sublayer}_block"
+            read = trace[part.before]
+            if config.norm_placement == "pre":  # the norm reads the stream
+                assert torch.equal(read, trace[f"{block}.norm.input"])
+            total = read + trace[part.added] if config.residual else trace[part.added]
+            assert_close(total, trace[f"{block}.residual"])
+
+
+def test_a_wrong_sum_is_found():
+    trace = traced(norm_placement="pre")
+    parts = blocks(trace.model.config, "encoder")
+    wrong = trace._tensors[parts[1].added].clone()
+    wrong[0, 2, 3] += 0.5
+    trace._tensors[parts[1].added] = wrong
+    assert sum_error(trace, trace.model.config, parts) == pytest.approx(0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
+def test_a_model_of_one_stack_has_no_cross_attention(kind):
+    model = one_stack(kind)
+    (stack,) = stacks(model.config)
+    assert stack == kind.split("-")[0]
+    with torch.inference_mode(), record(model) as trace:
+        model(torch.tensor([[3, 4, 5]]))
+    parts = blocks(model.config, stack)
+    assert [part.sublayer for part in parts] == ["self_attention", "feed_forward"] * 2
+    assert stream(trace.__getitem__, states(parts)).shape == (5, 3, 16)
+
+
+def test_contributions_and_cosines_are_the_formulas():
+    trace = traced(norm_placement="pre")
+    parts = blocks(trace.model.config, "decoder")
+    share, cosine = contributions(trace.__getitem__, parts)
+    for row, part in enumerate(parts):
+        x, y = trace[part.before].double(), trace[part.added].double()
+        for place in range(3):
+            assert float(share[row, place]) == pytest.approx(float(y[place].norm() / x[place].norm()), rel=1e-5)
+            assert float(cosine[row, place]) == pytest.approx(
+                float(F.cosine_similarity(x[place], y[place], dim=0)), abs=1e-6
+            )
+    both = stream(trace.__getitem__, states(parts))
+    found = cosines(both)
+    assert found.shape == (7, 7)
+    assert_close(found.diagonal(), torch.ones(7))
+    assert float(found[1, 4]) == pytest.approx(float(F.cosine_similarity(both[1], both[4], dim=-1).mean()), abs=1e-6)
+    both[:, 1] = torch.nan  # a token that the pinned text has not
+    known = F.cosine_similarity(both[1, [0, 2]], both[4, [0, 2]], dim=-1).mean()
+    assert float(cosines(both)[1, 4]) == pytest.approx(float(known), abs=1e-6)
+
+
+def test_nothing_is_compared_with_what_is_not_there():
+    parts = blocks(traced().model.config, "encoder")
+    assert stream(lambda name: None, states(parts)) is None
+    assert contributions(lambda name: None, parts) is None
+
+
+@pytest.mark.parametrize("own", ["post", "pre"])
+def test_the_models_own_placement_gives_what_was_recorded_and_the_wrong_one_does_not(own):
+    trace = traced(norm_placement=own)
+    (part,) = [p for p in blocks(trace.model.config, "encoder") if p.sublayer == "feed_forward" and p.layer == 1]
+    x = trace[part.before]
+    made = placements(trace.model, part, x)
+    assert relative(made[own], trace[part.after]) < 1e-6
+    assert relative(made["wrong"], trace[part.after]) > 0.1
+    layer = trace.model.encoder.layers[1]
+    norm = layer.feed_forward_block.norm
+    normal = F.layer_norm(x, (16,), norm.weight, norm.bias)
+    with torch.inference_mode():
+        assert_close(made["wrong"], layer.feed_forward(x[None])[0] + normal)
+        assert_close(made["pre"], x + layer.feed_forward(normal[None])[0])

@@ -1,0 +1,266 @@
+"""The page of masks: what it sends to the browser is what the changed model computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+import viz.opening
+from model.checkpoints import open_checkpoint, save_checkpoint
+from model.interventions import Causal, Cells, PaddingSeen, Window, intervening, read_changes
+from model.text import MASK
+from model.trace import record
+from tests.app_reading import component, opened
+from tests.model.examples import one_stack
+from tests.model.test_kinds import TOKENIZERS
+from tests.viz.components.test_pack import unpack
+from tests.viz.small import write_small
+from viz.mask_batch import parts_of
+from viz.mask_rules import Rules, with_cells
+from viz.words import token_code
+
+TEXT = "The cat sees the dog."
+HIDE = "decoder.*.*:hide:2,0;cross.1.1:hide:1,*"
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    return open_checkpoint(write_small(tmp_path / "small"))
+
+
+def masks(**address: str) -> AppTest:
+    return opened(**address).switch_page("viz/pages/masks.py").run()
+
+
+def panels(app: AppTest, file: str) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
+    """Of the panels that would be saved as `file`…: header, values and flags."""
+    sent = [e.proto for e in app.get("bidi_component") if e.proto.component_name == "vitrine_panels"]
+    unpacked = [unpack(proto.bytes) for proto in sent]
+    ((header, arrays),) = [each for each in unpacked if each[0]["file"].startswith(file)]
+    return header, arrays[::2], arrays[1::2]
+
+
+def changed(lens, text: str, changes: str):
+    """The model's own trace with these changes, on what it writes without them."""
+    plain = lens.trace(text)
+    tokens = [lens.source_tokens(text)]
+    if lens.kind == "encoder-decoder":
+        ids = [token for token in lens.generate(text).ids if token != lens.target_tokenizer.end]
+        tokens.append(lens.target_tokenizer.tokens([lens.target_tokenizer.start, *ids]))
+    with torch.inference_mode(), intervening(lens.model, read_changes(changes)), record(lens.model) as trace:
+        lens.model(*(torch.tensor([each.ids]) for each in tokens))
+    return plain, trace
+
+
+def test_the_mask_and_what_it_does_are_the_models(small):
+    app = masks(source=TEXT, layer="1", head="1")
+    assert not app.exception
+    trace = small.trace(TEXT)
+    path = "decoder.layers.1.self_attention"
+    header, _, (flags,) = panels(app, "mask-decoder")
+    n = len(trace.target_tokens)
+    assert header["panels"][0]["note"] == f"= [1, 1, {n}, {n}]"
+    assert np.array_equal(flags, np.tril(np.ones((n, n))))
+    header, values, flags = panels(app, "masked-decoder")
+    assert [panel["columns"]["labels"] for panel in header["panels"][:3]] == [trace.target_tokens] * 3
+    for name, value in zip(("scaled", "masked", "weights", "heads"), values, strict=True):
+        assert np.allclose(value, trace[f"{path}.{name}"][1], atol=1e-6), name
+    assert flags[0].all()
+    assert np.array_equal(flags[1], np.tril(np.ones((n, n))))
+    assert component(app, "token_bar")["changed"]["text"] == ""
+
+
+def test_changes_in_the_address_are_made_shown_and_measured(small):
+    app = masks(source=TEXT, layer="1", head="1", changes=HIDE, masked="cross")
+    assert not app.exception
+    plain, trace = changed(small, TEXT, HIDE)
+    path = "decoder.layers.1.cross_attention"
+    header, values, flags = panels(app, "masked-cross")
+    assert len(values) == 8
+    names = ("scaled", "masked", "weights", "heads")
+    for before, now, name in zip(values[:4], values[4:], names, strict=True):
+        assert np.allclose(before, plain[f"{path}.{name}"][1], atol=1e-6)
+        assert np.allclose(now, trace[f"{path}.{name}"][1], atol=1e-6)
+    assert (flags[6][1] == 2).all()  # hidden, and changed
+    header, (encoder, decoder, cross), _ = panels(app, "masks-heads")
+    assert [panel["name"] for panel in header["panels"]] == ["Encoder", "Decoder", "Cross"]
+    assert (encoder == 0).all()
+    for kind, shown in (("decoder", decoder), ("cross", cross)):
+        moved = (trace.attention(kind) - plain.attention(kind)).abs().sum(-1).mean(-1) / 2
+        assert np.allclose(shown, moved, atol=1e-6)
+        assert shown.max() > 1e-3
+    (alarm,) = [warning.value for warning in app.warning]
+    assert "Nothing to look at" in alarm
+    assert token_code(plain.target_tokens[1]) in alarm
+    assert "largest weight 0, largest output of the head 0, NaN 0" in alarm
+    text = component(app, "token_bar")["changed"]["text"]
+    assert text == "Decoder: all heads, query 3 ↛ key 1 · Cross: Layer 2, head 2, query 2 ↛ every key"
+
+
+def test_a_leak_is_an_alarm_and_a_red_badge_that_says_where(small):
+    app = masks(source=TEXT, changes="decoder:causal:off", layer="0", head="1")
+    trace = changed(small, TEXT, "decoder:causal:off")[1]
+    weights = trace["decoder.layers.0.self_attention.weights"][1].triu(1)
+    (alarm,) = [warning.value for warning in app.warning]
+    assert f"gives {float(weights.max()):.3g} to" in alarm
+    assert "`decoder.layers.0.self_attention.weights`, head 2" in alarm
+    (badge,) = [badge for badge in component(app, "token_bar")["badges"] if not badge["passed"]]
+    largest = trace.attention("decoder").triu(1)
+    layer = int(largest.amax(dim=(1, 2, 3)).argmax())
+    assert (
+        badge["text"]
+        == f"no weight on the future · {float(largest.max()):.3g} · decoder.layers.{layer}.self_attention.weights"
+    )
+
+
+def test_other_pages_show_the_changed_model_and_compute_nothing_for_it(small, monkeypatch):
+    app, passes = masks(source=TEXT, changes=HIDE, masked="cross"), []
+    for name in ("encode", "decode", "forward"):
+        monkeypatch.setattr(type(small.model), name, lambda *_, name=name: passes.append(name))
+    app.switch_page("viz/pages/attention.py").run()
+    assert not app.exception
+    assert not passes
+    _, (weights, _) = component(app, "head_grid")
+    assert weights[1, 1, 1].max() == 0
+    assert weights[1, 0, 1].max() > 0
+    assert app.query_params["changes"] == HIDE
+
+
+def test_an_address_that_is_no_change_is_told_in_the_frame(small):
+    app = masks(changes="<script>")
+    assert not app.exception
+    assert "'<script>' is no change to a mask" in component(app, "token_bar")["changed"]["refused"]
+
+
+def test_the_experiments_measure_on_this_input(small):
+    app = masks(source=TEXT, experiment="future")
+    (said,) = [each.value for each in app.markdown if "becomes" in each.value]
+    assert "with the causal mask 0 ·" in said
+    assert float(said.rstrip(".").rpartition(" ")[2]) > 1e-3
+
+    def table(experiment: str) -> pd.DataFrame:
+        app.session_state["experiment"] = experiment
+        return app.run().dataframe[0].value
+
+    found = table("batch")
+    assert len(found) == 3
+    assert found["|Δlogit|, padding masked"].max() < 1e-4
+    assert (found["|Δlogit|, padding seen"][1:] > 1e-3).all()
+    found = table("order").set_index("")
+    right, wrong, zeroed = (found[name] for name in ("mask, then softmax", "softmax, then −∞", "softmax, then 0"))
+    assert right.tolist() == ["1", "1", "0", "0", "0"]
+    assert wrong["smallest row sum"] == "−∞"
+    assert int(wrong["∞ in the output"]) + int(wrong["NaN in the output"]) > 0
+    assert 0 < float(zeroed["smallest row sum"]) < 1
+    found = table("numbers").set_index(["type", "instead of −∞"]).loc[("float16", "−1e9")]
+    assert found["stored as":"masked_fill"].tolist() == ["−∞", "refused: overflow"]
+    assert found["a row with nothing to look at"] == "NaN"
+
+
+@pytest.mark.parametrize(("kind", "experiment"), [("decoder-only", "batch"), ("encoder-only", "future")])
+def test_models_of_one_stack(tmp_path, monkeypatch, kind, experiment):
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    made, text = TOKENIZERS[kind], f"The cat {MASK} the dog"
+    options = {"position": "alibi", "n_key_value_heads": 1, "window": 3} if kind == "decoder-only" else {"norm": "rms"}
+    model = one_stack(kind, vocabulary=len(made), norm_placement="pre", **options)
+    save_checkpoint(tmp_path / "one", model, (made, made), {"example": text})
+    stack = kind.split("-")[0]
+    change = f"{stack}.0.1:hide:0,*;{stack}:window:2;cross:padding:off"
+    app = masks(experiment=experiment, changes=change, layer="0", head="1")
+    assert not app.exception
+    assert not app.error
+    _, trace = changed(open_checkpoint(tmp_path / "one"), text, change)
+    _, values, _ = panels(app, f"masked-{stack}")
+    path = f"{stack}.layers.0.self_attention"
+    assert np.allclose(values[6], trace[f"{path}.weights"][1], atol=1e-6)
+    assert np.allclose(values[4], trace[f"{path}.{trace.maps_of(path)[-3]}"][1], atol=1e-5)
+    assert "Cross" not in component(app, "token_bar")["changed"]["text"]
+
+
+HOSTILE = ["", "a`$b$ </script><img src=x onerror=alert(1)> 🙂👩🏽‍🚀", "x " * 5000]
+
+
+@pytest.mark.parametrize(("text", "experiment"), list(zip(HOSTILE, ["future", "future", "batch"], strict=True)))
+def test_any_text_is_shown(small, text, experiment):
+    app = masks(source=text, experiment=experiment, changes="encoder.*.*:hide:0,*;decoder:causal:off", masked="encoder")
+    assert not app.exception
+    header, _, _ = panels(app, "mask-encoder")
+    assert header["panels"][0]["rows"]["labels"] == small.source_tokens(text).labels
+
+
+def test_the_pinned_trace_is_the_reference_of_differences(small):
+    app = opened(source=TEXT, layer="0", head="0")
+    bench = app.session_state["workbench"]
+    bench.keep()
+    bench.differing = True
+    app = app.switch_page("viz/pages/masks.py")
+    app.text_input(key="source").set_value("The cat sees the bird.").run()
+    assert not app.exception
+    header, values, _ = panels(app, "masked-decoder")
+    path = "decoder.layers.0.self_attention.weights"
+    expected = bench.comparison.difference(path)[0]
+    assert header["panels"][2]["scale"]["difference"]
+    assert np.allclose(values[2], expected, atol=1e-6, equal_nan=True)
+
+
+def test_rules_are_the_models_own_and_what_the_changes_made_of_them():
+    config = one_stack("decoder-only", window=4).config
+    own = Rules.of(config, "decoder")
+    assert own == Rules("decoder", True, True, 4)
+    assert Rules.of(config, "cross") == Rules("cross", False, True, None)
+    cell = Cells("decoder", False, 1, 1)
+    changes = [cell, Causal("decoder", False), Window("encoder", 2)]
+    now = own.after(changes)
+    assert now == Rules("decoder", False, True, 4)
+    assert own.changes(changes, own) == [cell, Window("encoder", 2)]
+    wanted = Rules("decoder", True, False, None)
+    assert wanted.changes(changes, own) == [cell, Window("encoder", 2), PaddingSeen("decoder"), Window("decoder", None)]
+    assert own.after(wanted.changes(changes, own)) == wanted
+
+
+def test_a_second_click_takes_a_change_back():
+    cell, other = Cells("decoder", False, 1, 0), Cells("decoder", False, 1, None)
+    changes = with_cells(with_cells([], cell), other)
+    assert changes == [cell, other]
+    assert with_cells(changes, Cells("decoder", True, 1, 0)) == [other]
+    assert with_cells(changes, Cells("decoder", True, 1, 0, layer=0)) == [
+        *changes,
+        Cells("decoder", True, 1, 0, layer=0),
+    ]
+
+
+def test_a_text_is_cut_at_sentence_ends_or_in_halves():
+    assert parts_of("I am. You are! Yes") == ["I am. You are! Yes", "I am.", "You are!", "Yes"]
+    assert parts_of("我是。你是？") == ["我是。你是？", "我是。", "你是？"]
+    assert parts_of("one two three") == ["one two three", "one", "two three"]
+    assert parts_of("abcd") == ["abcd", "ab", "cd"]
+    assert parts_of("") == ["", "", ""]
+
+
+def test_a_token_in_a_sentence_means_nothing():
+    assert token_code("a`b") == "`` a`b ``"
+    assert token_code("\n") == "`⏎`"
+    assert token_code("<b>") == "`<b>`"
+
+
+def test_switching_rules_changes_the_model_and_switching_them_back_restores_it(small):
+    app = masks(source=TEXT)
+    app.button_group(key="mask_rules_decoder").set_value(["padding"]).run()
+    assert app.query_params["changes"] == "decoder:causal:off"
+    assert panels(app, "mask-decoder")[2][0].min() & 1
+    app.number_input(key="mask_window_decoder").set_value(2).run()
+    assert app.query_params["changes"] == "decoder:causal:off;decoder:window:2"
+    visible = small.trace(TEXT)["decoder.layers.0.self_attention.visible"].numpy()
+    near = np.abs(np.subtract.outer(range(len(visible)), range(len(visible)))) < 2
+    assert np.array_equal(panels(app, "mask-decoder")[2][0] & 1, near)
+    app.number_input(key="mask_window_decoder").set_value(0).run()
+    app.button_group(key="mask_rules_decoder").set_value(["causal", "padding"]).run()
+    assert not app.exception
+    assert "changes" not in app.query_params
+    assert np.array_equal(panels(app, "mask-decoder")[2][0], visible)

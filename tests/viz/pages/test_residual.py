@@ -1,0 +1,197 @@
+"""The page of norms and residual without a browser: what it sends is what the trace holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import viz.opening
+from model.checkpoints import open_checkpoint
+from tests.app_reading import opened
+from tests.viz.components.test_pack import unpack
+from tests.viz.small import write_small
+from viz.packing.names import RESIDUAL_VIEWS
+
+SOURCE, TARGET = "The cat sees the dog.", "一七丞世"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def small(here):
+    return open_checkpoint(write_small(here / "small"))
+
+
+def page(**address):
+    app = opened(source=SOURCE, target=TARGET, **address)
+    app.switch_page("viz/pages/residual.py")
+    return sound(app.run())
+
+
+def turned(app, **choices):
+    """The same page with other choices made."""
+    for name, value in choices.items():
+        app.session_state[name] = value
+    return sound(app.run())
+
+
+def sound(app):
+    assert not app.exception
+    assert not app.error
+    return app
+
+
+def sent(app, key):
+    """What the component of this key was sent."""
+    (found,) = [e.proto for e in app.get("bidi_component") if e.proto.id.endswith(f"-{key}")]
+    return unpack(found.bytes)
+
+
+def series(app, key):
+    header, arrays = sent(app, key)
+    return {each["name"]: arrays[2 * index + 1] for index, each in enumerate(header["series"])}
+
+
+def test_every_norm_at_every_token(small):
+    app = page(layer="1", query="2")
+    trace = small.trace(SOURCE, TARGET)
+    for stack, quantity, column in (
+        ("encoder", "mean", "mean"),
+        ("encoder", "before", "input norm"),
+        ("decoder", "std", "std"),
+        ("decoder", "after", "output norm"),
+    ):
+        turned(app, stack=stack, statistic=quantity)
+        table = trace.norms()
+        table = table[table["name"].str.startswith(stack)]
+        header, (values, visible) = sent(app, "residual_map")
+        tokens = trace.tokens_of(f"{stack}.")
+        assert header["columns"]["labels"] == tokens
+        assert np.allclose(values, table[column].to_numpy().reshape(-1, len(tokens)), rtol=1e-5, atol=1e-6)
+        assert visible.all()
+        assert header["scale"]["low"] == (-header["scale"]["high"] if quantity == "mean" else 0)
+        assert header["rows"]["labels"][header["chosen"]] == "2 self-att."
+        path = f"{stack}.layers.1.self_attention_block.norm"
+        channels = series(app, "residual_second")
+        assert np.array_equal(channels["input"], trace[f"{path}.input"][2])
+        assert np.array_equal(channels["output"], trace[f"{path}.output"][2])
+        weights = series(app, "residual_third")
+        assert np.array_equal(weights["γ"], small.model.get_submodule(path).weight.detach())
+        assert np.array_equal(weights["β"], small.model.get_submodule(path).bias.detach())
+
+
+def test_the_stream_its_blocks_and_their_likeness(small):
+    app = page(view="stream", stack="encoder")
+    trace = small.trace(SOURCE, TARGET)
+    names = ["encoder.embedding.output"] + [
+        f"encoder.layers.{layer}.{block}_block.residual"
+        for layer in (0, 1)
+        for block in ("self_attention", "feed_forward")
+    ]
+    states = torch.stack([trace[name] for name in names])
+    assert np.allclose(sent(app, "residual_map")[1][0], states.norm(dim=-1), rtol=1e-5)
+    assert np.allclose(series(app, "residual_second")["mean"], states.norm(dim=-1).mean(dim=1), rtol=1e-5)
+    expected = F.cosine_similarity(states[:, None], states[None], dim=-1).mean(dim=-1)
+    assert np.allclose(sent(app, "residual_third")[1][0], expected, atol=1e-5)
+    assert any("largest error" in caption.value for caption in app.caption)
+    turned(app, quantity="share")
+    added = trace["encoder.layers.1.feed_forward.output"].norm(dim=-1)
+    assert np.allclose(sent(app, "residual_map")[1][0][3], added / states[3].norm(dim=-1), rtol=1e-5)
+
+
+def test_the_forms_differ_as_n_and_n_minus_1(small):
+    app = page(view="forms", stack="decoder", layer="0", query="1")
+    x = small.trace(SOURCE, TARGET)["decoder.layers.0.self_attention_block.norm.input"].double()
+    torchs = F.layer_norm(x, (16,), eps=1e-5)
+    sample = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5)
+    assert np.allclose(series(app, "residual_second")["textbook, sample"], (sample - torchs)[1], atol=1e-6)
+    (table,) = app.dataframe
+    assert table.value["largest difference"].tolist()[2] == pytest.approx(
+        float((sample - torchs).abs().max()), rel=1e-6
+    )
+    assert table.value["divides by"].tolist()[0] == pytest.approx(float((x[1].var(correction=0) + 1e-5).sqrt()))
+    widths = series(app, "residual_third")
+    assert widths["expected, 1 − √((n−1)/n)"][0] == pytest.approx(1 - 0.5**0.5)
+    assert len(widths["textbook, sample"]) == 4  # 2, 4, 8 and all 16
+
+
+def test_a_padded_batch_moves_batch_norm_and_not_layer_norm(small):
+    app = page(view="batch", stack="encoder")
+    header, (values, real) = sent(app, "residual_map")
+    assert header["rows"]["labels"] == ["whole", "part 1", "part 2"]
+    assert values.shape == real.shape == (3, len(small.source_tokens(SOURCE)))
+    assert 0 < real.sum() < real.size
+    said = app.get("markdown")
+    assert any("change by **" in each.value and "% of all positions are padding" in each.value for each in said)
+    assert set(series(app, "residual_second")) == {"real tokens alone", "padding counted in"}
+    app.text_input(key="source").set_value("").run()
+    assert any("at least two tokens" in info.value for info in sound(app).info)
+
+
+def test_the_models_own_placement_is_framed_and_exact(small):
+    app = page(view="placement", stack="decoder")
+    header, _ = sent(app, "residual_map")
+    assert [(row["name"], row["own"]) for row in header["rows"]] == [
+        ("post-norm", False),
+        ("pre-norm", True),
+        ("wrong pre-norm", False),
+    ]
+    found = series(app, "residual_second")
+    assert found["pre-norm"].max() < 1e-5
+    assert found["wrong pre-norm"].min() > 0.05
+
+
+def test_dropout_is_measured_on_this_stream(small):
+    app = page(view="dropout", stack="encoder", masks="100", layer="1", query="0")
+    x = small.trace(SOURCE, TARGET)["encoder.layers.1.feed_forward.output"][0].numpy()
+    header, arrays = sent(app, "residual_map")
+    (mean,) = [index for index, each in enumerate(header["series"]) if each["name"] == "mean over the masks"]
+    assert np.array_equal(arrays[2 * mean], x)
+    assert np.linalg.norm(arrays[2 * mean + 1] - x) < 0.1 * np.linalg.norm(x)  # expected: 0.033
+    assert app.number_input[0].value == 0.1
+    assert any("without dropout" in info.value for info in app.info)  # the small model has none
+    (table,) = app.dataframe
+    assert table.value["expected"].tolist() == pytest.approx([0.9, 1, 0.9, 1 / 9])
+    assert table.value["measured"].tolist() == pytest.approx([0.9, 1, 0.9, 1 / 9], abs=0.08)
+
+
+def test_differences_from_the_pin_are_shown_where_they_are_wanted(small):
+    app = page(stack="encoder", statistic="std")
+    bench = app.session_state["workbench"]
+    bench.keep()
+    app.text_input(key="source").set_value("The cat hears the dog.").run()
+    bench.differing = True
+    header, (values, _) = sent(sound(app.run()), "residual_map")
+    assert header["scale"]["difference"] is True
+    now, before = small.trace("The cat hears the dog.", TARGET), bench.pin.trace
+    places = bench.comparison.source.places
+    path = "encoder.layers.0.self_attention_block.norm.std"
+    expected = [float(now[path][i] - before[path][p]) if p >= 0 else np.nan for i, p in enumerate(places)]
+    assert np.allclose(values[0], expected, atol=1e-6, equal_nan=True)
+    assert np.isnan(expected).any()
+    assert "input, pinned" in series(app, "residual_second")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"norm": "none", "residual": False},
+        {"norm": "rms", "norm_placement": "sandwich", "n_encoder_layers": 1, "n_decoder_layers": 3},
+        {"norm_placement": "post", "embedding_norm": True, "bias": False, "activation": "swiglu"},
+    ],
+)
+def test_every_config_is_shown_or_says_what_it_has_not(here, options):
+    write_small(here / "small", **options)
+    app = page(layer="9", query="99")
+    bare = options["norm"] == "none" if "norm" in options else False
+    for number, view in enumerate(RESIDUAL_VIEWS):
+        says = " ".join(info.value for info in turned(app, view=view, stack=("encoder", "decoder")[number % 2]).info)
+        assert ("no norms" in says) == (bare and view not in ("stream", "dropout")), view
+        assert ("no residual" in says) == (bare and view == "stream"), view
+        assert app.get("bidi_component")[1:] or "no norms" in says

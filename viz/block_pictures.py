@@ -1,0 +1,131 @@
+"""What the blocks of a trace look like: attention maps, statistics of norms and activity of units, made small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.analysis.blocks import Block
+from model.analysis.differences import Comparison
+from model.analysis.pictures import binned, mean_norm, pooled, thinned
+from model.network import Network
+from model.trace import Trace
+from viz.block_words import POSITIONS_ADDED
+
+MOST_CELLS = 64  # of a thumbnail, along each side
+MOST_BINS = 128  # of a strip of units
+EMBEDDING = (32, 96)  # positions and channels of the embedding's picture
+FULL = 65534  # steps of a level; 0 is hatched
+LEAST = 1e-9  # the end of a scale on which everything is 0
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures of a trace, or, where `differing`, of its differences from the pinned one.
+
+    A picture is of levels: 0 hatched (masked, or without a counterpart), else from 1 at the scale's low end to 65,535
+    at its high end. Values run from 0 to 1 (attention) or to the picture's largest; signed ones lie around 32,768.
+    """
+
+    trace: Trace
+    comparison: Comparison | None
+    differing: bool
+
+    def of(self, block: Block) -> NDArray[np.uint16] | NDArray[np.float32]:
+        """Of an attention a map a head; of a norm its lines; of a feed-forward network a strip; of an embedding
+        tokens and positions; of the others nothing.
+        """
+        if "attention" in block.kind:
+            return self._levels(self._maps[block.path], self.top if self.differing else 1.0, self.differing)
+        if block.kind == "norm":
+            return torch.stack(self.lines(block)).numpy()
+        if block.kind == "feed-forward":
+            units = binned(self.activity(block), MOST_BINS)[None, None]
+            return self._levels(units, _largest(units), self.differing)
+        if block.kind == "embedding":
+            assert isinstance(self.trace.model, Network)
+            added = self.trace.model.config.position in POSITIONS_ADDED
+            parts = [self._read(f"{block.path}.{name}") for name in ("tokens", "positions")[: 1 + added]]
+            small = torch.stack([thinned(part, *EMBEDDING) for part in parts])
+            return self._levels(small, _largest(small), True)
+        return np.empty(0, np.float32)
+
+    @cached_property
+    def _maps(self) -> dict[str, Tensor]:
+        """The weights of every attention, small, NaN on masked cells; one layer after the other."""
+        kinds = ("encoder", "decoder", "cross")
+        paths = [path for kind in kinds for path in self.trace.attention_paths(kind)]  # type: ignore[arg-type]
+        found = {}
+        for path in paths:
+            small = pooled(self._read(f"{path}.weights"), MOST_CELLS)
+            visible = pooled(self.trace[f"{path}.visible"][None].float().cpu(), MOST_CELLS)
+            found[path] = small.masked_fill(visible == 0, torch.nan)
+        return found
+
+    @cached_property
+    def top(self) -> float:
+        """The largest difference of a weight; 1 where nothing differs or nothing can be compared."""
+        found = max((_largest(maps) for maps in self._maps.values()), default=LEAST)
+        return found if found > LEAST else 1.0
+
+    def lines(self, block: Block) -> list[Tensor]:
+        """Mean and deviation of what a norm reads, at each position; then those of the pinned trace."""
+        names = [f"{block.path}.{name}" for name in ("mean", "std")]
+        found = [self.trace[name] for name in names]
+        if self.comparison:
+            found += [each for name in names if (each := self.comparison.counterpart(name)) is not None]
+        return [each.detach().float().cpu() for each in found]
+
+    def activity(self, block: Block) -> Tensor:
+        """Mean size of each unit over the positions; or how much that is more than in the pinned trace."""
+        units = self.units(block)
+        if not self.differing:
+            return units.abs().mean(dim=0)
+        assert self.comparison is not None
+        other = self.comparison.counterpart(self.units_name(block))
+        if other is None:
+            return torch.full(units.shape[1:], torch.nan)
+        kept = ~other.isnan().any(dim=-1)
+        change = units[kept].abs() - other[kept].float().cpu().abs()
+        return change.mean(dim=0)
+
+    def units(self, block: Block) -> Tensor:
+        """What the second layer of a feed-forward network reads."""
+        return self.trace[self.units_name(block)].detach().float().cpu()
+
+    def units_name(self, block: Block) -> str:
+        gated = f"{block.path}.gated"
+        return gated if hasattr(self.trace.model.get_submodule(block.path), "gated") else f"{block.path}.activation"
+
+    def flow(self, block: Block) -> float:
+        """The mean norm of what a block gives, or of its difference from the pinned trace; NaN where there is none."""
+        x: Tensor | None = self.trace[block.output]
+        if self.differing:
+            assert self.comparison is not None
+            x = self.comparison.difference(block.output)
+        return torch.nan if x is None else mean_norm(x)
+
+    def _read(self, name: str) -> Tensor:
+        """A quantity, or its difference from the pinned one, NaN where that is none."""
+        x = self.trace[name]
+        if self.differing:
+            assert self.comparison is not None
+            other = self.comparison.difference(name)
+            x = torch.full_like(x, torch.nan) if other is None else other
+        return x.detach().float().cpu()
+
+    @staticmethod
+    def _levels(x: Tensor, top: float, signed: bool) -> NDArray[np.uint16]:
+        values = x.numpy()
+        share = values / top if not signed else values / (2 * top) + 0.5
+        return np.where(np.isnan(values), 0, 1 + np.rint(np.clip(np.nan_to_num(share), 0, 1) * FULL)).astype(np.uint16)
+
+
+def _largest(x: Tensor) -> float:
+    """The largest size of a number, and never 0: it divides."""
+    return max(LEAST, float(x.nan_to_num().abs().max())) if x.numel() else LEAST

@@ -1,0 +1,135 @@
+"""What a block of a model is called, and what there is to say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from viz.i18n import _, language
+from viz.words import attention_name, significant
+
+if TYPE_CHECKING:
+    from model.analysis.blocks import Block, Shape
+    from model.config import TransformerConfig
+    from model.trace import Trace
+
+UNITS = {"GFLOP": 1e9, "MFLOP": 1e6, "kFLOP": 1e3, "FLOP": 1.0}
+POSITIONS_ADDED = ("sinusoidal", "learned")
+
+
+def block_name(kind: str) -> str:
+    """What a kind of block is called; asked for hundreds of times at a keystroke."""
+    return _block_names(language())[kind]
+
+
+@cache
+def _block_names(_language: str) -> dict[str, str]:
+    return {
+        "embedding": _("embedding"),
+        "norm": _("norm"),
+        "self-attention": _("self-attention"),
+        "cross-attention": _("cross-attention"),
+        "feed-forward": _("feed-forward"),
+        "residual": _("residual"),
+        "output": _("output"),
+    }
+
+
+def short_name(kind: str) -> str:
+    """Of a block that has a picture, where there is little room."""
+    return {
+        "self-attention": _("self"),
+        "cross-attention": _("cross"),
+        "feed-forward": _("units"),
+    }.get(kind, "")
+
+
+def place_name(block: Block) -> str:
+    """Which block this is, for a heading."""
+    stack, name = attention_name(block.stack), block_name(block.kind)
+    if block.sublayer and block.kind in ("norm", "residual"):
+        name = _("{name} of {sublayer}").format(name=name, sublayer=block_name(block.sublayer.replace("_", "-")))
+    if block.layer is None:
+        return f"{stack} · {name}"
+    return _("{stack} · layer {layer} · {name}").format(stack=stack, layer=block.layer + 1, name=name)
+
+
+def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
+    """The line over a block on the map."""
+    if block.kind == "embedding":
+        times = f" × √{config.d_model}" if config.scale_embedding else ""
+        return f"{_('embedding')}{times} + {position_name(config)}"
+    if block.kind == "output":
+        sizes = f"{config.d_model} → {config.vocabulary:,}"
+        tied = f" · {_('tied')}" if block.tied else ""
+        return f"{_('linear')} {sizes}{tied}"
+    name = block_name(block.kind)
+    if block.kind == "feed-forward":
+        return f"{name} · {config.d_ff:,} × {config.activation}"
+    if block.kind not in ("self-attention", "cross-attention"):
+        return name
+    heads = _("{count} heads").format(count=config.n_heads)
+    mask = trace.mask(block.path)
+    seen = [_("causal")] if mask.causal else []
+    seen += [_("window {count}").format(count=mask.window)] if mask.window else []
+    return " · ".join([name, heads, *seen])
+
+
+def position_name(config: TransformerConfig) -> str:
+    return {
+        "sinusoidal": _("sinusoidal positions"),
+        "learned": _("learned positions"),
+        "rotary": _("no positions: queries and keys are turned (rotary)"),
+        "alibi": _("no positions: scores fall with distance (ALiBi)"),
+        "none": _("no positions"),
+    }[config.position]
+
+
+def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
+    """Shapes, weights and costs of a block."""
+    memory = _("keys, values from the encoder") if block.kind == "cross-attention" else _("keys, values from")
+    names = {
+        "ids": _("token ids"),
+        "stream": _("input"),
+        "written": _("what the block writes"),
+        "queries": _("queries from") if block.kind == "self-attention" else _("queries from the decoder"),
+        "memory": memory,
+    }
+    found = [(names[role], shape_text(shape)) for role, shape in block.inputs.items()]
+    if "attention" in block.kind:
+        shared = config.kv_heads
+        heads = f"{config.n_heads} × {block.shape[0]} × {config.d_head}"
+        if shared < config.n_heads:
+            heads += _(", keys and values of {count}").format(count=shared)
+        found.append((_("heads"), heads))
+    if block.kind == "feed-forward":
+        found.append((_("units"), shape_text((block.shape[0], config.d_ff))))
+    found.append((_("gives"), shape_text(block.shape)))
+    found += [(_("weights"), weights_text(block.weights))] if block.weights else []
+    if block.weights:
+        tied = _(", {count} tied").format(count=f"{block.tied:,}") if block.tied else ""
+        found.append((_("parameters"), f"{block.parameters:,}{tied}"))
+    found.append((_("matrix products"), flops_text(block.flops) if block.flops else _("none")))
+    return found
+
+
+def weights_text(weights: dict[str, Shape]) -> str:
+    """Weights of one shape together, in the words of their module."""
+    groups: dict[Shape, list[str]] = {}
+    for name, shape in weights.items():
+        groups.setdefault(shape, []).append(name.removesuffix(".weight"))
+    return "\n".join(f"{', '.join(names)}: {shape_text(shape)}" for shape, names in groups.items())
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return " × ".join(f"{size:,}" for size in shape)
+
+
+def flops_text(flops: int) -> str:
+    """Three significant digits, with a unit."""
+    for unit, size in UNITS.items():
+        if flops >= size or size == 1:
+            value = flops / size
+            return f"{value:.0f} {unit}" if value >= 99.95 else f"{significant(value)} {unit}"
+    raise AssertionError

@@ -1,0 +1,282 @@
+// How the map is drawn: the picture of each block, the residual stream through them, keys and values, tokens.
+
+const ACCENTS = { "self-attention": "#0072b2", "cross-attention": "#d55e00", "feed-forward": "#009e73", output: "#cc79a7" };
+const STREAM = "rgba(128,130,150,0.62)";
+const CHANGED = "rgba(0,140,110,0.7)"; // of the stream, where differences from the pin are shown
+const [KEYS, VALUES, ACTIVE] = ["#d55e00", "#009e73", [0, 158, 115]];
+const LEVELS = 65535;
+
+// 256 colours as the bytes of a pixel, from the low end of a scale to its high end.
+function ramp(hues) {
+  return Uint32Array.from({ length: 256 }, (_, index) => {
+    const share = hues.length === 2 ? (index - 127.5) / 127.5 : index / 255;
+    const [r, g, b] = hues.length === 2 ? hues[share < 0 ? 0 : 1] : hues[0];
+    return (Math.round(255 * Math.abs(share)) << 24) | (b << 16) | (g << 8) | r;
+  });
+}
+
+const RAMPS = { weight: ramp([HUE]), active: ramp([ACTIVE]), signed: ramp(SIGNED), difference: ramp(DIFFERENCE) };
+
+// Maps side by side, a pixel a cell; a cell of level 0 stays empty. tops: for each map the level drawn darkest.
+function mapsPicture(canvas, levels, [maps, rows, columns], colours, tops) {
+  const context = cleared(canvas, maps * columns, rows);
+  const image = context.createImageData(canvas.width, rows);
+  const pixels = new Uint32Array(image.data.buffer);
+  let cell = 0;
+  for (let map = 0; map < maps; map++) {
+    const factor = 255 / tops[map];
+    for (let row = 0; row < rows; row++) {
+      let at = row * canvas.width + map * columns;
+      for (let column = 0; column < columns; column++, at++) {
+        const level = levels[cell++];
+        if (level) pixels[at] = colours[Math.min(255, Math.round((level - 1) * factor))];
+      }
+    }
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+function largestLevels(levels, [maps, rows, columns]) {
+  return Array.from({ length: maps }, (_, map) => {
+    let top = 2;
+    for (let cell = map * rows * columns; cell < (map + 1) * rows * columns; cell++) if (levels[cell] > top) top = levels[cell];
+    return top - 1;
+  });
+}
+
+// The cells of level 0 of a map as a hatched picture; null if there are none. Heads share it, and layers mostly.
+function hatchPicture(levels, rows, columns, made) {
+  const hidden = levels.subarray(0, rows * columns);
+  if (!hidden.includes(0)) return null;
+  const known = made.find(({ mask }) => mask.length === hidden.length && mask.every((cell, index) => cell === (hidden[index] === 0)));
+  if (known) return known.canvas;
+  const scale = Math.max(1, Math.ceil(96 / Math.max(rows, columns)));
+  const canvas = element("canvas");
+  [canvas.width, canvas.height] = [columns * scale, rows * scale];
+  const context = canvas.getContext("2d");
+  context.fillStyle = hatch(context, 6);
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      const from = column;
+      while (column < columns && hidden[row * columns + column] === 0) column++;
+      if (column > from) context.fillRect(from * scale, row * scale, (column - from) * scale, scale);
+    }
+  }
+  made.push({ mask: Array.from(hidden, (level) => level === 0), canvas });
+  return canvas;
+}
+
+// The picture of each block, painted once for the data that came: heads or parts side by side, and what is hatched.
+function paintPictures(header, before) {
+  const masks = [];
+  const { differing, scale } = header;
+  return header.blocks.map(({ kind }, number) => {
+    const { shape, values } = header.pictures[number];
+    if (shape.length !== 3 || !values.length) return { values, shape };
+    const attention = isAttention(kind);
+    const signed = differing || kind === "embedding";
+    const colours = differing ? RAMPS.difference : attention ? RAMPS.weight : kind === "embedding" ? RAMPS.signed : RAMPS.active;
+    const tops = attention && scale === "largest" && !signed ? largestLevels(values, shape) : Array(shape[0]).fill(LEVELS - 1);
+    const canvas = mapsPicture(before?.[number]?.canvas ?? element("canvas"), values, shape, colours, tops);
+    return { canvas, shape, values, hatched: hatchPicture(values, shape[1], shape[2], masks) };
+  });
+}
+
+// The line of something that flows is as thick as its norm; thin and dashed where there is no number.
+function flowing(pen, header, points, flow, { colour, most = 9, tip = true } = {}) {
+  const width = flow === null ? 1 : 1 + (most - 1) * Math.min(1, flow / header.thickest);
+  const drawn = colour ?? (header.differing ? CHANGED : STREAM);
+  const [x, y] = points.at(-1);
+  const [fx, fy] = points.at(-2);
+  const long = Math.hypot(x - fx, y - fy);
+  const [dx, dy] = [(x - fx) / long, (y - fy) / long];
+  pen.line(points, { colour: drawn, width, dash: flow === null ? [3, 3] : [] });
+  if (!tip) return;
+  const size = 3 + width / 2;
+  const wing = (side) => [x - dx * size - dy * side * size, y - dy * size + dx * side * size];
+  pen.line([wing(1), [x, y], wing(-1)], { colour: drawn, width: 1.5 });
+}
+
+// x + y: a circle with a cross; without a short cut a point, as nothing is added.
+function drawSum(pen, x, y, header) {
+  pen.dot(x, y, 7.5, pen.background);
+  const ring = Array.from({ length: 25 }, (_, step) => [x + 7 * Math.cos((step * Math.PI) / 12), y + 7 * Math.sin((step * Math.PI) / 12)]);
+  pen.line(ring, { width: 1.2 });
+  if (!header.bypass) return pen.dot(x, y, 2.2, STREAM);
+  pen.line([[x - 4, y], [x + 4, y]], { width: 1.2 });
+  pen.line([[x, y - 4], [x, y + 4]], { width: 1.2 });
+}
+
+const flowOf = (header, item) => header.blocks[item.number].flow;
+
+// The stream beside a stack, row by row, and its branches through the blocks.
+function drawStream(pen, place, stack, header) {
+  const { rail, rows, bottom } = stack;
+  const gap = place.settings.gap;
+  const [first, ...others] = rows;
+  const entry = first.items[0].x + 20;
+  flowing(pen, header, [[entry, bottom - TOKEN_LINES * SPACE.chip - 2], [entry, first.low + 1]], flowOf(header, first.items[0]), { most: 5 });
+  const leaving = (row, item) => [[item.x + 16, item.y], [item.x + 16, row.top - 0.4 * gap], [rail, row.top - 0.4 * gap]];
+  let flow = flowOf(header, first.items.at(-1));
+  let from = first.top - 0.4 * gap;
+  flowing(pen, header, leaving(first, first.items.at(-1)), flow, { tip: false });
+  for (const row of others) {
+    const between = (left, right) => [[left.x + left.width, row.middle], [right.x - 1, row.middle]];
+    const into = [[rail, row.middle], [row.items[0].x - 1, row.middle]];
+    const up = row.top - 0.4 * gap;
+    const sum = row.items.find(({ block }) => block.kind === "residual");
+    const passes = row.onRail && header.bypass;
+    flowing(pen, header, [[rail, from], [rail, passes ? up + 7 : row.middle]], flow, { tip: false });
+    flowing(pen, header, into, flow, { most: 7 });
+    row.items.forEach((item, index) => {
+      if (index) flowing(pen, header, between(row.items[index - 1], item), flowOf(header, row.items[index - 1]), { most: 7 });
+    });
+    const last = row.items.at(-1);
+    if (sum && header.bypass) {
+      const low = row.low + 0.4 * gap;
+      flowing(pen, header, [[rail, low], [sum.x + 8, low], [sum.x + 8, row.middle + 8]], flow, { most: 7 });
+    }
+    if (row.residual === undefined) {
+      stack.end = [[last.x + last.width, row.middle], flowOf(header, last)];
+      return;
+    }
+    if (row === rows.at(-1) && !row.onRail) {
+      stack.end = [[last.x + 16, last.y], flowOf(header, last)]; // the norm that ends a post-norm stack without an output
+      return;
+    }
+    flowing(pen, header, leaving(row, last), flowOf(header, last), { most: 7, tip: row.onRail });
+    flow = header.blocks[row.onRail ? row.residual : last.number].flow;
+    if (row.onRail) drawSum(pen, rail, up, header);
+    from = up;
+  }
+  const highest = rows.at(-1).top - 0.4 * gap;
+  stack.end = [[rail, highest], flow];
+}
+
+// Keys and values go from the top of the encoder to every cross-attention.
+function drawMemory(pen, place, header) {
+  const [encoder, decoder] = place.stacks;
+  if (!decoder) return;
+  const rows = decoder.rows.filter(({ items }) => items.some(({ block }) => block.kind === "cross-attention"));
+  const [[x, y], flow] = encoder.end;
+  const aside = y === encoder.rows.at(-1).middle; // from the right end of a norm, else from the top
+  const turn = aside ? y : encoder.rows.at(-1).top - 0.4 * place.settings.gap - 4;
+  const thick = { most: 6 };
+  [KEYS, VALUES].forEach((colour, strand) => {
+    const at = place.trunk + 4 * strand;
+    const begin = [...(aside ? [] : [[x + 4 * strand, y]]), [aside ? x : x + 4 * strand, turn + 4 * strand], [at, turn + 4 * strand]];
+    rows.forEach(({ items, low }, index) => {
+      const item = items.find(({ block }) => block.kind === "cross-attention");
+      const end = [place.narrow ? item.x + item.width + 1 : item.x - 1, low - 10 + 4 * strand];
+      flowing(pen, header, [...(index ? [] : begin), [at, end[1]], end], flow, { ...thick, colour });
+    });
+    const ends = [turn + 4 * strand, ...rows.map(({ low }) => low - 10 + 4 * strand)];
+    flowing(pen, header, [[at, Math.min(...ends)], [at, Math.max(...ends)]], flow, { ...thick, colour, tip: false });
+  });
+}
+
+// Lines over positions: mean thin, deviation strong; the pinned ones dashed.
+function drawLines(pen, { values, shape: [count, length] }, x, y, width, height) {
+  const known = values.filter((value) => Number.isFinite(value));
+  const [low, high] = [Math.min(0, ...known), Math.max(0, ...known)];
+  const place = (value) => y + height - ((value - low) / (high - low || 1)) * height;
+  for (let line = count - 1; line >= 0; line--) {
+    const points = [];
+    for (let position = 0; position <= length; position++) {
+      const value = values[line * length + position];
+      if (position < length && Number.isFinite(value)) points.push([x + ((position + 0.5) / length) * width, place(value)]);
+      else if (points.length) {
+        if (points.length > 1) pen.line(points, { width: line % 2 ? 1.6 : 0.8, dash: line > 1 ? [3, 2] : [] });
+        else pen.dot(...points[0], 1.6, line % 2 ? MARK : STREAM);
+        points.length = 0;
+      }
+    }
+  }
+}
+
+function drawGuesses(pen, { labels, probabilities, pinned }, item) {
+  const name = Math.min(110, 0.32 * item.width);
+  const room = item.width - name - 66;
+  labels.forEach((label, index) => {
+    const y = item.y + item.title + index * SPACE.guess;
+    pen.text(shortened(label), item.x + name, y + SPACE.guess / 2, { align: "right", token: true });
+    pen.box(item.x + name + 8, y + 3, Math.max(1, room * probabilities[index]), SPACE.guess - 6, ACCENTS.output);
+    if (pinned) pen.box(item.x + name + 7 + room * pinned[index], y, 2, SPACE.guess, "rgba(150,60,190,1)");
+    pen.text(significant(probabilities[index]), item.x + name + 14 + room * Math.max(probabilities[index], pinned?.[index] ?? 0), y + SPACE.guess / 2, {});
+  });
+}
+
+const thumbsOf = ({ x, y, beside, title, thumbs: { each, size, step } }, heads) =>
+  Array.from({ length: heads }, (_, head) => [
+    x + 10 + beside + (head % each) * step,
+    y + title + Math.floor(head / each) * (size + THUMB.gap),
+    size,
+  ]);
+
+function drawItem(pen, item, { header, pictures }) {
+  const { x, y, width, height, block, beside, title, number } = item;
+  if (block.kind === "residual") return drawSum(pen, x + 8, y + height / 2, header);
+  pen.frame(x, y, width, height, { faint: true, radius: 6, fill: pen.background });
+  if (ACCENTS[block.kind]) pen.box(x, y + 3, 3, height - 7, ACCENTS[block.kind]);
+  const picture = pictures[number];
+  const text = item.text.slice(0, Math.max(1, Math.floor(height / LINE)));
+  text.forEach((line, index) => pen.text(line, x + 9, beside ? y + height / 2 + (index - (text.length - 1) / 2) * LINE : y + 9, {}));
+  const [left, room] = [x + 10 + beside, width - 18 - beside];
+  const low = height - title - SPACE.pad;
+  if (isAttention(block.kind)) {
+    const [heads, rows, columns] = picture.shape;
+    thumbsOf(item, heads).forEach(([tx, ty, size], head) => {
+      pen.frame(tx, ty, size + 1, size + 1, { faint: true });
+      if (picture.hatched) pen.picture(picture.hatched, [0, 0, picture.hatched.width, picture.hatched.height], tx, ty, size, size);
+      if (picture.canvas) pen.picture(picture.canvas, [head * columns, 0, columns, rows], tx, ty, size, size);
+    });
+  } else if (block.kind === "feed-forward" && picture.canvas) {
+    const [, , bins] = picture.shape;
+    pen.picture(picture.canvas, [0, 0, bins, 1], left, y + title, room, SPACE.strip);
+    pen.frame(left, y + title, room + 1, SPACE.strip + 1, { faint: true });
+  } else if (block.kind === "norm") {
+    drawLines(pen, picture, left - 3, y + title + 1, room + 6, low - 2);
+  } else if (block.kind === "embedding" && picture.canvas) {
+    const [parts, rows, columns] = picture.shape;
+    const each = (room - (parts - 1) * 22) / parts;
+    for (let part = 0; part < parts; part++) {
+      const at = left + part * (each + 22);
+      if (part) pen.text("+", at - 11, y + title + 14, { align: "center" });
+      pen.frame(at, y + title, each + 1, 29, { faint: true });
+      pen.picture(picture.canvas, [part * columns, 0, columns, rows], at, y + title, each, 28);
+    }
+  } else if (block.kind === "output") {
+    drawGuesses(pen, header.predictions, item);
+  }
+}
+
+function drawTokens(pen, { chips }, { lit, chosen }) {
+  for (const { text, x, y, width, side, position, special } of chips) {
+    const marked = width > 0 && lit?.[side] === position;
+    if (width) pen.frame(x, y, width, SPACE.chip - 2, { radius: 4, width: 0, fill: marked ? MARK : "rgba(128,130,150,0.16)" });
+    if (width && chosen.side === side && chosen.position === position) pen.frame(x + 1, y + 1, width - 2, SPACE.chip - 4, { radius: 4, width: 2, colour: MARK });
+    pen.text(text, x + 5, y + SPACE.chip / 2 - 1, { token: width > 0, marked: false, colour: marked ? "#fff" : undefined, faint: special });
+  }
+}
+
+function drawMap(pen, place, view) {
+  const { header } = view;
+  const layers = [];
+  for (const stack of place.stacks) {
+    for (const layer of new Set(stack.rows.map((row) => row.layer).filter((layer) => layer !== null))) {
+      const rows = stack.rows.filter((row) => row.layer === layer);
+      const [top, low] = [rows.at(-1).top - 4, rows[0].low + 4];
+      pen.frame(stack.x, top, stack.width, low - top, { radius: 8, width: 0, fill: "rgba(128,130,150,0.08)" });
+      layers.push([header.words.layer.replace("{number}", layer + 1), stack.x + 9, low - 7]);
+    }
+    drawStream(pen, place, stack, header);
+  }
+  drawMemory(pen, place, header);
+  for (const [name, x, y] of layers) pen.text(name, x, y, { turn: -90 });
+  for (const stack of place.stacks) {
+    for (const row of stack.rows) row.items.forEach((item) => drawItem(pen, item, view));
+    drawTokens(pen, stack, { lit: view.lit, chosen: header.predictions });
+    pen.text(stack.stack.name, stack.left, stack.top - 4, { strong: true });
+  }
+}

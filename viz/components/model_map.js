@@ -1,0 +1,241 @@
+// The whole model as one picture: a canvas, over it a button for each block and each head, beside it a panel that says
+// what the block under the pointer is. A keystroke moves the buttons that are there already.
+
+function mapLines({ header }) {
+  return [header.words.csv, ...header.blocks.flatMap(({ name, lines }) => lines.map(([label, text]) => [name, label, text]))];
+}
+
+// The token chip under the pointer.
+function chipAt({ place, canvas }, event) {
+  const box = canvas.getBoundingClientRect();
+  const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+  const inside = (chip) => x >= chip.x && x < chip.x + chip.width && y >= chip.y && y < chip.y + SPACE.chip;
+  return place.stacks.flatMap(({ chips }) => chips).find(inside);
+}
+
+function pointMap(root, event) {
+  const chip = event && chipAt(root, event);
+  if (root.chip && root.chip !== chip) hover(root.chip.side, -1);
+  root.chip = chip;
+  if (chip) hover(chip.side, chip.position);
+  root.canvas.style.cursor = chip?.side === root.shown.header.predictions.side ? "pointer" : "";
+}
+
+function clickMap(root, event) {
+  const chip = chipAt(root, event);
+  if (!chip) return root.show(null);
+  if (chip.side === root.shown.header.predictions.side) root.tell("token", { side: chip.side, position: chip.position });
+}
+
+// Every block and every head as a place of the picture: blocks first, heads lie over theirs.
+function areasOf({ stacks, settings }, { header }) {
+  const [blocks, heads] = [[], []];
+  for (const { rows, rail } of stacks) {
+    for (const row of rows) {
+      for (const item of row.items) {
+        const { number, block, x, y, width, height } = item;
+        const small = block.kind === "residual";
+        blocks.push({ number, head: null, box: small ? [x, y + height / 2 - 8, 16, 16] : [x, y, width, height] });
+        if (!isAttention(block.kind)) continue;
+        thumbsOf(item, header.pictures[number].shape[0]).forEach(([left, top, size], head) =>
+          heads.push({ number, head, box: [left, top, size, size] }),
+        );
+      }
+      if (row.onRail) blocks.push({ number: row.residual, head: null, box: [rail - 8, row.top - 0.4 * settings.gap - 8, 16, 16] });
+    }
+  }
+  return [...blocks, ...heads];
+}
+
+function newArea(root) {
+  const made = element("button");
+  made.type = "button";
+  made.addEventListener("pointerenter", () => root.show(made.area));
+  made.addEventListener("focus", () => made.matches(":focus-visible") && root.show(made.area));
+  made.addEventListener("pointermove", (event) => made.area.head !== null && pointCell(root, made, event));
+  made.addEventListener("pointerleave", () => made.area.head !== null && leaveCell(root));
+  made.addEventListener("pointerdown", (event) => (root.touched = event.pointerType === "touch" && !same(root.pressed, made.area)));
+  made.addEventListener("click", () => {
+    // A finger has no hover: its first touch shows the block, the second opens it.
+    root.pressed = made.area;
+    root.show(made.area);
+    if (!root.touched) root.open(made.area);
+    root.touched = false;
+  });
+  return made;
+}
+
+const same = (one, other) => one?.number === other?.number && one?.head === other?.head;
+
+function placeAreas(root) {
+  const { areas, canvas, shown } = root;
+  const { header } = shown;
+  areas.style.top = `${canvas.offsetTop}px`;
+  const wanted = areasOf(root.place, shown);
+  while (areas.children.length > wanted.length) areas.lastElementChild.remove();
+  wanted.forEach((area, index) => {
+    const made = areas.children[index] ?? areas.appendChild(newArea(root));
+    const place = area.box.join(" ");
+    made.area = area;
+    if (made.place !== place) {
+      made.place = place;
+      ["left", "top", "width", "height"].forEach((side, at) => (made.style[side] = `${area.box[at]}px`));
+    }
+    const { name } = header.blocks[area.number];
+    const label = area.head === null ? name : `${name} · ${header.words.head} ${area.head + 1}`;
+    if (made.getAttribute("aria-label") !== label) made.setAttribute("aria-label", label);
+    made.className = area.head === null ? "block" : "head";
+  });
+  markShown(root);
+}
+
+function markShown(root) {
+  for (const made of root.areas.children) made.classList.toggle("shown", same(made.area, root.about));
+}
+
+// Which cell of a head's map is under the pointer: between which tokens, and its level.
+function pointCell(root, made, event) {
+  const { header } = root.shown;
+  const { number, head } = made.area;
+  const { shape, values } = header.pictures[number];
+  const [, rows, columns] = shape;
+  const box = made.getBoundingClientRect();
+  const row = Math.max(0, Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)));
+  const column = Math.max(0, Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns)));
+  const level = values[(head * rows + row) * columns + column];
+  const [asking, answering] = sidesOf(header, number);
+  const token = ({ labels }, cell, cells) => shown(labels[Math.min(labels.length - 1, cell * Math.ceil(labels.length / cells))]);
+  const pair = `${token(asking, row, rows)} → ${token(answering, column, columns)}`;
+  write(root.panel.cell, `${pair}  ${valueOf(header, level)}${rows < asking.labels.length ? ` · ${header.words.pooled}` : ""}`);
+  if (rows === asking.labels.length) hover(asking.side, row);
+  if (columns === answering.labels.length && answering.side !== asking.side) hover(answering.side, column);
+}
+
+function valueOf(header, level) {
+  if (!level) return header.words.masked;
+  return header.differing ? significant(((level - 1) / (LEVELS - 1) - 0.5) * 2 * header.top) : significant((level - 1) / (LEVELS - 1));
+}
+
+// The stacks whose tokens are the rows and columns of an attention's maps.
+function sidesOf({ stacks, blocks }, number) {
+  const own = stacks.find(({ rows }) => rows.some((row) => row.includes(number)));
+  return [own, blocks[number].kind === "cross-attention" ? stacks[0] : own];
+}
+
+function leaveCell(root) {
+  write(root.panel.cell, "");
+  for (const { side } of root.shown.header.stacks) hover(side, -1);
+}
+
+function buildPanel(parent) {
+  const panel = parent.appendChild(element("aside", "panel"));
+  panel.name = panel.appendChild(element("h4"));
+  panel.go = panel.appendChild(element("button", "go"));
+  panel.go.type = "button";
+  panel.large = panel.appendChild(element("canvas", "large"));
+  panel.cell = panel.appendChild(element("div", "cell"));
+  panel.hint = panel.appendChild(element("p", "hint"));
+  panel.list = panel.appendChild(element("dl"));
+  panel.legend = panel.appendChild(element("div", "legend"));
+  panel.legend.append(element("span", "what"), element("span", "ramp"), element("span", "ends"));
+  panel.legend.lastChild.append(element("span"), element("span"));
+  return panel;
+}
+
+// What the panel says: the block that was last pointed at, or the whole model.
+function showPanel(root) {
+  const { panel, about } = root;
+  const { header } = root.shown;
+  const block = about && header.blocks[about.number];
+  const head = about?.head ?? null;
+  const { words } = header;
+  write(panel.name, !block ? words.whole : head === null ? block.name : `${block.name} · ${words.head} ${head + 1}`);
+  write(panel.hint, words.pointed);
+  panel.hint.hidden = Boolean(block);
+  panel.classList.toggle("about", Boolean(block));
+  panel.large.hidden = panel.cell.hidden = head === null;
+  panel.go.hidden = !block;
+  if (block) write(panel.go, block.open);
+  const said = block ? block.lines : header.summary;
+  while (panel.list.children.length > said.length) panel.list.lastElementChild.remove();
+  said.forEach(([label, text], index) => {
+    let line = panel.list.children[index];
+    if (!line) {
+      line = panel.list.appendChild(element("div"));
+      line.append(element("dt"), element("dd"));
+    }
+    write(line.firstChild, label);
+    write(line.lastChild, text);
+  });
+  if (head !== null) drawLarge(root, about);
+}
+
+function drawLarge({ panel, shown }, { number, head }) {
+  const { canvas, hatched, shape } = shown.pictures[number];
+  const [, rows, columns] = shape;
+  const size = Math.round(160 * (window.devicePixelRatio || 1));
+  const context = cleared(panel.large, size, size);
+  context.imageSmoothingEnabled = false;
+  if (hatched) context.drawImage(hatched, 0, 0, size, size);
+  if (canvas) context.drawImage(canvas, head * columns, 0, columns, rows, 0, 0, size, size);
+}
+
+// The colour bar of the thumbnails, and how far it reaches.
+function showLegend(root) {
+  const { legend } = root.panel;
+  const { words, differing, scale, top } = root.shown.header;
+  const [what, ramp, ends] = legend.children;
+  write(what, words.scale);
+  const colour = ([r, g, b], alpha) => `rgba(${r},${g},${b},${alpha})`;
+  const stops = differing ? [colour(DIFFERENCE[0], 1), colour(DIFFERENCE[0], 0), colour(DIFFERENCE[1], 0), colour(DIFFERENCE[1], 1)] : [colour(HUE, 0), colour(HUE, 1)];
+  ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+  write(ends.firstChild, differing ? significant(-top) : "0");
+  write(ends.lastChild, differing ? significant(top) : scale === "one" ? "1" : words.largest);
+  const options = differing ? [] : Object.entries(words.scales);
+  const buttons = [...legend.querySelectorAll("button")];
+  while (buttons.length > options.length) buttons.pop().remove();
+  options.forEach(([name, text], index) => {
+    const made = buttons[index] ?? legend.appendChild(element("button"));
+    made.type = "button";
+    made.onclick = () => root.tell("scale", name);
+    made.setAttribute("aria-pressed", name === scale);
+    write(made, text);
+  });
+}
+
+const MAP = { arrange: arrangeMap, draw: drawMap, point: pointMap, click: clickMap, lines: mapLines, placed: placeAreas, sides: ({ stacks }) => stacks.map(({ side }) => side) };
+
+function buildMap(parentElement) {
+  const frame = parentElement.appendChild(element("div", "frame"));
+  const model = frame.appendChild(element("div", "vitrine model"));
+  const root = buildPlot(model, "model_map", MAP);
+  root.areas = element("div", "areas");
+  root.tip.before(root.areas);
+  root.panel = buildPanel(model);
+  root.about = null;
+  root.show = (area) => {
+    if (root.about && same(area, root.about)) return;
+    root.about = area;
+    markShown(root);
+    showPanel(root);
+  };
+  root.open = ({ number, head }) => root.tell("open", { block: number, head });
+  root.panel.go.addEventListener("click", () => root.open(root.about));
+  return root;
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".model_map") ?? buildMap(parentElement);
+  root.tell = setTriggerValue;
+  const header = unpack(data);
+  header.pictures = header.arrays.map((values, number) => ({ values, shape: header.shapes[number] }));
+  header.covered = covered();
+  root.panel.style.setProperty("--above", `${header.covered}px`);
+  header.thickest = Math.max(...header.blocks.map(({ flow }) => flow ?? 0)) || 1;
+  if (root.about && !header.blocks[root.about.number]) root.about = null; // another model's
+  const pictures = paintPictures(header, root.shown?.pictures);
+  showPlot(root, { header, pictures });
+  showPanel(root);
+  showLegend(root);
+  return () => root.stop();
+}

@@ -1,0 +1,257 @@
+// Several small matrices side by side, each with its own scale: masks, and what they make of scores. Hidden cells are
+// hatched, changed ones framed; cells and labels of panels that can be changed are clicked. Lengths are CSS pixels.
+
+const SLOT = 170; // a panel needs so much; on a narrow page fewer stand in a line
+const GAP = 18;
+const LEGIBLE = 12; // pixels of a row with a label
+const CHANGED = "#b87a00";
+const BROKEN = "#a4133c"; // a value that is no number
+const SMALL = 3; // cells of fewer pixels are painted as one picture
+const SEEN = `rgba(${HUE.join(",")},0.42)`;
+
+// 256 colours of a panel's scale as [r, g, b, a], and the place of a value among them.
+function paletteOf({ low, high, difference }) {
+  const colours = Array.from({ length: 256 }, (_, index) => {
+    const value = low + (index / 255) * (high - low);
+    if (low >= 0) return [...HUE, value / high];
+    return signedColour(value, high, 0.85, difference ? DIFFERENCE : SIGNED).match(/[\d.]+/g).map(Number);
+  });
+  const at = (value) => Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))));
+  return { at, colours, names: colours.map((colour) => `rgba(${colour.join(",")})`) };
+}
+
+const sameLabels = (one, other) => one.labels.length === other.labels.length && one.labels.every((label, index) => label === other.labels[index]);
+
+// The panels of each line of the page, in their order.
+function linesOf({ panels, slot = SLOT }, width) {
+  const most = Math.max(1, Math.floor((width + GAP) / (slot + GAP)));
+  const lines = [];
+  panels.forEach((panel, index) => {
+    const last = lines.at(-1);
+    if (!last || last.length === most || panels[last.at(-1)].line !== panel.line) lines.push([index]);
+    else last.push(index);
+  });
+  return lines;
+}
+
+function arrangePanels(header, width, ratio, measure) {
+  const { panels, cell = 34 } = header;
+  const snap = (length) => Math.round(length * ratio) / ratio;
+  const whole = (length) => (length * ratio < SMALL ? length : Math.floor(length * ratio) / ratio);
+  const lines = linesOf(header, width);
+  const columnsOf = Math.max(...lines.map((line) => line.length));
+  const places = [];
+  let top = 0;
+  for (const line of lines) {
+    const shapes = line.map((index, at) => {
+      const { rows, columns } = panels[index];
+      const named = at === 0 || !sameLabels(rows, panels[line[at - 1]].rows);
+      const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
+      return { index, names, named, left: named ? 24 + Math.max(0, ...names.rows.map(measure)) : 0, count: [rows.labels.length, columns.labels.length] };
+    });
+    const used = shapes.reduce((sum, { left }) => sum + left, 0) + GAP * (columnsOf - 1);
+    const room = Math.max(20, (width - used) / columnsOf);
+    // One height of rows for a line, so that the same query stands at the same place in all its panels.
+    const most = Math.max(1, ...shapes.map(({ count }) => count[0]));
+    const widest = Math.max(...shapes.map(({ count }) => Math.min(cell, room / Math.max(1, count[1]))));
+    const high = whole(Math.min(cell, Math.max(widest, Math.min(16, 380 / most)), Math.max(420 / most, 1.5)));
+    const above = Math.max(
+      ...shapes.map((shape) => {
+        shape.wide = whole(Math.min(cell, room / Math.max(1, shape.count[1])));
+        // Where all words fit only special tokens that do not are turned; single glyphs are not turned, but left out.
+        const widths = shape.names.columns.map(measure);
+        const widest = Math.max(0, ...widths.filter((_, column) => !/^<.*>$/.test(shape.names.columns[column])));
+        const upright = widest + 3 <= Math.max(shape.wide, FONT + 4);
+        shape.turns = widths.map((label) => (upright && label <= Math.max(widest, shape.wide) ? 0 : -90));
+        return Math.max(4, ...widths.map((label, column) => (label ? (shape.turns[column] ? label : FONT) + 8 : 4)));
+      }),
+    );
+    const noted = shapes.some(({ index }) => panels[index].note);
+    let x = 0;
+    for (const shape of shapes) {
+      const start = x + shape.left;
+      places[shape.index] = {
+        ...shape, high, from: x,
+        left: snap(start),
+        title: top + 8,
+        top: snap(top + 18 + (noted ? 16 : 0) + above),
+        every: [Math.max(1, Math.ceil(LEGIBLE / high)), Math.max(1, Math.ceil((FONT + 1) / shape.wide))],
+      };
+      x = start + room + GAP;
+    }
+    const bottom = Math.max(...shapes.map(({ index }) => places[index].top + places[index].count[0] * high));
+    top = bottom + (line.some((index) => panels[index].scale) ? 34 : 8);
+  }
+  return { places, width, height: Math.ceil(top) };
+}
+
+// What is not a number has no counterpart in the pinned trace, where differences are shown; else it is broken.
+const missing = ({ values, scale }, cell) => Boolean(scale?.difference) && !Number.isFinite(values[cell]);
+
+// Cells too small for boxes, one pixel each.
+function pictureOf(panel, [rows, columns]) {
+  const { values, flags, scale } = panel;
+  const canvas = element("canvas");
+  canvas.width = Math.max(1, columns);
+  canvas.height = Math.max(1, rows);
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  const palette = scale && paletteOf(scale);
+  flags.forEach((flag, cell) => {
+    const seen = flag & 1 && !missing(panel, cell);
+    let colour = seen ? [...HUE, 0.42] : [128, 128, 128, 0.4];
+    if (!palette && flag & 2) colour = [184, 122, 0, seen ? 0.7 : 0.35];
+    if (palette && seen) colour = Number.isFinite(values[cell]) ? palette.colours[palette.at(values[cell])] : [164, 19, 60, 1];
+    image.data.set([colour[0], colour[1], colour[2], 255 * colour[3]], 4 * cell);
+  });
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+function drawCells(pen, place, panel, measured) {
+  const { left, top, wide, high, count } = place;
+  const { values, flags, scale } = panel;
+  const [rows, columns] = count;
+  if (measured < SMALL) {
+    const whole = pictureOf(panel, count);
+    return pen.picture(whole, [0, 0, whole.width, whole.height], left, top, columns * wide, rows * high);
+  }
+  const palette = scale && paletteOf(scale);
+  const gap = Math.min(wide, high) >= 7 ? 1 : 0;
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      const cell = row * columns + column;
+      const value = values[cell];
+      const box = [left + column * wide, top + row * high, wide - gap, high - gap];
+      if (!(flags[cell] & 1) || missing(panel, cell)) pen.hatch(...box);
+      else if (!palette) pen.box(...box, SEEN);
+      else if (Number.isFinite(value)) pen.box(...box, palette.names[palette.at(value)]);
+      else pen.box(...box, BROKEN);
+      if (flags[cell] & 2) pen.frame(box[0] + 1.5, box[1] + 1.5, wide - gap - 2, high - gap - 2, { width: 2, colour: CHANGED });
+    }
+  }
+}
+
+function drawLabels(pen, place, panel, lit, pointed) {
+  const { left, top, wide, high, names, turns, named, every } = place;
+  const { rows, columns } = panel;
+  const here = pointed.panel === place.index;
+  names.columns.forEach((name, column) => {
+    const marked = (here && column === pointed.column) || (columns.side && column === lit[columns.side]);
+    if (column % every[1] && !marked) return;
+    const turn = turns[column];
+    pen.text(name, left + (column + 0.5) * wide, top - 8, { align: turn ? "left" : "center", turn, marked, token: true });
+  });
+  if (!named) return;
+  names.rows.forEach((name, row) => {
+    const marked = (here && row === pointed.row) || (rows.side && row === lit[rows.side]);
+    if (row % every[0] && !marked) return;
+    pen.text(name, left - 8, top + (row + 0.5) * high, { align: "right", marked, strong: row === panel.chosen, token: true });
+  });
+  if (rows.title && names.rows.length * high > 60) pen.text(rows.title, place.from + 7, top + (names.rows.length * high) / 2, { align: "center", turn: -90 });
+}
+
+function drawScale(pen, place, { scale }) {
+  const { left, wide, top, high, count } = place;
+  const [start, length] = [left, Math.max(40, Math.min(110, count[1] * wide))];
+  const y = top + count[0] * high + 7;
+  const { names } = paletteOf(scale);
+  for (let slice = 0; slice < length; slice += 2) pen.box(start + slice, y, 2, 6, names[Math.round((255 * slice) / length)]);
+  pen.frame(start, y, length, 6, { faint: true });
+  const short = (value) => significant(value);
+  pen.text(short(scale.low), start, y + 15, {});
+  pen.text(short(scale.high), start + length, y + 15, { align: "right" });
+}
+
+function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
+  header.panels.forEach((panel, index) => {
+    const place = places[index];
+    const { left, top, wide, high, count } = place;
+    pen.text(panel.name, left, place.title, { strong: true });
+    if (panel.note) pen.text(panel.note, left, place.title + 16, {});
+    drawLabels(pen, place, panel, lit, pointed);
+    drawCells(pen, place, panel, Math.min(wide, high) * (window.devicePixelRatio || 1));
+    pen.frame(left, top, count[1] * wide, count[0] * high, { faint: true });
+    if (panel.chosen >= 0) pen.frame(left, top + panel.chosen * high, count[1] * wide, high, { width: 2, colour: MARK });
+    if (panel.framed) pen.frame(left + panel.framed[1] * wide, top + panel.framed[0] * high, wide, high, { width: 2, colour: MARK });
+    if (pointed.panel === index && pointed.row >= 0 && pointed.column >= 0) {
+      pen.frame(left + pointed.column * wide, top + pointed.row * high, wide, high, {});
+    }
+    if (panel.scale) drawScale(pen, place, panel);
+  });
+}
+
+// The panel, row and column under the pointer; -1 beside the cells, over a label.
+function panelAt({ place, canvas, shown }, event) {
+  const box = canvas.getBoundingClientRect();
+  const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+  for (const [index, { left, from, top, wide, high, count, title }] of place.places.entries()) {
+    const [column, row] = [Math.floor((x - left) / wide), Math.floor((y - top) / high)];
+    const [inColumn, inRow] = [column >= 0 && column < count[1], row >= 0 && row < count[0]];
+    if (inColumn && inRow) return { panel: index, row, column };
+    if (!shown.header.panels[index].choose) continue;
+    if (inRow && x < left && x >= from) return { panel: index, row, column: -1 };
+    if (inColumn && y < top && y > title + 8) return { panel: index, row: -1, column };
+  }
+  return { panel: -1, row: -1, column: -1 };
+}
+
+function pointPanels(root, event) {
+  const { header } = root.shown;
+  const found = (root.pointed = event ? panelAt(root, event) : { panel: -1, row: -1, column: -1 });
+  const panel = header.panels[found.panel];
+  for (const side of new Set(sidesOfPanels(header))) {
+    let lit = -1;
+    if (panel?.columns.side === side) lit = found.column;
+    if (panel?.rows.side === side && found.row >= 0) lit = found.row;
+    hover(side, lit);
+  }
+  root.canvas.style.cursor = panel?.choose ? "pointer" : "";
+  paintSoon(root);
+  if (!panel || found.row < 0 || found.column < 0) return showTip(root);
+  const cell = found.row * panel.columns.labels.length + found.column;
+  const pair = element("div", "pair");
+  const column = panel.columns.labels[found.column] || `${panel.columns.title} ${found.column}`;
+  for (const label of [panel.rows.labels[found.row], panel.joined ?? " → ", column]) pair.appendChild(element("bdi", "", label));
+  const seen = panel.flags[cell] & 1;
+  const value = missing(panel, cell) ? header.words.missing : panel.scale ? exact(panel.values[cell]) : header.words.visible;
+  const says = [seen ? value : header.words.masked];
+  if (panel.flags[cell] & 2) says.push(header.words.changed);
+  const place = root.place.places[found.panel];
+  showTip(root, [pair, element("div", "", says.join(" · "))], place.left + (found.column + 1) * place.wide + 6, place.top + found.row * place.high);
+}
+
+function clickPanels(root, event) {
+  const found = panelAt(root, event);
+  if (root.shown.header.panels[found.panel]?.choose) root.choose(found);
+}
+
+function panelLines({ header }) {
+  const found = [header.words.csv];
+  for (const { name, rows, columns, values, flags, scale } of header.panels) {
+    flags.forEach((flag, cell) => {
+      const column = cell % columns.labels.length;
+      const value = scale ? exact(values[cell]) : "";
+      found.push([name, rows.labels[Math.floor(cell / columns.labels.length)], columns.labels[column] || String(column), value, flag & 1 ? "False" : "True"]);
+    });
+  }
+  return found;
+}
+
+const sidesOfPanels = ({ panels }) => panels.flatMap(({ rows, columns }) => [rows.side, columns.side]).filter(Boolean);
+
+const PANELS = {
+  arrange: arrangePanels, draw: drawPanels, point: pointPanels, click: clickPanels, lines: panelLines, sides: sidesOfPanels,
+};
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "panels", PANELS);
+  const header = unpack(data);
+  header.panels.forEach((panel, index) => {
+    panel.values = header.arrays[2 * index];
+    panel.flags = header.arrays[2 * index + 1];
+  });
+  root.choose = (cell) => setTriggerValue("cell", cell);
+  showPlot(root, { header });
+  return () => root.stop();
+}

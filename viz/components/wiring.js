@@ -1,0 +1,77 @@
+// Blocks as wires: what a block does to the stream, from left to right, with the way past it above. Each row is one way
+// of placing the norm; the row of the loaded model is framed. Lengths are CSS pixels.
+
+const ROW = { name: 20, formula: 20, bypass: 26, box: 30, gap: 22 };
+const KINDS = { norm: "rgba(230,159,0,0.30)", sublayer: "rgba(86,180,233,0.32)", dropout: "rgba(128,128,128,0.20)", sum: "rgba(0,0,0,0)" };
+
+function arrangeWiring({ rows }, width) {
+  const tall = ROW.name + ROW.formula + ROW.bypass + ROW.box;
+  let top = 4;
+  const places = rows.map(() => {
+    const place = { top, line: top + ROW.name + ROW.formula + ROW.bypass + ROW.box / 2, bottom: top + tall };
+    top += tall + ROW.gap;
+    return place;
+  });
+  return { places, width, height: Math.ceil(top - ROW.gap + 12) };
+}
+
+function arrow(pen, from, to, y, colour) {
+  pen.line([[from, y], [to, y]], { colour });
+  pen.line([[to - 5, y - 4], [to, y], [to - 5, y + 4]], { colour });
+}
+
+function drawWiring(pen, { places, width }, { header }) {
+  header.rows.forEach((row, index) => {
+    const { top, line, bottom } = places[index];
+    if (row.own) pen.frame(1, top - 3, width - 3, bottom - top + 12, { width: 2, colour: MARK });
+    pen.text(row.name, 10, top + 10, { strong: true });
+    pen.text(row.formula, 10, top + 30, { token: true });
+    const parts = row.boxes.length;
+    const step = (width - 56) / parts;
+    const wide = Math.min(104, step - 12);
+    const middle = (place) => 32 + step * (place + 0.5);
+    const half = (place) => (row.boxes[place].kind === "sum" ? 9 : wide / 2);
+    pen.text("x", 14, line, { token: true });
+    row.boxes.forEach(({ text, kind }, place) => {
+      const [x, reach] = [middle(place), half(place)];
+      const before = place ? middle(place - 1) + half(place - 1) : 26;
+      arrow(pen, before, x - reach, line);
+      if (kind === "sum") {
+        pen.frame(x - 8.5, line - 8.5, 18, 18, {});
+        pen.text("+", x, line, { align: "center", strong: true });
+      } else {
+        pen.box(x - reach, line - ROW.box / 2, 2 * reach, ROW.box, KINDS[kind]);
+        pen.text(text, x, line, { align: "center" });
+      }
+    });
+    arrow(pen, middle(parts - 1) + half(parts - 1), width - 12, line);
+    if (row.past) drawPast(pen, row, line, middle);
+  });
+}
+
+// The way past the block: from the stream to the sum, through a norm where the wrong form puts one.
+function drawPast(pen, { past, boxes }, line, middle) {
+  const [end, above] = [middle(boxes.findIndex(({ kind }) => kind === "sum")), line - ROW.box / 2 - 16];
+  const [centre, half] = [(28 + end) / 2, past === "bare" ? 0 : 44];
+  pen.line([[28, line], [28, above], [centre - half, above]], {});
+  pen.line([[centre + half, above], [end, above], [end, line - 9]], {});
+  pen.line([[end - 4, line - 14], [end, line - 9], [end + 4, line - 14]], {});
+  if (past === "bare") return;
+  pen.box(centre - half, above - 10, 2 * half, 20, KINDS.norm);
+  pen.text(past, centre, above, { align: "center" });
+}
+
+const WIRING = {
+  arrange: arrangeWiring,
+  draw: drawWiring,
+  point: () => {},
+  click: () => {},
+  lines: ({ header }) => [header.words.csv, ...header.rows.map(({ name, formula, own }) => [name, formula, String(own)])],
+  sides: () => [],
+};
+
+export default function ({ data, parentElement }) {
+  const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "wiring", WIRING);
+  showPlot(root, { header: unpack(data) });
+  return () => root.stop();
+}

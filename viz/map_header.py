@@ -1,0 +1,199 @@
+"""What the map says of a traced model: its stacks, each of its blocks, its predictions, and itself in a sentence."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from model.analysis.blocks import Block, rows
+from model.text import MASK, SPECIAL
+from viz.block_pictures import Pictures
+from viz.block_words import block_name, flops_text, lines, place_name, short_name, title
+from viz.i18n import _
+from viz.parts import plot_words
+from viz.sides import tokens
+from viz.words import attention_name, page_name, scale_name, significant
+
+if TYPE_CHECKING:
+    from model import Inspectable
+    from model.analysis.differences import Comparison
+    from model.trace import Trace
+
+PAGES = {
+    "embedding": "positions",
+    "norm": "residual",
+    "self-attention": "attention",
+    "cross-attention": "attention",
+    "feed-forward": "feed_forward",
+    "residual": "residual",
+    "output": "predictions",
+}
+GUESSES = 5
+Said = list[tuple[str, str]]
+
+
+def stacks(trace: Trace, found: list[Block]) -> list[dict[str, Any]]:
+    """The stacks in the order in which they compute, each with its tokens and its rows of blocks."""
+    made = []
+    for name in dict.fromkeys(block.stack for block in found):
+        side = "target" if name == "decoder" and trace.target_tokens else "source"
+        labels = tokens(trace, side)
+        special = [label in (*SPECIAL, MASK) for label in labels]
+        own = [row for row in rows(found) if found[row[0]].stack == name]
+        made.append({"name": attention_name(name), "side": side, "labels": labels, "special": special, "rows": own})
+    return made
+
+
+def describe(block: Block, lens: Inspectable, pictures: Pictures, changes: Said) -> dict[str, Any]:
+    """What is said of a block and how thick its arrow is; changes: since the pin."""
+    flow = math.nan if block.kind == "output" else pictures.flow(block)
+    said = lines(block, lens.config)
+    if not math.isnan(flow):
+        name = _("mean norm of the change") if pictures.differing else _("mean norm of what it gives")
+        said.append((name, significant(flow)))
+    note = activity(pictures, block) if block.kind == "feed-forward" else ""
+    said += [(_("activations"), note)] if note else []
+    return {
+        "kind": block.kind,
+        "name": place_name(block),
+        "title": title(block, pictures.trace, lens.config),
+        "short": short_name(block.kind),
+        "layer": block.layer,
+        "note": note,
+        "flow": None if math.isnan(flow) else flow,
+        "lines": said + changes,
+        "open": _("Open: {page}").format(page=page_name(PAGES[block.kind])),
+    }
+
+
+def activity(pictures: Pictures, block: Block) -> str:
+    """How many of a feed-forward network's activations are zero; where none is, the unit that is the most active."""
+    units = pictures.units(block)
+    if not units.numel():
+        return ""
+    zeros = float((units == 0).float().mean())
+    if zeros > 0:
+        return _("{share} zero").format(share=f"{zeros:.0%}")
+    largest = units.abs().mean(dim=0)
+    unit = int(largest.argmax())
+    return _("most active: unit {unit}").format(unit=unit)
+
+
+def changes(comparison: Comparison | None, found: list[Block]) -> list[Said]:
+    """For each block where it changed most since the pin: at which token, in which head."""
+    if comparison is None:
+        return [[] for _block in found]
+    table = comparison.changes
+    heads = table[table["kind"] == "head"].drop_duplicates("name").set_index("name")
+    made = []
+    for block in found:
+        said = [_largest_change(comparison, block)]
+        if block.path in heads.index:
+            row = heads.loc[block.path]
+            change = _("head {head}: {change} of its weight moved")
+            text = change.format(head=int(row["head"]) + 1, change=f"{row['change']:.1%}")
+            said.append((_("head that changed most"), text))
+        made.append([(name, text) for name, text in said if text])
+    return made
+
+
+def _largest_change(comparison: Comparison, block: Block) -> tuple[str, str]:
+    name = _("largest change since the pin")
+    difference = comparison.difference(block.output)
+    if difference is None:
+        return name, _("none to be had: the pinned model gives nothing of this shape here")
+    sizes = difference.float().norm(dim=-1)
+    if bool(sizes.isnan().all()):
+        return name, _("none to be had: no token is in both texts")
+    place = int(sizes.nan_to_num(-1.0).argmax())
+    label = comparison.trace.tokens_of(block.path)[place]
+    text = _("norm {size} at {token}, position {position}")
+    return name, text.format(size=significant(float(sizes[place])), token=label, position=place)
+
+
+def last_prediction(trace: Trace, lens: Inspectable) -> int:
+    """The position whose prediction is shown unless another is chosen: the first hidden token, else the last."""
+    guesses = lens.guesses(trace, 1)
+    return guesses[0].place if guesses else len(trace["output.logits"]) - 1
+
+
+def predictions(trace: Trace, comparison: Comparison | None, lens: Inspectable, place: int) -> dict[str, Any]:
+    """The most probable tokens at a position, and how probable they were in the pinned trace."""
+    logits = trace["output.logits"][place].float()
+    best = logits.softmax(dim=-1).topk(min(GUESSES, len(logits)))
+    numbers = best.indices.tolist()
+    before = comparison.counterpart("output.logits") if comparison else None
+    pinned = None if before is None else before[place].float().softmax(dim=-1)[best.indices].tolist()
+    side = "target" if trace.target_tokens else "source"
+    name = _("softmax in the place of {token}") if lens.kind == "encoder-only" else _("softmax after {token}")
+    return {
+        "title": name.format(token=tokens(trace, side)[place]),
+        "labels": [lens.target_tokenizer.label(number) for number in numbers],
+        "probabilities": best.values.tolist(),
+        "pinned": pinned if pinned and not math.isnan(pinned[0]) else None,
+        "side": side,
+        "position": place,
+    }
+
+
+def summary(lens: Inspectable, found: list[Block]) -> Said:
+    """The whole model in lines."""
+    config = lens.config
+    by_kind: dict[str, int] = {}
+    for block in found:
+        by_kind[block.kind] = by_kind.get(block.kind, 0) + block.flops
+    products = [f"{block_name(kind)}: {flops_text(flops)}" for kind, flops in by_kind.items() if flops]
+    placement = {
+        "pre": _("before each block (pre-norm)"),
+        "post": _("after each block (post-norm)"),
+        "sandwich": _("before and after each block (sandwich)"),
+    }[config.norm_placement]
+    said = [
+        (_("parameters"), f"{sum(block.parameters for block in found):,}"),
+        (_("matrix products"), "\n".join(products)),
+        (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),
+    ]
+    if not config.residual:
+        said.append((_("residual"), _("no short cut: each block's output replaces the stream")))
+    if lens.kind == "encoder-decoder":
+        said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives keys and values")))
+    said.append((_("arrows"), _("as thick as the mean norm of what flows")))
+    return said
+
+
+def alternative(lens: Inspectable, found: list[Block], guess: dict[str, Any], note: str) -> str:
+    """The picture in words."""
+    config = lens.config
+    sizes = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
+    layers = ", ".join(
+        _("{stack} of {count} layers").format(stack=attention_name(name), count=count)
+        for name, count in sizes.items()
+        if count
+    )
+    text = _(
+        "Map of the model: {layers}, {heads} heads each. {note}. "
+        "At the top the {place}: most probable is {token}, {probability}."
+    )
+    return text.format(
+        layers=layers,
+        heads=config.n_heads,
+        note=note,
+        place=guess["title"],
+        token=guess["labels"][0],
+        probability=significant(guess["probabilities"][0]),
+    )
+
+
+def words(differing: bool) -> dict[str, Any]:
+    """Words of the component."""
+    return plot_words(_("block"), _("quantity"), _("value")) | {
+        "layer": _("layer {number}"),
+        "head": _("head"),
+        "more": _("{count} more"),
+        "largest": _("largest of the head"),
+        "scale": _("weight difference") if differing else _("attention weight"),
+        "scales": {name: scale_name(name) for name in ("one", "largest")},
+        "pooled": _("largest of several cells"),
+        "whole": _("The whole model"),
+        "pointed": _("Point at a block to see its shapes; click to open its page."),
+    }

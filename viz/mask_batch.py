@@ -1,0 +1,150 @@
+"""The current text and its parts as one padded batch: its masks, and what padding does without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import torch
+
+from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
+from model.inspectable import Inspectable
+from model.masks import Mask
+from model.text import Tokens
+from model.trace import AttentionKind, Trace
+from viz.components.views import Mount, Panel, panels
+from viz.i18n import _
+from viz.mask_views import DRAWN, numbers, of_head, sentence, words
+from viz.parts import stamp
+from viz.sides import side_name, sides
+
+if TYPE_CHECKING:
+    from viz.workbench import Selection, Workbench
+
+EXAMPLES = 4  # texts of the batch
+
+
+def parts_of(text: str) -> list[str]:
+    """A text, then its sentences; of a single sentence two halves, at a space where there is one."""
+    sentences = [part.strip() for part in re.findall(r"[^.!?。！？\n]+[.!?。！？\n]*", text) if part.strip()]
+    if len(sentences) > 1:
+        return [text, *sentences[: EXAMPLES - 1]]
+    pieces = text.split()
+    if len(pieces) > 1:
+        return [text, " ".join(pieces[: len(pieces) // 2]), " ".join(pieces[len(pieces) // 2 :])]
+    return [text, text[: len(text) // 2], text[len(text) // 2 :]]
+
+
+def batch_of(lens: Inspectable, text: str, source: Tokens, target: Tokens | None) -> tuple[Batch, list[list[Tokens]]]:
+    """The current text and its parts as one batch, with the targets that the model writes for the parts."""
+    rows = [[source, *(lens.source_tokens(part) for part in parts_of(text)[1:])]]
+    paddings = [lens.source_tokenizer.padding]
+    if target is not None:
+        tokenizer = lens.target_tokenizer
+        made = lens.generate_batch(parts_of(text)[1:])
+        written = [[token for token in each.ids if token != tokenizer.end] for each in made]
+        rows.append([target, *(tokenizer.tokens([tokenizer.start, *ids]) for ids in written)])
+        paddings.append(tokenizer.padding)
+    return Batch.of([[each.ids for each in stack] for stack in rows], paddings, lens.device), rows
+
+
+def batch_sentence(lens: Inspectable) -> str:
+    """Where the texts of the batch come from."""
+    if lens.kind == "encoder-decoder":
+        return _("The source and its sentences (or halves) as one batch; the model writes the targets of the parts.")
+    return _("The text and its sentences (or halves) as one batch.")
+
+
+def pack_batch(
+    lens: Inspectable, bench: Workbench, text: str, kind: AttentionKind, chosen: Selection, key: str
+) -> tuple[Mount, pd.DataFrame]:
+    """The masks of a padded batch, and how far padding moves each text's outputs with and without them."""
+    assert bench.trace is not None
+    assert bench.source is not None
+    batch, rows = batch_of(lens, text, bench.source, bench.target)
+    with_changes = batch.trace(lens.model, bench.what_if.changes)
+    path = with_changes.attention_paths(kind)[chosen.layer]
+    examples = len(rows[0])
+    row_side, column_side = (0 if side == "source" else -1 for side in sides(bench.trace, kind))
+    shown = [_padding_panel(batch, rows, stack, bench.trace) for stack in range(len(rows))]
+    shown += _rule_panels(with_changes.mask(path), batch.ids[row_side].shape[1], batch.ids[column_side].shape[1])
+    shape = with_changes.mask(path).visible(batch.ids[row_side].shape[1], batch.ids[column_side].shape[1], lens.device)
+    for example in range(examples):
+        visible = of_head(with_changes.example(example).visible(path), chosen.head)
+        labels = [_padded(rows[side][example].labels, batch.ids[side].shape[1]) for side in (row_side, column_side)]
+        described = {
+            "name": _("text {number}").format(number=example + 1),
+            "note": f"[{example}, 0, :, :]",
+            "line": 1,
+            "rows": {"title": _("query"), "labels": labels[0][:DRAWN], "side": ""},
+            "columns": {"title": _("key"), "labels": labels[1][:DRAWN], "side": ""},
+        }
+        shown.append(Panel(numbers(visible), described))
+    name = _("Masks of a padded batch")
+    note = f"[batch, {'1' if shape.shape[1] == 1 else 'head'}, query, key] = {list(shape.shape)}"
+    header = {
+        "name": name, "sentence": sentence(bench.trace, kind), "note": note, "alt": f"{name}: {note}",
+        "file": f"masks-batch-{kind}", "stamp": stamp(bench.trace), "words": words(), "cell": 22,
+    }  # fmt: skip
+    return panels(shown, header, key), _batch_table(lens, batch, rows)
+
+
+def _padding_panel(batch: Batch, rows: Sequence[Sequence[Tokens]], stack: int, trace: Trace) -> Panel:
+    real = batch.real[stack]
+    examples, length = real.shape
+    side = side_name(trace, "source" if stack == 0 else "target")
+    described = {
+        "name": _("padding, {side}").format(side=side),
+        "note": f"[batch, 1, 1, key] = [{examples}, 1, 1, {length}]",
+        "line": 0,
+        "rows": {"title": "", "labels": [f"{number + 1}" for number in range(examples)], "side": ""},
+        "columns": {"title": _("key"), "labels": _places(length), "side": ""},
+    }
+    return Panel(numbers(real), described)
+
+
+def _rule_panels(mask: Mask, queries: int, keys: int) -> list[Panel]:
+    """The rules over positions, which are the same for every text."""
+    rules = []
+    if mask.causal:
+        rules.append((_("causal"), Mask(causal=True)))
+    if mask.window is not None:
+        rules.append((_("window {n}").format(n=mask.window), Mask(window=mask.window)))
+    shown = []
+    for name, rule in rules:
+        described = {
+            "name": name,
+            "note": f"[1, 1, query, key] = [1, 1, {queries}, {keys}]",
+            "line": 0,
+            "rows": {"title": "", "labels": _places(queries), "side": ""},
+            "columns": {"title": _("key"), "labels": _places(keys), "side": ""},
+        }
+        shown.append(Panel(numbers(rule.visible(queries, keys, torch.device("cpu"))[0, 0]), described))
+    return shown
+
+
+def _places(count: int) -> list[str]:
+    return [f"{place}" for place in range(min(count, DRAWN))]
+
+
+def _padded(labels: Sequence[str], length: int) -> list[str]:
+    return [*labels, *["<pad>"] * (length - len(labels))]
+
+
+def _batch_table(lens: Inspectable, batch: Batch, rows: Sequence[Sequence[Tokens]]) -> pd.DataFrame:
+    """Largest change of a logit between a text in the batch and alone."""
+    model = lens.model
+    unmasked, alone = without_padding_masks(model), batch.alone(model)
+    columns = {
+        _("text"): ["".join(each.labels[:40]).replace("▁", " ").strip() for each in rows[0]],
+        _("padding tokens"): [sum(int((~real[index]).sum()) for real in batch.real) for index in range(len(rows[0]))],
+        _("|Δlogit|, padding masked"): batch.changes_of(model, alone).tolist(),
+        _("|Δlogit|, padding seen"): batch.changes_of(model, alone, unmasked).tolist(),
+    }
+    if lens.kind == "decoder-only":  # padding on the right is the future, which the causal mask hides
+        alone = batch.alone(model, without_causal_mask(model))
+        open_to_all = batch.changes_of(model, alone, [*unmasked, *without_causal_mask(model)])
+        columns[_("|Δlogit|, nor a causal mask")] = open_to_all.tolist()
+    return pd.DataFrame(columns)

@@ -1,0 +1,64 @@
+"""The rules of one kind's masks, and how clicks change them and single cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from model.config import TransformerConfig
+from model.interventions import Causal, Cells, MaskChange, PaddingSeen, Window
+from model.trace import AttentionKind
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the masks of one kind of attention hide: the future, padding, keys as far away as `window`."""
+
+    kind: AttentionKind
+    causal: bool
+    padding: bool
+    window: int | None
+
+    @classmethod
+    def of(cls, config: TransformerConfig, kind: AttentionKind) -> Rules:
+        """The model's own."""
+        return cls(kind, kind == "decoder", True, None if kind == "cross" else config.window)
+
+    def after(self, changes: Sequence[MaskChange]) -> Rules:
+        """Those in force after these changes."""
+        found = self
+        for each in changes:
+            if each.kind != self.kind:
+                continue
+            if isinstance(each, Causal):
+                found = replace(found, causal=each.on)
+            elif isinstance(each, PaddingSeen):
+                found = replace(found, padding=False)
+            elif isinstance(each, Window):
+                found = replace(found, window=each.width)
+        return found
+
+    def changes(self, others: Sequence[MaskChange], own: Rules) -> list[MaskChange]:
+        """What makes these the rules in force, and leaves the other changes; the model's own rules are no change."""
+        switches = (Causal, PaddingSeen, Window)
+        made = [each for each in others if each.kind != self.kind or not isinstance(each, switches)]
+        if self.causal != own.causal:
+            made.append(Causal(self.kind, self.causal))
+        if self.padding != own.padding:
+            made.append(PaddingSeen(self.kind))
+        if self.window != own.window:
+            made.append(Window(self.kind, self.window))
+        return made
+
+
+def with_cells(changes: Sequence[MaskChange], cells: Cells) -> list[MaskChange]:
+    """The changes after a click: the same cells changed before are as they were, others are changed."""
+    others = [each for each in changes if not isinstance(each, Cells) or replace(each, visible=cells.visible) != cells]
+    return others if len(others) < len(changes) else [*changes, cells]
+
+
+def cells_at(visible: Tensor, query: int, key: int) -> Tensor:
+    """A cell of a mask, a row (key −1) or a column (query −1)."""
+    return visible[slice(None) if query < 0 else query, slice(None) if key < 0 else key]

@@ -1,0 +1,55 @@
+"""The bundled checkpoints, opened once for all sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from model import Inspectable
+
+CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
+
+
+def checkpoint_names() -> Sequence[str]:
+    """The bundled checkpoints."""
+    return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
+
+
+def open_model(name: str) -> Inspectable:
+    """A bundled checkpoint; sessions share it.
+
+    Raises:
+        ValueError: there is no such checkpoint, or it is damaged, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
+    """
+    from model.device import choose_device, choose_dtype
+
+    folder = CHECKPOINTS / name
+    names = checkpoint_names()
+    if not names:
+        raise ValueError(f"there is no checkpoint in {CHECKPOINTS.name}/: train one with python -m model train")
+    if name not in names:
+        raise ValueError(f"there is no checkpoint {name!r}: choose one of {', '.join(names)}")
+    changed = max(path.stat().st_mtime_ns for path in folder.iterdir())
+    return _open_model(str(folder), changed, str(choose_device()), str(choose_dtype()).removeprefix("torch."))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _open_model(folder: str, changed: int, device: str, dtype: str) -> Inspectable:
+    import gc
+
+    import torch
+
+    from model import open_checkpoint
+    from model.device import DTYPES, keep_freed_memory
+
+    keep_freed_memory()
+    if device == "cpu":
+        torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
+    lens = open_checkpoint(folder, torch.device(device), DTYPES[dtype])
+    gc.collect()
+    gc.freeze()  # imports and weights stay: no later collection walks over them
+    return lens

@@ -1,0 +1,1 @@
+"""What pages show, packed for the components: traces in, mounts out; no streamlit here."""

@@ -1,0 +1,149 @@
+"""A padded batch of the current text: LayerNorm's statistics by position, BatchNorm's by channel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pandas as pd
+
+from model.analysis.batches import Batch, BatchStatistics, batch_of, batch_statistics
+from model.norms import Norm
+from viz.components.views import Mount, Series, chart, heatmap
+from viz.i18n import _
+from viz.packing.norms import norm_label
+from viz.packing.plots import FIRST, SECOND, array, header
+from viz.parts import explanation
+from viz.words import significant
+
+if TYPE_CHECKING:
+    from model.trace import Trace
+    from viz.workbench import Workbench
+
+MOMENTS = ("mean", "std")
+_batches: WeakKeyDictionary[Trace, Batch | None] = WeakKeyDictionary()  # one forward pass for each trace looked at so
+
+
+def moment_name(name: str) -> str:
+    return {"mean": _("mean"), "std": _("deviation")}[name]
+
+
+def batch(bench: Workbench) -> Batch | None:
+    """The batch made of the current text; None if that is too short."""
+    assert bench.trace is not None
+    assert bench.lens is not None
+    assert bench.source is not None
+    if bench.trace not in _batches:
+        _batches[bench.trace] = batch_of(bench.lens, bench.source, bench.target)
+    return _batches[bench.trace]
+
+
+def statistics(bench: Workbench, made: Batch, path: str) -> BatchStatistics:
+    assert bench.trace is not None
+    stack = path.partition(".")[0]
+    name = f"{path}.input"
+    norm = bench.trace.model.get_submodule(path)
+    assert isinstance(norm, Norm)
+    return batch_statistics(made.stacked(name), made.real[stack], bench.trace[name], norm.eps)
+
+
+def row_names(count: int) -> list[str]:
+    """The rows of a batch: the whole text, then its parts."""
+    return [_("whole"), *(_("part {number}").format(number=number + 1) for number in range(count - 1))]
+
+
+def layer_map(bench: Workbench, made: Batch, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
+    """LayerNorm's mean or deviation of each position; padding is hatched."""
+    trace = bench.trace
+    assert trace is not None
+    values = array(found.layer_mean if moment == "mean" else found.layer_std)
+    real = made.real[path.partition(".")[0]].cpu().numpy()
+    top = float(np.abs(values[real]).max()) or 1.0
+    name = moment_name(moment)
+    rows, columns = values.shape
+    more = {
+        "rows": {"title": _("text"), "labels": row_names(rows), "side": "batch"},
+        "columns": {"title": _("position"), "labels": [str(place + 1) for place in range(columns)], "side": "places"},
+        "scale": {"low": -top if moment == "mean" else 0, "high": top, "title": name},
+        "sentence": _("one for each position, over its channels"),
+    }
+    alt = _("LayerNorm's {name} at {columns} positions of {rows} texts; padding is hatched.").format(
+        name=name, columns=columns, rows=rows
+    )
+    csv = (_("text"), _("position"), name, _("padding"))
+    packed = header(trace, "LayerNorm", alt, f"batch-layer-norm-{moment}", csv, more)
+    packed["words"]["masked"] = _("padding")
+    return heatmap(values, real, packed, key)
+
+
+def batch_chart(bench: Workbench, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
+    """BatchNorm's mean or deviation of each channel, without and with the padding."""
+    trace = bench.trace
+    assert trace is not None
+    real, padded = (found.real_mean, found.padded_mean) if moment == "mean" else (found.real_std, found.padded_std)
+    places = np.arange(len(real))
+    series = [
+        Series(_("real tokens alone"), places, array(real), SECOND),
+        Series(_("padding counted in"), places, array(padded), FIRST),
+    ]
+    name = moment_name(moment)
+    change = float((padded - real).abs().mean() / real.abs().mean())
+    note = _("padding changes it by {share:.1%}").format(share=change)
+    alt = _("BatchNorm's {name} of {count} channels; {note}.").format(name=name, count=len(real), note=note)
+    more = {
+        "x": {"title": _("channel")},
+        "y": {"title": name},
+        "note": note,
+        "tall": 210,
+        "sentence": _("one for each channel, over all positions of all texts"),
+    }
+    csv = (_("series"), _("channel"), name)
+    return chart(series, header(trace, "BatchNorm", alt, f"batch-batch-norm-{moment}", csv, more), key)
+
+
+def sentence(made: Batch, found: BatchStatistics, path: str) -> str:
+    """What was measured, in words."""
+    real = made.real[path.partition(".")[0]]
+    return _(
+        "{rows} texts, padded to {length} tokens: {share:.0%} of all positions are padding. At the norm **{norm}** the "
+        "normalised states of the whole text, in this batch instead of alone, change by **{layer}** with LayerNorm and "
+        "by **{batch}** with BatchNorm (‖y − y′‖ / ‖y′‖)."
+    ).format(
+        rows=len(real),
+        length=real.shape[1],
+        share=1 - float(real.float().mean()),
+        norm=norm_label(path),
+        layer=significant(found.layer_moves),
+        batch=significant(found.batch_moves),
+    )
+
+
+def batch_table(found: BatchStatistics) -> pd.DataFrame:
+    """BatchNorm's statistics of each channel."""
+    columns = {
+        _("mean, real tokens"): found.real_mean,
+        _("mean, padding counted"): found.padded_mean,
+        _("deviation, real tokens"): found.real_std,
+        _("deviation, padding counted"): found.padded_std,
+    }
+    table = pd.DataFrame({name: array(values) for name, values in columns.items()})
+    table.insert(0, _("channel"), np.arange(len(table)))
+    return table
+
+
+def explain(key: str) -> None:
+    explanation(
+        key,
+        [
+            r"\text{LayerNorm: } \mu_{b,p} = \tfrac{1}{d}\sum_c x_{b,p,c} \qquad "
+            r"\text{BatchNorm: } \mu_c = \tfrac{1}{B\,P}\sum_{b,p} x_{b,p,c}"
+        ],
+        _(
+            "Ioffe and Szegedy, *Batch Normalization*, 2015. The batch is the current text and its sentences (its "
+            "halves, unless source and target have equally many sentences), the shorter ones padded, computed by this "
+            "model with its padding masks. LayerNorm needs one token alone; BatchNorm mixes all texts of a batch, and "
+            "knows nothing of padding. This is the code that has just run:"
+        ),
+        batch_statistics,
+    )

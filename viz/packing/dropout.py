@@ -1,0 +1,158 @@
+"""Dropout over many masks on a vector of the current trace: mean and variance of each entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from model.analysis.dropout import MaskStatistics, expected_error, over_masks
+from model.dropout import dropout
+from viz.components.views import Mount, Series, chart
+from viz.i18n import _
+from viz.packing.plots import EXPECTED, FIRST, SECOND, array, header, missing, pinned
+from viz.parts import explanation
+from viz.words import significant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from model.config import TransformerConfig
+    from viz.workbench import Workbench
+
+MASKS = ("10", "100", "1000", "10000")
+EXAMPLE_RATE = 0.1  # of the paper, where the model has none
+
+
+def site_name(site: str, rates: Mapping[str, float]) -> str:
+    name = {
+        "embedding": _("on the embedding"),
+        "block": _("after each sublayer"),
+        "weights": _("on the attention weights"),
+        "units": _("on the feed-forward units"),
+    }[site]
+    return f"{name} · {rates[site]:g}"
+
+
+def masks_name(count: str) -> str:
+    return _("{count} masks").format(count=count)
+
+
+def vector_name(config: TransformerConfig, stack: str, site: str, layer: int) -> str:
+    """The quantity that dropout acts on: the embedding, an attention's weights, a block's output, or the units."""
+    path = f"{stack}.layers.{layer}"
+    units = "gated" if config.activation == "swiglu" else "activation"
+    return {
+        "embedding": f"{stack}.embedding.output",
+        "weights": f"{path}.self_attention.weights",
+        "block": f"{path}.feed_forward.output",
+        "units": f"{path}.feed_forward.{units}",
+    }[site]
+
+
+def vector(tensor: Tensor, position: int, head: int) -> Tensor:
+    """One token's entries: of weights, one head's row."""
+    return (tensor[min(head, len(tensor) - 1)] if tensor.dim() == 3 else tensor)[position]
+
+
+def dropout_chart(bench: Workbench, name: str, position: int, found: MaskStatistics, rate: float, key: str) -> Mount:
+    """Mean and deviation of each entry over the masks against the entry itself, beside what is expected."""
+    trace = bench.trace
+    assert trace is not None
+    head = bench.selection.head
+    x = array(vector(trace[name], position, head))
+    mean, deviation = array(found.mean), array(found.variance.sqrt())
+    factor = float((rate / (1 - rate)) ** 0.5)
+    ends = np.array([x.min(), 0, x.max()])
+    series = [
+        Series(_("expected: x, and √(p / (1 − p)) |x|"), ends, ends, EXPECTED),
+        Series(_("expected deviation"), ends, factor * np.abs(ends), EXPECTED, quiet=True),
+        Series(_("mean over the masks"), x, mean, SECOND, "dots"),
+        Series(_("deviation over the masks"), x, deviation, FIRST, "dots"),
+    ]
+    other = pinned(bench)(name)
+    token = trace.tokens_of(name)[position]
+    title = _("{token}, {count} masks of rate {rate}").format(token=token, count=found.counts[-1], rate=f"{rate:g}")
+    alt = _("A vector of {entries} entries, and mean and deviation over dropout masks.").format(entries=len(x))
+    more = {
+        "x": {"title": _("entry x")},
+        "y": {"title": _("over the masks")},
+        "tall": 230,
+        "sentence": missing(bench, other),
+    }
+    if other is not None:
+        before = vector(other, position, head)
+        known = before[~before.isnan()]
+        if len(known):
+            kept = over_masks(known, rate, found.counts[-1], "pinned")
+            places = np.sort(array(known))
+            order = np.argsort(array(known))
+            label = _("{name}, pinned").format(name=_("mean over the masks"))
+            series.append(Series(label, places, array(kept.mean)[order], SECOND, dash=True))
+    csv = (_("series"), _("entry x"), _("over the masks"))
+    return chart(series, header(trace, title, alt, "dropout-mean", csv, more), key)
+
+
+def error_chart(bench: Workbench, found: MaskStatistics, rate: float, key: str) -> Mount:
+    """How far the mean over ever more masks is from x, beside what is expected."""
+    assert bench.trace is not None
+    counts = np.array(found.counts)
+    expected = np.array([expected_error(rate, count) for count in found.counts])
+    series = [
+        Series(_("expected, √(p / ((1 − p) N))"), counts, expected, EXPECTED),
+        Series(_("measured"), counts, np.array(found.errors), SECOND, "dots"),
+    ]
+    note = significant(found.errors[-1])
+    alt = _("Relative error of the mean over N masks; after {count} masks it is {note}.").format(
+        count=found.counts[-1], note=note
+    )
+    more = {
+        "x": {"title": _("masks N"), "log": True},
+        "y": {"title": _("‖mean − x‖ / ‖x‖"), "log": True},
+        "note": note,
+        "tall": 210,
+    }
+    csv = (_("series"), _("masks N"), _("‖mean − x‖ / ‖x‖"))
+    return chart(series, header(bench.trace, _("The mean comes to be x"), alt, "dropout-error", csv, more), key)
+
+
+def summary(x: Tensor, found: MaskStatistics, rate: float) -> pd.DataFrame:
+    """What was claimed of dropout, and what was measured over these masks."""
+    x = x.double()
+    size = float(x.square().sum())
+    slope = float((found.mean * x).sum()) / size if size else float("nan")
+    variance = float(found.variance.sum()) / size if size else float("nan")
+    rows = [
+        (_("share of entries kept"), 1 - rate, found.kept),
+        (_("mean / x"), 1.0, slope),
+        (_("mean / x, not divided by 1 − p"), 1 - rate, slope * (1 - rate)),
+        (_("variance / x²"), rate / (1 - rate), variance),
+    ]
+    return pd.DataFrame(rows, columns=["", _("expected"), _("measured")])
+
+
+def measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> tuple[Tensor, MaskStatistics]:
+    """The vector of a token and its statistics; the same masks for the same count and rate."""
+    assert bench.trace is not None
+    x = vector(bench.trace[name], position, bench.selection.head)
+    return x, over_masks(x, rate, masks, f"dropout {rate} {masks}")
+
+
+def explain(key: str) -> None:
+    explanation(
+        key,
+        [
+            r"y_i = \frac{m_i\,x_i}{1 - p}, \quad m_i \sim \mathrm{Bernoulli}(1 - p) \qquad "
+            r"\mathbb{E}[y_i] = x_i \qquad \mathrm{Var}[y_i] = \frac{p}{1 - p}\,x_i^2"
+        ],
+        _(
+            "Vaswani et al., section 5.4; Srivastava et al., 2014. In training each entry is dropped with probability "
+            "p and the others are divided by 1 − p, so that the mean stays x; it acts on the embedding, on what each "
+            "sublayer writes to the stream, and where a model wants it on the attention weights and the feed-forward "
+            "units. Outside training nothing is dropped. This is the code that has just run:"
+        ),
+        *(dropout, over_masks),
+    )

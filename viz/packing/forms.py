@@ -1,0 +1,129 @@
+"""The forms of LayerNorm beside torch's, on the input of one of the model's own norms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from model.analysis.norms import expected_gap, form_gap, forms
+from viz.components.views import Mount, Series, chart
+from viz.i18n import _
+from viz.packing.norms import norm_label
+from viz.packing.plots import EXPECTED, FIRST, SECOND, array, beside, header, missing, pinned
+from viz.parts import explanation
+from viz.words import significant
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from viz.workbench import Workbench
+
+WIDEST = 4096  # features, in the chart over widths
+
+
+def form_name(form: str) -> str:
+    return {
+        "layer": _("torch"),
+        "textbook": _("textbook, population"),
+        "textbook-sample": _("textbook, sample"),
+    }[form]
+
+
+def form_table(x: Tensor, position: int, eps: float) -> pd.DataFrame:
+    """LayerNorm's three forms on a norm's input: what each divides by at a token, and how far it is from torch's."""
+    variance = float(x[position].double().var(correction=0))
+    n = x.shape[-1]
+    sample = variance * n / max(1, n - 1)
+    divisors = {
+        "layer": (variance + eps) ** 0.5,
+        "textbook": variance**0.5 + eps,
+        "textbook-sample": sample**0.5 + eps,
+    }
+    found = forms(x, eps)
+    rows = [
+        {
+            _("form"): form_name(form),
+            _("divides by"): divisors[form],
+            _("largest difference"): float((found[form] - found["layer"]).abs().max()),
+            _("relative difference"): form_gap(x, eps, form),
+        }
+        for form in divisors
+    ]
+    return pd.DataFrame(rows)
+
+
+def form_differences(bench: Workbench, path: str, position: int, eps: float, key: str) -> Mount:
+    """What the textbook's forms give at one token minus what torch's gives, channel by channel."""
+    trace = bench.trace
+    assert trace is not None
+    other = pinned(bench)(f"{path}.input")
+    series: list[Series] = []
+    for form, colour in (("textbook", SECOND), ("textbook-sample", FIRST)):
+        both = [None if x is None else forms(x[position], eps) for x in (trace[f"{path}.input"], other)]
+        own, before = (None if each is None else array(each[form] - each["layer"]) for each in both)
+        assert own is not None
+        series += beside(form_name(form), own, before, colour)
+    name = _("{norm} at {token}").format(norm=norm_label(path), token=trace.tokens_of(path)[position])
+    alt = _("The textbook's forms of LayerNorm minus torch's, over the channels of {name}.").format(name=name)
+    more = {
+        "x": {"title": _("channel")},
+        "y": {"title": _("form − torch")},
+        "sentence": missing(bench, other),
+        "tall": 210,
+    }
+    csv = (_("series"), _("channel"), _("value"))
+    return chart(series, header(trace, name, alt, f"norm-forms-{path}", csv, more), key)
+
+
+def form_widths(bench: Workbench, path: str, eps: float, key: str) -> Mount:
+    """How far the textbook's forms are from torch's, on ever more channels of this input, beside 1 − √((n−1)/n)."""
+    trace = bench.trace
+    assert trace is not None
+    x = trace[f"{path}.input"]
+    other = pinned(bench)(f"{path}.input")
+    before = None if other is None else other[~other.isnan().any(dim=-1)]
+    own = x.shape[-1]
+    widths = [*(1 << power for power in range(1, own.bit_length()) if 1 << power < own), own]
+    everywhere = np.array([1 << power for power in range(1, WIDEST.bit_length())])
+    series = [
+        Series(
+            _("expected, 1 − √((n−1)/n)"), everywhere, np.array([expected_gap(int(n)) for n in everywhere]), EXPECTED
+        )
+    ]
+    for form, colour in (("textbook", SECOND), ("textbook-sample", FIRST)):
+        measured = np.array([form_gap(x[:, :n], eps, form) for n in widths])
+        series.append(Series(form_name(form), np.array(widths), measured, colour, "dots"))
+        if before is not None and len(before):
+            gaps = np.array([form_gap(before[:, :n], eps, form) for n in widths])
+            series.append(
+                Series(_("{name}, pinned").format(name=form_name(form)), np.array(widths), gaps, colour, dash=True)
+            )
+    note = f"d {own}: {significant(form_gap(x, eps, 'textbook-sample'))}"
+    alt = _("Relative difference from torch's LayerNorm by number of channels. {note}").format(note=note)
+    more = {
+        "x": {"title": _("channels n"), "log": True},
+        "y": {"title": _("relative difference"), "log": True},
+        "note": note,
+        "tall": 210,
+    }
+    csv = (_("series"), _("channels n"), _("relative difference"))
+    return chart(series, header(trace, _("By d_model"), alt, "norm-forms-by-width", csv, more), key)
+
+
+def explain(key: str) -> None:
+    explanation(
+        key,
+        [
+            r"\text{torch: } \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \qquad "
+            r"\text{textbook: } \frac{x - \mu}{\sigma + \varepsilon} \qquad "
+            r"\text{textbook, sample: } \frac{x - \mu}{s + \varepsilon}, \quad s^2 = \frac{n}{n - 1}\sigma^2"
+        ],
+        _(
+            "Tutorials write LayerNorm with ε added to the deviation, and often with the sample deviation, as "
+            "`x.std()` computes it. torch divides by n, not n − 1, and adds ε under the root. Both are computed in "
+            "float64 on what goes into this norm, without γ and β. This is the code that has just run:"
+        ),
+        forms,
+    )

@@ -1,0 +1,211 @@
+"""Norms: their statistics by token, one norm's channels and weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from model.analysis.norms import norm_levels, norm_table, stack_norms
+from model.norms import NORMS, Norm
+from viz.components.views import Mount, Series, chart, heatmap
+from viz.i18n import _
+from viz.packing.plots import (
+    FIRST,
+    SECOND,
+    THIRD,
+    array,
+    beside,
+    header,
+    levels,
+    missing,
+    now,
+    pinned,
+    side_of,
+)
+from viz.parts import explanation
+from viz.words import significant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from model.config import TransformerConfig
+    from viz.workbench import Workbench
+
+
+def norm_label(path: str) -> str:
+    """A norm's short name: its layer, counted from 1, and the sublayer that it belongs to."""
+    if not (parts := _parts(path)):
+        return _("embedding") if ".embedding." in path else _("final")
+    layer, block = parts
+    name = block_label(int(layer), block.removesuffix("_block"))
+    return _("{name} out").format(name=name) if path.endswith(".output_norm") else name
+
+
+def block_label(layer: int, sublayer: str) -> str:
+    """A block's short name; layers are counted from 0 here and from 1 on the screen."""
+    names = {"self_attention": _("self-att."), "cross_attention": _("cross"), "feed_forward": _("FFN")}
+    return f"{layer + 1} {names[sublayer]}"
+
+
+def layer_of(path: str) -> int | None:
+    """The layer that a norm belongs to; None of the stack's first or last."""
+    return int(parts[0]) if (parts := _parts(path)) else None
+
+
+def chosen_norm(bench: Workbench, stack: str, wish: str | None) -> tuple[list[str], int, int]:
+    """The norms of a stack, which is chosen, the one wished or the first of the chosen layer, and the chosen token."""
+    assert bench.trace is not None
+    paths = stack_norms(bench.trace, stack)
+    if wish in paths:
+        return paths, paths.index(wish), chosen_token(bench, stack)
+    layers = [layer_of(path) for path in paths]
+    last = max(layer for layer in layers if layer is not None)
+    return paths, layers.index(min(bench.selection.layer, last)), chosen_token(bench, stack)
+
+
+def chosen_token(bench: Workbench, stack: str) -> int:
+    """The chosen position, moved inside the stack's text."""
+    assert bench.trace is not None
+    return min(bench.selection.query, len(bench.trace.tokens_of(f"{stack}.")) - 1)
+
+
+def quantity_name(quantity: str) -> str:
+    return {
+        "mean": _("mean μ"),
+        "std": _("deviation σ"),
+        "before": _("‖x‖ before"),
+        "after": _("‖y‖ after"),
+    }[quantity]
+
+
+def norm_map(
+    bench: Workbench,
+    stack: str,
+    paths: Sequence[str],
+    quantity: str,
+    chosen: tuple[int, int],
+    key: str,
+    on_cell: Callable[[], None],
+) -> Mount:
+    """One quantity of every norm at every token; a click chooses both."""
+    trace = bench.trace
+    assert trace is not None
+    values = norm_levels(now(bench), paths, quantity)
+    assert values is not None
+    other = norm_levels(pinned(bench), paths, quantity)
+    shown, scale = levels(values, other, bench, quantity_name(quantity), signed=quantity == "mean")
+    labels = trace.tokens_of(stack + ".")
+    row, column = chosen
+    name = quantity_name(quantity)
+    note = f"{norm_label(paths[row])} · {labels[column]}  {significant(float(values[row, column]))}"
+    alt = _("{name} of {rows} norms at {columns} tokens, from {low} to {high}.").format(
+        name=name,
+        rows=len(paths),
+        columns=len(labels),
+        low=significant(float(values.min())),
+        high=significant(float(values.max())),
+    )
+    more = {
+        "rows": {"title": _("norm"), "labels": [norm_label(path) for path in paths], "side": f"{stack} norm"},
+        "columns": {"title": _("token"), "labels": labels, "side": side_of(trace, stack)},
+        "scale": scale,
+        "chosen": row,
+        "column": column,
+        "note": note,
+        "sentence": missing(bench, other),
+    }
+    csv = (_("norm"), _("token"), name, _("masked"))
+    packed = header(trace, _("Every norm, every token"), alt, f"norms-{stack}-{quantity}", csv, more)
+    return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
+
+
+def norm_channels(bench: Workbench, path: str, position: int, key: str) -> Mount:
+    """What one norm gets and gives at one token, channel by channel."""
+    trace = bench.trace
+    assert trace is not None
+    series: list[Series] = []
+    for name, part, colour in ((_("input"), "input", SECOND), (_("output"), "output", FIRST)):
+        other = pinned(bench)(f"{path}.{part}")
+        series += beside(
+            name,
+            array(trace[f"{path}.{part}"][position]),
+            None if other is None else array(other[position]),
+            colour,
+        )
+    x = trace[f"{path}.input"][position].float()
+    token = trace.tokens_of(path)[position]
+    numbers = f"μ {significant(float(Norm.mean(x)))}  σ {significant(float(Norm.std(x)))}"
+    name = _("{norm} at {token}").format(norm=norm_label(path), token=token)
+    alt = _("Input and output of the norm {name} over {count} channels: {numbers}.").format(
+        name=name, count=len(x), numbers=numbers
+    )
+    more = {
+        "x": {"title": _("channel")},
+        "y": {"title": _("value")},
+        "note": numbers,
+        "tall": 180,
+        "sentence": missing(bench, pinned(bench)(f"{path}.input")),
+    }
+    csv = (_("series"), _("channel"), _("value"))
+    return chart(series, header(trace, name, alt, f"norm-{path}-{position}", csv, more), key)
+
+
+def norm_weights(bench: Workbench, path: str, key: str) -> Mount:
+    """γ, and β where there is one, of the norm at `path`."""
+    trace = bench.trace
+    assert trace is not None
+    norm = trace.model.get_submodule(path)
+    assert isinstance(norm, Norm)
+    before = _pinned_norm(bench, path)
+    same = before if before is not None and before.weight.shape == norm.weight.shape else None
+    series = beside("γ", array(norm.weight), array(same.weight) if same else None, THIRD)
+    if norm.bias is not None:
+        other = same.bias if same else None
+        series += beside("β", array(norm.bias), None if other is None else array(other), "#2a9d8f")
+    low, high = (float(each) for each in norm.weight.detach().float().aminmax())
+    note = f"γ {significant(low)} … {significant(high)}" + ("" if norm.bias is not None else f" · {_('no β')}")
+    alt = _("γ and β of the norm {name}: {note}.").format(name=norm_label(path), note=note)
+    more = {
+        "x": {"title": _("channel")},
+        "y": {"title": _("value")},
+        "note": note,
+        "tall": 120,
+        "sentence": missing(bench, same),
+    }
+    csv = (_("series"), _("channel"), _("value"))
+    name = _("γ and β") if norm.bias is not None else "γ"
+    return chart(series, header(trace, name, alt, f"norm-weights-{path}", csv, more), key)
+
+
+def _parts(path: str) -> tuple[str, str] | None:
+    """The layer and the block of a norm inside a layer."""
+    pieces = path.split(".")
+    return (pieces[2], pieces[3]) if pieces[1] == "layers" else None
+
+
+def _pinned_norm(bench: Workbench, path: str) -> Norm | None:
+    if bench.pin is None:
+        return None
+    found = dict(bench.pin.trace.model.named_modules()).get(path)
+    return found if isinstance(found, Norm) else None
+
+
+def norms_table(bench: Workbench) -> pd.DataFrame:
+    """A row per norm and token, of both stacks."""
+    assert bench.trace is not None
+    return norm_table(bench.trace)
+
+
+def explain(key: str, config: TransformerConfig) -> None:
+    explanation(
+        key,
+        [r"y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \odot \gamma + \beta"],
+        _(
+            "Ba et al., *Layer Normalization*, 2016; Vaswani et al., section 5.4 and 3.1. μ and σ are taken over the "
+            "channels of one token; RMSNorm takes no μ away and has no β. A row is a norm, a column a token; a click "
+            "shows what goes in and what comes out. This is the code that has just run:"
+        ),
+        NORMS[config.norm],
+    )

@@ -1,0 +1,146 @@
+"""Where norms and dropout stand: the ways of wiring a block, and what each would do to this very stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from model.analysis.residual import Block, placements, relative
+from model.layers import BLOCKS
+from viz.components.views import Mount, chart, wiring
+from viz.i18n import _
+from viz.packing.plots import FIRST, SECOND, THIRD, beside, header
+from viz.parts import explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from model.config import TransformerConfig
+    from model.trace import Trace
+    from viz.workbench import Workbench
+
+COLOURS = {"post": SECOND, "pre": THIRD, "wrong": FIRST}
+
+
+def placement_name(name: str) -> str:
+    return {
+        "post": _("post-norm"),
+        "pre": _("pre-norm"),
+        "sandwich": _("sandwich norm"),
+        "none": _("no norm"),
+        "wrong": _("wrong pre-norm"),
+    }[name]
+
+
+def own_placement(config: TransformerConfig) -> str:
+    return "none" if config.norm == "none" else config.norm_placement
+
+
+def wires(trace: Trace, config: TransformerConfig, key: str) -> Mount:
+    """The paper's placement, the later ones and the wrong one, with the loaded model's own framed."""
+    norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
+    own = own_placement(config)
+    names = [name for name in ("post", "pre", "sandwich", "none", "wrong") if name in ("post", "pre", "wrong", own)]
+    rows = [_row(name, name == own, norm, config) for name in names]
+    sentence = _("this model: {name}").format(name=placement_name(own))
+    if not config.residual:
+        sentence += " · " + _("without residual: nothing passes by its blocks")
+    alt = "; ".join(f"{row['name']}: {row['formula']}" for row in rows) + f". {sentence}"
+    csv = (_("placement"), _("formula"), _("this model"))
+    more = {"rows": rows, "sentence": sentence}
+    return wiring(header(trace, _("One block of the stream"), alt, "placement", csv, more), key)
+
+
+def placement_chart(bench: Workbench, parts: Sequence[Block], key: str) -> Mount:
+    """By layer, how far the feed-forward block's outcome would be from the model's own if its norm stood elsewhere."""
+    assert bench.trace is not None
+    last = [part for part in parts if part.sublayer == "feed_forward"]
+    own = differences(bench.trace, last)
+    before = None
+    if bench.pin is not None and all(part.before in bench.pin.trace for part in last):
+        before = differences(bench.pin.trace, last)
+    series = []
+    for name, values in own.items():
+        other = before[name] if before else None
+        series += beside(placement_name(name), values, other, COLOURS[name])
+    names = [str(part.layer + 1) for part in last]
+    note = " · ".join(f"{placement_name(name)} {values.mean():.0%}" for name, values in own.items())
+    alt = _(
+        "Relative difference from the model's own feed-forward blocks by layer, if the norm stood elsewhere: {note}."
+    )
+    more = {
+        "x": {"title": _("layer"), "labels": names, "side": "layers"},
+        "y": {"title": _("relative difference"), "zero": True},
+        "tall": 200,
+        "note": note,
+    }
+    csv = (_("series"), _("layer"), _("relative difference"))
+    name = _("The norm elsewhere")
+    return chart(series, header(bench.trace, name, alt.format(note=note), "placement-difference", csv, more), key)
+
+
+def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:
+    """For each placement ‖y − y′‖ / ‖y′‖ by layer, y′ what the model's own block has left."""
+    rows: dict[str, list[float]] = {name: [] for name in COLOURS}
+    for part in parts:
+        made = placements(trace.model, part, trace[part.before])  # type: ignore[arg-type]
+        for name, y in made.items():
+            rows[name].append(relative(y, trace[part.after]))
+    return {name: np.array(values, np.float32) for name, values in rows.items()}
+
+
+def placement_table(trace: Trace, parts: Sequence[Block]) -> pd.DataFrame:
+    """A row per layer and placement."""
+    last = [part for part in parts if part.sublayer == "feed_forward"]
+    return pd.DataFrame(
+        [
+            {_("layer"): last[row].layer + 1, _("placement"): placement_name(name), _("relative difference"): value}
+            for name, values in differences(trace, last).items()
+            for row, value in enumerate(values.tolist())
+        ]
+    )
+
+
+def _row(name: str, own: bool, norm: str, config: TransformerConfig) -> dict[str, Any]:
+    dropped = {"text": f"{_('dropout')} {config.dropout:g}" if own else _("dropout"), "kind": "dropout"}
+    sublayer, normed = {"text": _("Sublayer"), "kind": "sublayer"}, {"text": norm, "kind": "norm"}
+    total = {"text": "+", "kind": "sum"}
+    boxes = {
+        "post": [sublayer, dropped, total, normed],
+        "pre": [normed, sublayer, dropped, total],
+        "sandwich": [normed, sublayer, normed, dropped, total],
+        "none": [sublayer, dropped, total],
+        "wrong": [sublayer, dropped, total],
+    }[name]
+    formula = {
+        "post": f"{norm}(x + Sublayer(x))",
+        "pre": f"x + Sublayer({norm}(x))",
+        "sandwich": f"x + {norm}(Sublayer({norm}(x)))",
+        "none": "x + Sublayer(x)",
+        "wrong": f"{norm}(x) + Sublayer(x)",
+    }[name]
+    past = norm if name == "wrong" else "bare"
+    if own and not config.residual:
+        boxes = [box for box in boxes if box is not total]
+        formula, past = formula.replace("x + ", "", 1), ""
+    return {"name": placement_name(name), "formula": formula, "own": own, "boxes": boxes, "past": past}
+
+
+def explain(key: str, config: TransformerConfig) -> None:
+    explanation(
+        key,
+        [
+            r"\text{post: } \mathrm{LN}(x + F(x)) \qquad \text{pre: } x + F(\mathrm{LN}(x)) \qquad "
+            r"\text{wrong: } \mathrm{LN}(x) + F(x)"
+        ],
+        _(
+            "Vaswani et al., section 3.1, put the norm behind the sum; later models put it before the sublayer (Xiong "
+            "et al., 2020), with one norm more at the end of the stack. A tutorial writes pre-norm as Sublayer(x) + "
+            "LayerNorm(x): then the stream itself is normalised at every block, no bare x passes by, and the sublayer "
+            "reads what was never normalised. The chart computes all three with this model's own sublayers and norms. "
+            "This is the code that has just run:"
+        ),
+        *(BLOCKS[config.norm_placement], placements),
+    )

@@ -1,0 +1,107 @@
+"""What the packers share: values or differences from the pin, series beside the pinned ones, headers of plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viz.components.views import Series
+from viz.i18n import _
+from viz.parts import plot_words, stamp
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from model.analysis.norms import Get
+    from model.trace import Trace
+    from viz.workbench import Workbench
+
+# Okabe and Ito's colours that query, key, value and output leave over, and a grey for what is expected.
+FIRST, SECOND, THIRD = "#e69f00", "#56b4e9", "#8a63d2"
+EXPECTED = "#888888"
+
+
+def array(tensor: Tensor) -> NDArray[np.float32]:
+    values: NDArray[np.float32] = tensor.detach().float().cpu().numpy()
+    return values
+
+
+def now(bench: Workbench) -> Get:
+    """Quantities of the current trace."""
+    assert bench.trace is not None
+    return bench.trace.__getitem__
+
+
+def pinned(bench: Workbench) -> Get:
+    """Their pinned counterparts, None while nothing is pinned."""
+    comparison = bench.comparison
+    return comparison.counterpart if comparison else lambda name: None
+
+
+def levels(
+    values: Tensor,
+    other: Tensor | None,
+    bench: Workbench,
+    title: str,
+    *,
+    signed: bool = False,
+    high: float | None = None,
+) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    """What a heatmap draws, and its scale: values, or, if the user wants them, differences from the pinned ones.
+
+    high: the end of the scale of values, where it is not their largest.
+    """
+    shown = array(values)
+    differing = bench.differing and other is not None
+    if differing and other is not None:
+        shown = shown - array(other)
+    largest = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
+    top = largest if differing or high is None else high
+    name = _("{name}, minus pinned").format(name=title) if differing else title
+    return shown, {"low": -top if signed or differing else 0, "high": top, "title": name, "difference": differing}
+
+
+def missing(bench: Workbench, other: object) -> str:
+    """A sentence where something is pinned that has no such quantity."""
+    if bench.pin is None or other is not None:
+        return ""
+    return _("The pinned trace has nothing of this name and shape: values are shown.")
+
+
+def beside(
+    name: str,
+    values: NDArray[Any],
+    other: NDArray[Any] | None,
+    colour: str,
+    xs: NDArray[Any] | None = None,
+    **more: Any,
+) -> list[Series]:
+    """A series, and the pinned one dashed."""
+    places = np.arange(len(values)) if xs is None else xs
+    found = [Series(name, places, values, colour, **more)]
+    if other is not None:
+        found.append(Series(_("{name}, pinned").format(name=name), places, other, colour, dash=True))
+    return found
+
+
+def header(
+    trace: Trace, name: str, alt: str, file: str, csv: Sequence[str], more: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What the header of every plot has."""
+    return {
+        "name": name,
+        "alt": alt,
+        "file": file,
+        "stamp": stamp(trace),
+        "words": plot_words(*csv),
+        "chosen": -1,
+        **(more or {}),
+    }
+
+
+def side_of(trace: Trace, stack: str) -> str:
+    """Whose tokens the positions of a stack are: "source" or "target"."""
+    return "target" if stack == "decoder" and trace.target_tokens else "source"

@@ -1,0 +1,206 @@
+"""The residual stream: how long its vectors are, what each block adds, how alike its states are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from model.analysis.residual import contributions, cosines, states, stream, sum_error
+from model.layers import BLOCKS, NoResidual, Residual
+from viz.components.views import Mount, Series, chart, heatmap
+from viz.i18n import _
+from viz.packing.norms import block_label
+from viz.packing.plots import FIRST, SECOND, array, beside, header, levels, missing, now, pinned, side_of
+from viz.parts import explanation
+from viz.words import significant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from model.analysis.norms import Get
+    from model.analysis.residual import Block
+    from model.config import TransformerConfig
+    from viz.workbench import Workbench
+
+QUANTITIES = ("length", "share", "cosine")
+SPELLED = 12  # tokens; above that their curves are left to the heatmap
+
+
+def quantity_name(quantity: str) -> str:
+    return {
+        "length": _("‖stream‖"),
+        "share": _("‖block‖ / ‖stream‖"),
+        "cosine": _("cosine of block and stream"),
+    }[quantity]
+
+
+def state_labels(parts: Sequence[Block]) -> list[str]:
+    """The stream's states: the embedding, then each block."""
+    return [_("embedding"), *block_labels(parts)]
+
+
+def block_labels(parts: Sequence[Block]) -> list[str]:
+    return [block_label(part.layer, part.sublayer) for part in parts]
+
+
+def first_of(parts: Sequence[Block], layer: int) -> int:
+    """The number of the first block of a layer, or of the last layer that there is."""
+    layer = min(layer, parts[-1].layer)
+    return next(number for number, part in enumerate(parts) if part.layer == layer)
+
+
+def quantity_of(get: Get, parts: Sequence[Block], quantity: str) -> Tensor | None:
+    """(state or block, position): one of QUANTITIES."""
+    if quantity == "length":
+        found = stream(get, states(parts))
+        return None if found is None else found.norm(dim=-1)
+    added = contributions(get, parts)
+    return None if added is None else added[quantity == "cosine"]
+
+
+def stream_map(
+    bench: Workbench,
+    stack: str,
+    parts: Sequence[Block],
+    quantity: str,
+    chosen: tuple[int, int],
+    key: str,
+    on_cell: Callable[[], None],
+) -> Mount:
+    """One quantity of the stream, state or block by token; a click chooses both."""
+    trace = bench.trace
+    assert trace is not None
+    values = quantity_of(now(bench), parts, quantity)
+    assert values is not None
+    other = quantity_of(pinned(bench), parts, quantity)
+    cosine = quantity == "cosine"
+    name = quantity_name(quantity)
+    shown, scale = levels(values, other, bench, name, signed=cosine, high=1.0 if cosine else None)
+    names = state_labels(parts) if quantity == "length" else block_labels(parts)
+    labels = trace.tokens_of(stack + ".")
+    row, column = min(chosen[0], len(names) - 1), chosen[1]
+    note = f"{names[row]} · {labels[column]}  {significant(float(values[row, column]))}"
+    more = {
+        "rows": {"title": _("after block"), "labels": names, "side": f"{stack} {len(names)} states"},
+        "columns": {"title": _("token"), "labels": labels, "side": side_of(trace, stack)},
+        "scale": scale,
+        "chosen": row,
+        "column": column,
+        "note": note,
+        "sentence": missing(bench, other),
+    }
+    alt = _("{name} after {rows} steps of the stream at {columns} tokens. {note}").format(
+        name=name, rows=len(names), columns=len(labels), note=note
+    )
+    csv = (_("after block"), _("token"), name, _("masked"))
+    packed = header(trace, _("Step by step"), alt, f"stream-{stack}-{quantity}", csv, more)
+    return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
+
+
+def stream_chart(bench: Workbench, stack: str, parts: Sequence[Block], quantity: str, position: int, key: str) -> Mount:
+    """The same quantity over the steps: its mean and the chosen token, and every token while they are few."""
+    trace = bench.trace
+    assert trace is not None
+    values, other = (quantity_of(get, parts, quantity) for get in (now(bench), pinned(bench)))
+    assert values is not None
+    tokens = trace.tokens_of(stack + ".")
+    own, before = array(values), None if other is None else array(other)
+    places = np.arange(len(own))
+    series: list[Series] = []
+    if len(tokens) <= SPELLED:
+        series += [
+            Series(token, places, own[:, place], "rgba(128,128,128,0.45)", quiet=True)
+            for place, token in enumerate(tokens)
+            if place != position
+        ]
+    series += beside(tokens[position], own[:, position], None if before is None else before[:, position], SECOND)
+    series += beside(_("mean"), own.mean(axis=1), None if before is None else nan_mean(before), FIRST)
+    names = state_labels(parts) if quantity == "length" else block_labels(parts)
+    name = quantity_name(quantity)
+    ends = f"{significant(float(own[0].mean()))} … {significant(float(own[-1].mean()))}"
+    alt = _("{name} over the steps of the stream, mean over the tokens: {ends}.").format(name=name, ends=ends)
+    more = {
+        "x": {"title": _("after block"), "labels": names, "side": f"{stack} {len(names)} states"},
+        "y": {"title": name, "zero": True},
+        "note": ends,
+        "tall": 190,
+        "chosen": -1,
+        "sentence": missing(bench, other),
+    }
+    csv = (_("series"), _("after block"), name)
+    return chart(series, header(trace, name, alt, f"stream-{stack}-{quantity}-curves", csv, more), key)
+
+
+def cosine_map(bench: Workbench, stack: str, parts: Sequence[Block], key: str) -> Mount:
+    """The cosine of every state of the stream with every other, mean over the tokens."""
+    trace = bench.trace
+    assert trace is not None
+    own = stream(now(bench), states(parts))
+    assert own is not None
+    before = stream(pinned(bench), states(parts))
+    values, other = cosines(own), None if before is None else cosines(before)
+    shown, scale = levels(values, other, bench, _("cosine"), signed=True, high=1.0)
+    names = state_labels(parts)
+    first = significant(float(values[0, -1]))
+    note = f"{names[0]} · {names[-1]}  {first}"
+    axis = {"title": _("state after"), "labels": names, "side": f"{stack} {len(names)} states"}
+    more = {"rows": axis, "columns": axis, "scale": scale, "note": note, "sentence": missing(bench, other)}
+    alt = _("Cosine between {count} states of the stream, mean over the tokens. {note}").format(
+        count=len(names), note=note
+    )
+    csv = (_("state after"), _("and after"), _("cosine"), _("masked"))
+    packed = header(trace, _("Cosine between layers"), alt, f"stream-{stack}-cosines", csv, more)
+    return heatmap(shown, np.ones(shown.shape, bool), packed, key)
+
+
+def stream_table(bench: Workbench, stack: str, parts: Sequence[Block]) -> pd.DataFrame:
+    """A row per block and token: the stream that it reads and leaves, and what it adds."""
+    trace = bench.trace
+    assert trace is not None
+    length, share, cosine = (quantity_of(now(bench), parts, quantity) for quantity in QUANTITIES)
+    assert length is not None
+    assert share is not None
+    assert cosine is not None
+    tokens = trace.tokens_of(stack + ".")
+    return pd.DataFrame(
+        {
+            _("block"): np.repeat(block_labels(parts), len(tokens)),
+            _("position"): np.tile(np.arange(len(tokens)), len(parts)),
+            _("token"): np.tile(tokens, len(parts)),
+            _("norm before"): array(length[:-1]).flatten(),
+            _("norm after"): array(length[1:]).flatten(),
+            quantity_name("share"): array(share).flatten(),
+            quantity_name("cosine"): array(cosine).flatten(),
+        }
+    )
+
+
+def nan_mean(values: np.ndarray) -> np.ndarray:
+    """Mean over the tokens that the pinned text has too; NaN where it has none of them."""
+    there = ~np.isnan(values)
+    return np.where(there.any(axis=1), np.nansum(values, axis=1) / np.maximum(there.sum(axis=1), 1), np.nan)
+
+
+def sum_error_words(bench: Workbench, parts: Sequence[Block]) -> str:
+    """The largest error of "what a block read, plus what it wrote, is the stream after it"."""
+    assert bench.trace is not None
+    assert bench.lens is not None
+    return significant(sum_error(bench.trace, bench.lens.config, parts))
+
+
+def explain(key: str, config: TransformerConfig) -> None:
+    explanation(
+        key,
+        [r"x_{l+1} = x_l + \mathrm{Block}_l(x_l)"],
+        _(
+            "The residual stream (He et al., 2015; Elhage et al., 2021): every block adds to it, y to x. Shown are "
+            "‖x‖ after each block, ‖y‖ / ‖x‖ and the cosine of y with x: near 0, a block writes something new; below "
+            "0, it takes something away. With post-norm the stream after a block is the norm's output. This is the "
+            "code that has just run:"
+        ),
+        *(BLOCKS[config.norm_placement], Residual if config.residual else NoResidual, contributions),
+    )

@@ -1,0 +1,119 @@
+"""What-if changes of a session: the model as it was changed, beside the same tokens without the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from viz.i18n import _
+from viz.words import attention_name
+
+if TYPE_CHECKING:
+    from model import Inspectable, Trace
+    from model.interventions import MaskChange
+    from model.text import Tokens
+    from viz.workbench import Workbench
+
+CHANGES = "changes"  # the parameter of the address bar
+NAMED = 3  # changes that a note spells out
+
+
+@dataclass
+class WhatIf:
+    """changes: what the workbench's trace is computed with. plain: the trace of the same tokens without them.
+
+    refused: what is wrong with the changes in the address bar, in a sentence.
+    """
+
+    changes: tuple[MaskChange, ...] = ()
+    plain: Trace | None = None
+    refused: str = ""
+    _made: tuple[MaskChange, ...] = ()
+    _trace: Trace | None = None
+
+    def look(self, lens: Inspectable, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
+        """The trace with the changes, computed once. plain: a new one without them, None while the texts are the same.
+
+        What the model writes is not changed: before and after are of the same tokens.
+        """
+        if plain is not None:
+            self.plain = self._trace = plain
+            self._made = ()
+        assert self.plain is not None
+        assert self._trace is not None
+        if self.changes != self._made:
+            from model.interventions import intervening
+
+            self._trace = self.plain
+            if self.changes:
+                with intervening(lens.model, self.changes):
+                    self._trace = lens.trace_tokens(source, target)
+            self._made = self.changes
+        return self._trace
+
+    @classmethod
+    def read(cls, text: str) -> WhatIf:
+        """Begin with the changes that the address bar lists, if it does."""
+        if not text:
+            return cls()
+        from model.interventions import read_changes
+
+        try:
+            return cls(read_changes(text))
+        except ValueError as error:
+            return cls(refused=str(error))
+
+
+def change(bench: Workbench, changes: Sequence[MaskChange]) -> None:
+    """Make these changes and no others, and put them into the address bar."""
+    from model.interventions import MOST, write_changes
+
+    if len(changes) > MOST:
+        refused = _("{count} changes to masks are too many: {most} are the most, restore some first")
+        bench.what_if.refused = refused.format(count=len(changes), most=MOST)
+        return
+    bench.what_if.changes, bench.what_if.refused = tuple(changes), ""
+    bench.say(CHANGES, write_changes(changes) or None)
+
+
+def note(bench: Workbench) -> str:
+    """What is changed, for the frame around every page; empty while nothing is."""
+    assert bench.trace is not None
+    here = [each for each in bench.what_if.changes if bench.trace.attention_paths(each.kind)]
+    if not here:
+        return ""
+    named = [change_name(each) for each in here[:NAMED]]
+    if len(here) > NAMED:
+        named.append(_("and {count} more").format(count=len(here) - NAMED))
+    return " · ".join(named)
+
+
+def change_name(changed: MaskChange) -> str:
+    """A change in words; layers, heads and tokens count from 1."""
+    from model.interventions import Causal, Cells, Window
+
+    kind = attention_name(changed.kind)
+    if isinstance(changed, Cells):
+        return f"{kind}: {_place(changed.layer, changed.head)}, {_cell(changed.query, changed.key, changed.visible)}"
+    if isinstance(changed, Causal):
+        return f"{kind}: {_('causal mask on') if changed.on else _('causal mask off')}"
+    if isinstance(changed, Window):
+        return f"{kind}: {_('window off') if changed.width is None else _('window {n}').format(n=changed.width)}"
+    return f"{kind}: {_('padding mask off')}"
+
+
+def _place(layer: int | None, head: int | None) -> str:
+    if head is not None:
+        return _("Layer {layer}, head {head}").format(layer=_number(layer), head=head + 1)
+    return _("all heads") if layer is None else _("layer {layer}, all heads").format(layer=layer + 1)
+
+
+def _cell(query: int | None, key: int | None, visible: bool) -> str:
+    asks = _("every query") if query is None else _("query {n}").format(n=query + 1)
+    asked = _("every key") if key is None else _("key {n}").format(n=key + 1)
+    return f"{asks} {'→' if visible else '↛'} {asked}"
+
+
+def _number(index: int | None) -> str:
+    return "*" if index is None else str(index + 1)
