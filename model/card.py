@@ -38,7 +38,7 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         f"| device, torch | {record.get('device', '?')}, {record.get('torch', '?')} |",
         *(f"| {key.replace('_', ' ')} | {value} |" for key, value in settings.items() if key not in ("seed", "steps")),
         "",
-        f"The weights are {_averaged(settings)}, {_kept(record)}.",
+        f"The weights are {_averaged(settings)}{_kept(record)}.",
         *(["", str(record["note"])] if "note" in record else []),
         "",
     ]
@@ -79,10 +79,8 @@ def _split(record: Mapping[str, Any]) -> str:
 
 def _averaged(settings: Mapping[str, Any]) -> str:
     if last := settings.get("average_last"):
-        return f"the mean of those at the last {last} validations"
-    if settings.get("average") == 0:
-        return "those of one step"
-    return "a running average over training"
+        return f"the mean of those at the last {last} validations, "
+    return "a running average over training, " if settings.get("average", 1) else ""
 
 
 def _kept(record: Mapping[str, Any]) -> str:

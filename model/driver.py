@@ -122,14 +122,15 @@ class Driver:
                 self._unseen = True
             elif self._slots.take(self):
                 self._status = "running"
-                return self._train
             else:
                 self._status = "waiting"
         elif own and self._status in ("idle", "running"):
             self._status = "finished" if own.trainer.finished else "idle"
+        self._publish()
+        if self._status == "running":
+            return self._train
         if self._status != "waiting":
             self._slots.leave(self)
-        self._publish()
         return self._look if own and self._view_is_old else None
 
     def _train(self) -> None:
@@ -139,7 +140,6 @@ class Driver:
         if self._view_wanted:
             self._look()
         self._speeds.append((report.tokens, time.perf_counter() - began))
-        self._publish()
 
     def _look(self) -> None:
         own = self.own

@@ -20,6 +20,7 @@ from model.text import (
 )
 
 Units = Literal["mixed", "bpe", "characters", "joint"]
+Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target; of one stack, the same one twice
 SPLITS: tuple[Split, Split] = ("train", "validation")
 SEPARATOR = "="  # between question and answer, where one stack reads both
 VALIDATION_SHARE = 10  # the last tenth of a running text
@@ -29,11 +30,10 @@ VALIDATION_SHARE = 10  # the last tenth of a running text
 class Material(Protocol):
     """What to learn from.
 
-    tokenizers: of source and target; of one stack, the same one twice. example: a text to show the model first.
-    tested: whether something is kept for the test.
+    example: a text to show the model first. tested: whether something is kept for the test.
     """
 
-    tokenizers: tuple[Tokenizer, Tokenizer]
+    tokenizers: Tokenizers
     example: str
     tested: bool
 
@@ -46,11 +46,14 @@ class Material(Protocol):
         ...
 
 
-def prepare(kind: Kind, spec: str, units: Units | None, vocabulary: int) -> Material:
+def prepare(
+    kind: Kind, spec: str, units: Units | None, vocabulary: int, tokenizers: Tokenizers | None = None
+) -> Material:
     """What `spec` (see `reading.SPEC_HELP`) holds, for a model of this kind.
 
     units: what a token is; "mixed" is BPE in the source and characters in the target, "joint" one BPE for both.
     Unless told, characters in built-in tasks, else mixed for two stacks and BPE for one. vocabulary: of a BPE.
+    tokenizers: of a model that is trained on; they take the place of new ones.
 
     Raises:
         ValueError: it cannot be read, or holds nothing to train on, or the kind has no such units.
@@ -60,16 +63,16 @@ def prepare(kind: Kind, spec: str, units: Units | None, vocabulary: int) -> Mate
     if kind != "encoder-decoder" and units not in ("bpe", "characters"):
         raise ValueError(f"units ({units!r}) must be bpe or characters: a {kind} model has one tokenizer")
     if kind == "decoder-only" and spec.lower().endswith(".txt"):
-        return RunningText(_text(spec), units, vocabulary)
+        return RunningText(_text(spec), units, vocabulary, tokenizers)
     if kind == "encoder-only" and spec.lower().endswith(".txt"):
         lines = [line.strip() for line in _text(spec).splitlines() if line.strip()]
-        return Sentences(lines, units, vocabulary)
+        return Sentences(lines, units, vocabulary, tokenizers)
     pairs = read_pairs_from(spec)
     if kind == "encoder-only":
-        return Sentences([pair.source for pair in pairs], units, vocabulary)
+        return Sentences([pair.source for pair in pairs], units, vocabulary, tokenizers)
     if kind == "decoder-only":
-        return Answers(pairs, task, units, vocabulary)
-    return Translations(pairs, task, units, vocabulary)
+        return Answers(pairs, task, units, vocabulary, tokenizers)
+    return Translations(pairs, task, units, vocabulary, tokenizers)
 
 
 def _text(path: str) -> str:
@@ -82,12 +85,19 @@ def _text(path: str) -> str:
 class Translations:
     """Pairs for an encoder-decoder model."""
 
-    def __init__(self, pairs: Sequence[Pair], task: str, units: Units, vocabulary: int) -> None:
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        task: str,
+        units: Units,
+        vocabulary: int,
+        tokenizers: Tokenizers | None = None,
+    ) -> None:
         self.pairs, self.task = {split: in_split(pairs, split) for split in SPLITS}, task
         test = in_split(pairs, "test")
         self.tested = bool(test)
         sources, targets = ([pair[side] for pair in self.pairs["train"]] for side in (0, 1))
-        self.tokenizers = _two_tokenizers(sources, targets, units, vocabulary)
+        self.tokenizers = tokenizers or _two_tokenizers(sources, targets, units, vocabulary)
         self.example = _shown(test, self.pairs["train"])
 
     def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
@@ -101,13 +111,21 @@ class Translations:
 class Answers:
     """Pairs for a decoder-only model, which reads the source and goes on with the target."""
 
-    def __init__(self, pairs: Sequence[Pair], task: str, units: Units, vocabulary: int) -> None:
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        task: str,
+        units: Units,
+        vocabulary: int,
+        tokenizers: Tokenizers | None = None,
+    ) -> None:
         self.pairs, self.task = {split: in_split(pairs, split) for split in SPLITS}, task
         test = in_split(pairs, "test")
         self.tested = bool(test)
         texts = [f"{pair.source}{SEPARATOR}{pair.target}" for pair in self.pairs["train"]]
-        made = train_characters(texts) if units == "characters" else train_bpe(texts, vocabulary)
-        self.tokenizers = made, made
+        self.tokenizers = tokenizers or _twice(
+            train_characters(texts) if units == "characters" else train_bpe(texts, vocabulary)
+        )
         self.example = _shown(test, self.pairs["train"]) + SEPARATOR
 
     def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
@@ -125,14 +143,15 @@ class RunningText:
 
     tested = True
 
-    def __init__(self, text: str, units: Units, vocabulary: int) -> None:
+    def __init__(self, text: str, units: Units, vocabulary: int, tokenizers: Tokenizers | None = None) -> None:
         if len(text) < VALIDATION_SHARE:
             raise ValueError(f"the text has {len(text)} characters: too few to keep a tenth of them for validation")
         cut = len(text) - len(text) // VALIDATION_SHARE
         self.parts = text[:cut], text[cut:]
         train = [self.parts[0]]
-        made = train_text_characters(train) if units == "characters" else train_text_bpe(train, vocabulary)
-        self.tokenizers = made, made
+        self.tokenizers = tokenizers or _twice(
+            train_text_characters(train) if units == "characters" else train_text_bpe(train, vocabulary)
+        )
         self.example = next((line for line in self.parts[1].splitlines() if len(line) > 20), self.parts[1][:40])
 
     def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
@@ -150,14 +169,19 @@ class RunningText:
 class Sentences:
     """Single sentences for an encoder-only model; a sentence that comes several times counts once."""
 
-    def __init__(self, texts: Iterable[str], units: Units, vocabulary: int) -> None:
+    def __init__(
+        self, texts: Iterable[str], units: Units, vocabulary: int, tokenizers: Tokenizers | None = None
+    ) -> None:
         pairs = [Pair(text, "") for text in dict.fromkeys(texts)]
         self.texts = {split: [pair.source for pair in in_split(pairs, split)] for split in SPLITS}
         test = in_split(pairs, "test")
         self.tested = bool(test)
         train = self.texts["train"]
-        made = train_characters(train, mask=True) if units == "characters" else train_bpe(train, vocabulary, mask=True)
-        self.tokenizers = made, made
+        if tokenizers and tokenizers[0].mask is None:
+            raise ValueError(f"the tokenizer has no {MASK} token: choose a model that was trained to fill in masks")
+        self.tokenizers = tokenizers or _twice(
+            train_characters(train, mask=True) if units == "characters" else train_bpe(train, vocabulary, mask=True)
+        )
         self.example = _with_a_mask(_shown(test, pairs))
 
     def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
@@ -168,12 +192,13 @@ class Sentences:
         return {"training_sentences": len(self.texts["train"])}
 
 
-def _two_tokenizers(
-    sources: Sequence[str], targets: Sequence[str], units: Units, vocabulary: int
-) -> tuple[Tokenizer, Tokenizer]:
+def _twice(tokenizer: Tokenizer) -> Tokenizers:
+    return tokenizer, tokenizer
+
+
+def _two_tokenizers(sources: Sequence[str], targets: Sequence[str], units: Units, vocabulary: int) -> Tokenizers:
     if units == "joint":
-        made = train_bpe([*sources, *targets], vocabulary)
-        return made, made
+        return _twice(train_bpe([*sources, *targets], vocabulary))
     source = train_characters(sources) if units == "characters" else train_bpe(sources, vocabulary)
     target = train_bpe(targets, vocabulary) if units == "bpe" else train_characters(targets)
     return source, target

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Waiting(Protocol):
     """Who can wait for a slot."""
 

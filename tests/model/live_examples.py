@@ -1,0 +1,61 @@
+"""Tiny models and data to train live on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from model.camera import Probe, probe_of
+from model.checkpoints import INSPECTABLES
+from model.config import Kind, TransformerConfig
+from model.data import Pair
+from model.inspectable import Inspectable
+from model.live import LiveTraining
+from model.materials import Answers, Material, Sentences, Translations
+from model.tasks import task_pairs
+from model.training_settings import TrainingSettings
+from model.transformer import build
+from model.watched import Watched
+
+PAIRS: list[Pair] = task_pairs("reverse", 120, [2, 3, 4], seed=1)
+KEY_EVERY = 4
+SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 8, "max_length": 16, "dropout": 0.2, "norm_placement": "pre"}
+SETTINGS = TrainingSettings(
+    steps=40, batch_tokens=60, rate=5e-3, warmup=3, label_smoothing=0.0, average=0.0, validate_every=5, undo_merges=0.0
+)
+
+
+def material(kind: Kind = "encoder-decoder") -> Material:
+    if kind == "encoder-only":
+        return Sentences([f"{pair.source}{pair.target}" for pair in PAIRS], "characters", 0)
+    made = Translations if kind == "encoder-decoder" else Answers
+    return made(PAIRS, "reverse", "characters", 0)
+
+
+def start(learned: Material, kind: Kind = "encoder-decoder", **options: Any) -> Inspectable:
+    """A new model with the tokenizers of what it will learn from."""
+    sizes = [len(tokenizer) for tokenizer in learned.tokenizers]
+    torch.manual_seed(3)
+    if kind == "encoder-decoder":
+        layers = {"n_encoder_layers": 1, "n_decoder_layers": 2}
+        config = TransformerConfig(source_vocabulary=sizes[0], target_vocabulary=sizes[1], **(SMALL | layers | options))
+    else:
+        config = TransformerConfig.one_stack(kind, sizes[0], 2, **(SMALL | options))
+    return INSPECTABLES[kind]("new", build(config).eval(), learned.tokenizers, {})
+
+
+def watched(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> Watched:
+    learned = material(kind)
+    lens = start(learned, kind, **options)
+    return Watched(lens, learned, settings, probe(lens), key_every=KEY_EVERY)
+
+
+def live(settings: TrainingSettings = SETTINGS, **options: Any) -> LiveTraining:
+    learned = material()
+    lens = start(learned)
+    return LiveTraining(lens, learned, settings, probe(lens), key_every=KEY_EVERY, **options)
+
+
+def probe(lens: Inspectable, text: str = "abcd") -> Probe:
+    return probe_of(lens, text, task="reverse")

@@ -1,0 +1,451 @@
+"""Live training: commands from outside its thread, many at once, with what goes wrong."""
+
+import gc
+import io
+import math
+import threading
+import weakref
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.checkpoints import open_checkpoint
+from model.live import LiveTraining
+from model.live_registry import LiveTrainings
+from model.slots import Slots
+from tests.model.live_examples import SETTINGS, live, material, probe, start, watched
+
+LONG = 60.0  # seconds; nothing here takes so long
+
+
+class Gate:
+    """Holds a training in front of its next batch, until told to let it go."""
+
+    def __init__(self, training: LiveTraining) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        corpus = training._driver.own.trainer.train
+        batch_of = corpus.batch
+
+        def batch(indices, chance):
+            self.reached.set()
+            assert self.open.wait(LONG)
+            return batch_of(indices, chance)
+
+        corpus.batch = batch
+
+
+def settled(training: LiveTraining) -> LiveTraining:
+    assert training.settled(LONG)
+    return training
+
+
+def status(training: LiveTraining) -> str:
+    return settled(training).snapshot.status
+
+
+def losses(training: LiveTraining) -> list[float]:
+    return training.current.curves.get("loss")[1].tolist()
+
+
+def expected_losses(count: int, **options) -> list[float]:
+    given = watched(replace(SETTINGS, **options))
+    return [given.step().loss for _ in range(count)]
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "training"]
+
+
+def test_the_course_of_a_run():
+    given = live()
+    assert given.snapshot.busy
+    assert status(given) == "idle"
+    assert threads() == []
+    before = given.snapshot
+    assert (before.step, before.total, before.loss, before.frames, before.key_steps) == (0, 40, None, 1, (0,))
+    given.advance()
+    given.advance(5)
+    assert status(given) == "idle"
+    now = given.snapshot
+    assert (now.step, now.wanted, now.frames, now.key_steps) == (6, 6, 7, (0, 4))
+    assert losses(given) == expected_losses(6)
+    assert now.loss == losses(given)[-1]
+    assert now.validation == given.current.curves.latest("validation") is not None
+    assert 0 <= now.accuracy <= 1
+    assert 0 <= now.exact_match <= 1
+    assert now.tokens_per_second > 0
+    assert now.seconds_left == 0
+    assert before.step == 0  # what was read does not change
+    with pytest.raises(ValueError, match=r"steps \(0\) must be at least 1"):
+        given.advance(0)
+    given.change(steps=8)
+    given.run()
+    assert status(given) == "finished"
+    assert given.snapshot.step == given.snapshot.total == 8
+    given.close()
+
+
+def test_it_pauses_between_steps_and_goes_on():
+    given = settled(live())
+    gate = Gate(given)
+    given.run()
+    assert gate.reached.wait(LONG)
+    assert (given.snapshot.status, given.snapshot.busy) == ("running", True)
+    assert given.snapshot.wanted == 40
+    given.pause()
+    gate.open.set()
+    assert status(given) == "paused"
+    assert given.snapshot.step == 1
+    given.advance(2)
+    assert status(given) == "idle"
+    given.pause()  # there is nothing to pause
+    assert status(given) == "idle"
+    given.stop()
+    assert (given.snapshot.status, given.snapshot.busy) == ("finished", False)
+    given.run()
+    assert status(given) == "finished"
+    assert losses(given) == expected_losses(3)
+    given.rewind(given.current.film.key_frames[0])
+    given.advance(3)
+    assert status(given) == "idle"
+    assert losses(given) == expected_losses(3)
+
+
+def test_settings_change_between_two_steps_of_a_running_training():
+    given = settled(live())
+    gate = Gate(given)
+    given.advance(4)
+    assert gate.reached.wait(LONG)
+    given.change(rate=0.02, dropout=0.0)
+    gate.open.set()
+    settled(given)
+    (mark,) = given.snapshot.marks
+    assert mark.changes == {"rate": (5e-3, 0.02), "dropout": (0.2, 0.0)}
+    assert mark.step == 1
+    assert given.current.curves.get("rate")[1][1] == pytest.approx(0.02 * 2 / 3)  # still warming up
+    assert given.snapshot.choices.settings.rate == 0.02
+    with pytest.raises(ValueError, match=r"rate \(-1.0\) must be between 0 and inf"):
+        given.change(rate=-1.0)
+    assert given.snapshot.status == "idle"
+
+
+def test_it_branches_and_begins_anew():
+    given = live()
+    given.advance(5)
+    key = settled(given).current.film.key_frames[1]
+    with pytest.raises(ValueError, match="heads cannot be changed"):
+        given.branch(key, heads=3)
+    given.branch(key, rate=0.02)
+    given.advance(1)
+    settled(given)
+    assert (given.snapshot.run, given.snapshot.step) == (2, 5)
+    assert [run.film.steps[-1] for run in given.runs] == [5, 5]
+    given.reset()
+    settled(given)
+    assert (given.snapshot.run, given.snapshot.step, given.snapshot.choices.settings.rate) == (3, 0, 0.02)
+
+
+def test_a_view_is_never_touched_by_the_training():
+    """Weights of its own, those of its step: what is computed from it later is what was computed then."""
+    given = live()
+    given.advance(2)
+    first = settled(given).view()
+    assert (first.step, first.probe) == (2, probe(given.start))
+    trained = given._driver.own.trainer.model
+    assert all(torch.equal(first.lens.model.get_parameter(n), p) for n, p in trained.named_parameters())
+    before = {name: tensor.clone() for name, tensor in first.lens.model.state_dict().items()}
+    logits, film = first.trace["output.logits"].clone(), given.current.film
+    cross = first.trace.attention("cross").clone()
+    assert np.abs(film.attention("cross")[-1] / 255 - cross.numpy()).max() <= 0.5001 / 255
+    given.advance(3)
+    second = settled(given).view()
+    assert second.step == 5
+    assert all(torch.equal(tensor, before[name]) for name, tensor in first.lens.model.state_dict().items())
+    assert torch.equal(first.lens.trace_tokens(first.probe.source, first.probe.target)["output.logits"], logits)
+    assert all(check.passed for check in first.trace.checks())
+    assert not torch.equal(second.trace["output.logits"], logits)
+
+
+def test_a_view_that_is_wanted_comes_with_the_next_step():
+    given = settled(live())
+    gate = Gate(given)
+    assert given.view().step == 0
+    given.advance(3)
+    assert gate.reached.wait(LONG)
+    steps = []
+    given._driver._look, look = lambda: (look(), steps.append(given._driver._view.step)), given._driver._look
+    gate.open.set()
+    settled(given)
+    assert steps == [1, 3]  # as asked for, and at the end; not at every step
+
+
+def test_another_probe_is_watched():
+    given = live()
+    given.advance(2)
+    other = probe(settled(given).start, "xyz")
+    given.set_probe(other)
+    given.advance(1)
+    settled(given)
+    assert given.view().probe == given.current.film.probe == other
+    assert given.current.film.steps.tolist() == [2, 3]
+    assert list(given.current.film.rerender(other)) == [1.0]
+    assert given.current.film.steps.tolist() == [0, 2, 3]
+    assert losses(given) == expected_losses(3)
+
+
+def test_two_sessions_at_once_train_as_each_does_alone():
+    """Both draw dropout and validate while the other does; attention is dropped out too."""
+    slots = Slots(2)
+    seeds = (1, 2)
+    given = [live(replace(SETTINGS, seed=seed), slots=slots) for seed in seeds]
+    barrier = threading.Barrier(2, timeout=LONG)
+    for each in given:
+        each.change(attention_dropout=0.3)
+        settled(each)
+        corpus = each._driver.own.trainer.train
+        batch_of = corpus.batch
+        corpus.batch = lambda indices, chance, batch_of=batch_of: barrier.wait() * 0 or batch_of(indices, chance)
+    for each in given:
+        each.advance(6)
+    for seed, each in zip(seeds, given, strict=True):
+        assert status(each) == "idle"
+        alone = watched(replace(SETTINGS, seed=seed))
+        alone.change({"attention_dropout": 0.3})
+        assert losses(each) == [alone.step().loss for _ in range(6)]
+    assert losses(given[0]) != losses(given[1])
+
+
+def test_more_than_the_limit_wait_for_their_turn():
+    slots = Slots(1)
+    first, second, third = (settled(live(slots=slots)) for _ in range(3))
+    gate = Gate(first)
+    first.advance(2)
+    assert gate.reached.wait(LONG)
+    second.advance(1)
+    third.advance(1)
+    assert (status(second), status(third)) == ("waiting", "waiting")
+    assert (second.snapshot.ahead, third.snapshot.ahead) == (0, 1)
+    assert second.snapshot.step == 0
+    second.change(rate=1e-3)  # is done while it waits
+    assert status(second) == "waiting"
+    assert second.snapshot.choices.settings.rate == 1e-3
+    second.pause()
+    assert status(second) == "paused"
+    assert third.snapshot.ahead == 0
+    gate.open.set()
+    settled(first)
+    while third.snapshot.step == 0:  # woken by the first
+        settled(third)
+    assert (status(third), second.snapshot.step) == ("idle", 0)
+    second.advance(1)
+    assert settled(second).snapshot.step == 1
+    with pytest.raises(ValueError, match=r"limit \(0\) must be at least 1"):
+        Slots(0)
+
+
+def test_it_pauses_when_nobody_looks_any_more():
+    now = [0.0]
+    given = settled(live(clock=lambda: now[0]))
+    gate = Gate(given)
+    given.run()
+    assert gate.reached.wait(LONG)
+    now[0] = 10.5
+    gate.open.set()
+    assert status(given) == "paused"
+    assert given.snapshot.unseen
+    assert given.snapshot.step == 1
+    given.heartbeat()
+    assert status(given) == "paused"  # the state is kept, the user goes on
+    given.advance(2)
+    assert status(given) == "idle"
+    assert not given.snapshot.unseen
+    assert losses(given) == expected_losses(3)
+
+
+class Timer:
+    """Stands for threading.Timer; nothing happens by itself."""
+
+    def __init__(self, seconds, call) -> None:
+        self.seconds, self.call, self.running = seconds, call, False
+
+    def start(self) -> None:
+        self.running = True
+
+    def cancel(self) -> None:
+        self.running = False
+
+
+def test_trainings_are_kept_for_a_reconnect_and_then_freed():
+    now, timers = [0.0], []
+
+    def timer(seconds, call):
+        timers.append(Timer(seconds, call))
+        return timers[-1]
+
+    kept = LiveTrainings(clock=lambda: now[0], timer=timer)
+    given = kept.begin("one", lambda slots: live(slots=slots, clock=lambda: now[0]))
+    given.advance(1)
+    model = weakref.ref(settled(given)._driver.own.trainer.model)
+    assert (timers[-1].seconds, timers[-1].running) == (600.0, True)
+    now[0] = 500.0
+    assert kept.get("one") is given  # somebody is back
+    assert kept.get("two") is None
+    now[0] = 600.0
+    timers[-1].call()
+    assert len(kept) == 1
+    assert (timers[-1].seconds, timers[-1].running) == (500.0, True)
+    assert [timer.running for timer in timers].count(True) == 1
+    now[0] = 1100.0
+    timers[-1].call()
+    assert len(kept) == 0
+    assert kept.get("one") is None
+    assert not any(timer.running for timer in timers)
+    gc.collect()
+    assert model() is None
+    given.advance(1)
+    assert status(given) == "failed"
+    assert given.snapshot.message == "this training has been freed: begin another one"
+    first = kept.begin("one", lambda slots: live(slots=slots))
+    second = kept.begin("one", lambda slots: live(slots=slots))
+    assert (first.current, settled(second).current is None) == (None, False)
+    kept.end("one")
+    kept.end("one")
+    assert not any(timer.running for timer in timers)
+
+
+def test_a_loss_that_is_not_finite_pauses_on_the_last_good_step():
+    given = live()
+    given.advance(2)
+    settled(given)
+    hook = given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    given.run()
+    assert status(given) == "failed"
+    message = given.snapshot.message
+    assert message.startswith("step 3: loss ")
+    assert "the weights are still those of step 2: lower the rate (0.005)" in message
+    assert given.snapshot.step == 2
+    hook.remove()
+    given.advance(2)
+    assert status(given) == "idle"
+    assert given.snapshot.message == ""
+    assert losses(given) == expected_losses(4)
+
+
+ERRORS = [
+    MemoryError(),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("done", [0, 2])
+def test_a_batch_too_large_for_the_memory_pauses_on_the_last_good_step(error, done, monkeypatch):
+    given, other = live(), live()
+    if done:
+        given.advance(done)
+    settled(given)
+    trainer = given._driver.own.trainer
+    step = trainer.optimizer.step
+
+    def breaks_off(*arguments):
+        if not done:  # the optimizer has begun to make its moments
+            trainer.optimizer.state[next(trainer.model.parameters())]["step"] = torch.zeros(())
+        raise error
+
+    monkeypatch.setattr(trainer.optimizer, "step", breaks_off)
+    given.run()
+    assert status(given) == "failed"
+    assert given.snapshot.message == (
+        f"step {done + 1}: a batch of 60 tokens a side does not fit into memory: lower batch_tokens, "
+        f"and raise accumulation to keep steps as large; the weights are those of step {done}"
+    )
+    assert given.snapshot.step == done
+    monkeypatch.setattr(trainer.optimizer, "step", step)
+    given.advance(2)
+    other.advance(1)
+    assert (status(given), status(other)) == ("idle", "idle")
+    assert losses(given) == expected_losses(done + 2)
+
+
+def test_what_nobody_expected_is_told_and_logged(caplog, monkeypatch):
+    given = settled(live())
+    monkeypatch.setattr(given._driver.own.trainer, "_backward", lambda batches: {}["key"])
+    given.advance(1)
+    assert status(given) == "failed"
+    assert given.snapshot.message.startswith("step 1: training broke off with KeyError: 'key'; the weights are those")
+    assert "KeyError" in caplog.text
+
+
+def test_what_cannot_begin_says_why():
+    given = live(replace(SETTINGS, compile=True))
+    assert status(given) == "failed"
+    assert given.snapshot.message.startswith("compile (True) must be off in live training")
+    given.run()
+    assert status(given) == "failed"
+    assert given.snapshot.message.startswith("compile (True) must be off in live training")
+    assert given.current is None
+    assert given.runs == ()
+
+
+def test_a_run_is_a_checkpoint_of_ours(tmp_path):
+    given = live()
+    given.advance(5)
+    settled(given).change(clip=0.5)
+    given.advance(1)
+    view = settled(given).view()
+    given.save(tmp_path / "mine")
+    read = open_checkpoint(tmp_path / "mine")
+    again = read.trace_tokens(view.probe.source, view.probe.target)
+    assert torch.equal(again["output.logits"], view.trace["output.logits"])
+    assert (read.training["steps"], read.training["task"], read.example) == (6, "reverse", "abcd")
+    card = (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
+    for part in ("# mine", "| steps | 6 |", "Trained from scratch in Vitrine.", "clip 1.0 → 0.5 after step 5"):
+        assert part in card
+    with zipfile.ZipFile(io.BytesIO(given.zip("yours"))) as archive:
+        archive.extractall(tmp_path)
+    for file in (tmp_path / "mine").iterdir():
+        if file.name != "README.md":
+            assert (tmp_path / "yours" / file.name).read_bytes() == file.read_bytes(), file.name
+    assert (tmp_path / "yours" / "README.md").read_text(encoding="utf-8").startswith("# yours")
+
+
+def test_a_bundled_checkpoint_is_trained_on():
+    """With its own tokenizers; the shared model stays as it is, and the card names where it began."""
+    lens = open_checkpoint(Path(__file__).parents[2] / "checkpoints" / "reverse")
+    tokenizers = lens.source_tokenizer, lens.target_tokenizer
+    learned = type(material())(material().pairs["train"], "reverse", "characters", 0, tokenizers)
+    before = {name: tensor.clone() for name, tensor in lens.model.state_dict().items()}
+    given = LiveTraining(lens, learned, replace(SETTINGS, rate=1e-4), probe(lens, "vitrine"))
+    given.advance(1)
+    assert status(given) == "idle"
+    assert given.snapshot.loss < 0.1
+    assert all(torch.equal(tensor, before[name]) for name, tensor in lens.model.state_dict().items())
+    assert not any(parameter.requires_grad for parameter in lens.model.parameters())
+    _, record = given._frozen()
+    assert "from reverse (trained on `task:reverse:20000`: made by code, model/tasks.py)" in record["note"]
+
+
+def test_twenty_runs_leave_no_thread_and_no_memory():
+    before, models = threads(), []
+    for _ in range(20):
+        given = live()
+        given.advance(1)
+        settled(given)
+        models.append(weakref.ref(given._driver.own.trainer.model))
+        given.run()
+        given.stop()
+        assert given.snapshot.status == "finished"
+        given.close()
+    assert threads() == before
+    gc.collect()
+    assert [model() for model in models] == [None] * 20
+
+
+def test_a_new_model_has_the_vocabulary_of_its_material():
+    learned = material("decoder-only")
+    assert start(learned, "decoder-only").config.vocabulary == len(learned.tokenizers[0])
