@@ -17,13 +17,16 @@ from viz.words import page_name
 from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
+    from streamlit.navigation.page import StreamlitPage
+
     from model import Inspectable
     from model.live import LiveTraining
 
 PAGES = {
     name: f"viz/pages/{name}.py"
-    for name in ("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions")
+    for name in ("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions", "training")
 }
+CHANGING = ("training",)
 FIRST = "attention"
 STYLE = """
 <style>
@@ -50,11 +53,10 @@ def main() -> None:
     heading = st.sidebar.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     heading.markdown("### Vitrine", width="content")
     choose_language(heading)
-    pages = {
-        _("See"): [
-            st.Page(path, title=page_name(name), url_path=name, default=name == FIRST) for name, path in PAGES.items()
-        ],
-    }
+    pages: dict[str, list[StreamlitPage]] = {_("See"): [], _("Change"): []}
+    for name, path in PAGES.items():
+        made = st.Page(path, title=page_name(name), url_path=name, default=name == FIRST)
+        pages[_("Change") if name in CHANGING else _("See")].append(made)
     chosen = st.navigation(pages, position="hidden").url_path or FIRST
     bench.say_again()
     with st.sidebar:

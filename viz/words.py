@@ -31,6 +31,7 @@ def page_name(name: str) -> str:
         "residual": _("Norms and residual"),
         "feed_forward": _("Feed-forward"),
         "predictions": _("Predictions"),
+        "training": _("Training"),
     }[name]
 
 

@@ -1,0 +1,7 @@
+"""The film of this session's training."""
+
+from __future__ import annotations
+
+
+def show() -> None:
+    """Nothing yet."""
