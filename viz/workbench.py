@@ -112,11 +112,11 @@ class Workbench:
 
     def say(self, name: str, value: str | None) -> None:
         """Put a choice into the address bar, or take it out; it stays so when another page is opened."""
-        if value is None:
-            self._address.pop(name, None)
-            st.query_params.pop(name, None)
+        self._address[name] = value or ""
+        if value:
+            st.query_params[name] = value
         else:
-            self._address[name] = st.query_params[name] = value
+            st.query_params.pop(name, None)
 
     def say_again(self) -> None:
         """What was in the address bar before the page was changed."""
