@@ -1,0 +1,82 @@
+"""Every page, as wide as a desk and as a phone, light and dark, in both languages: nothing cut off, nothing unreadable.
+
+Each leaves a picture in the folder VITRINE_SCREENS, if that is set: to be looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.looking import eventually
+from tests.browser.test_appearance import CONTRASTS
+
+pytestmark = pytest.mark.browser
+
+NAMES = {
+    "map": ("Map", "全图"),
+    "positions": ("Tokens and positions", "词元与位置"),
+    "attention": ("Attention", "注意力"),
+    "masks": ("Masks", "掩码"),
+    "residual": ("Norms and residual", "归一化与残差"),
+    "feed_forward": ("Feed-forward", "前馈网络"),
+    "predictions": ("Predictions", "预测"),
+    "training": ("Training", "训练"),
+}
+WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+LOOKS = {
+    "light": {"viewport": WIDE, "color_scheme": "light"},
+    "dark-zh": {"viewport": WIDE, "color_scheme": "dark", "locale": "zh-CN"},
+    "phone": {"viewport": NARROW, "color_scheme": "light", "is_mobile": True, "has_touch": True},
+}
+HOSTILE = '</script><img src=x onerror=alert(1)> <b>"我" & مرحبا 🙂'
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
+    page = visit(**LOOKS[look]).open()
+    folder = Path(os.environ.get("VITRINE_SCREENS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, words in NAMES.items():
+        if look == "phone":
+            page.locator('[data-testid="stExpandSidebarButton"]').click()
+        page.get_by_role("link", name=words[look == "dark-zh"], exact=True).click()
+        page.wait_for_url(lambda url, name=name: name == "attention" or f"/{name}" in url)
+        if look == "phone" and page.locator('[data-testid="stSidebarCollapseButton"]').is_visible():
+            page.locator('[data-testid="stSidebarCollapseButton"] button').click()
+        settle(page)
+        page.screenshot(path=folder / f"{name}-{look}.png")
+        assert page.locator('[data-testid="stException"]').count() == 0, name
+        spare = "(main) => main.scrollWidth - main.clientWidth"
+        assert page.locator('[data-testid="stMain"]').evaluate(spare) <= 0, name
+        texts = [each for each in page.evaluate(CONTRASTS) if not each["text"].startswith("keyboard_")]  # an icon's name
+        faint = [each for each in texts if each["contrast"] < 4.5]
+        assert texts
+        assert not faint, f"{name}: {faint[:4]}"
+
+
+def settle(page) -> None:
+    """Until nothing of the page is being computed and it has stood still for a while."""
+    expect(page.locator('[data-testid="stStatusWidget"]')).to_have_count(0)
+    sizes: list[str] = []
+
+    def still() -> bool:
+        page.wait_for_timeout(250)
+        sizes.append(page.evaluate("String(document.querySelector('[data-testid=stMain]').scrollHeight)"))
+        return len(sizes) > 3 and len(set(sizes[-3:])) == 1
+
+    eventually(page, still)
+
+
+def test_hostile_tokens_are_text_on_every_page(visit):
+    page = visit().open(source=HOSTILE)
+    intruders = "document.querySelectorAll('img[src=\"x\"], main b + script').length"
+    for name, words in NAMES.items():
+        page.get_by_role("link", name=words[0], exact=True).click()
+        page.wait_for_url(lambda url, name=name: name == "attention" or f"/{name}" in url)
+        settle(page)
+        assert page.evaluate(intruders) == 0, name
+        assert page.locator('[data-testid="stException"]').count() == 0, name
