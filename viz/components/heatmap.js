@@ -1,5 +1,5 @@
-// A labelled heatmap: rows look at columns; masked cells are hatched; beside it a colour bar. A scale that begins below 0
-// is a diverging one. Lengths are CSS pixels.
+// A labelled heatmap: rows look at columns; masked cells are hatched, cells below the threshold empty; beside it a colour
+// bar. A scale that begins below 0 is a diverging one. Lengths are CSS pixels.
 
 const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
@@ -54,17 +54,18 @@ function arrange({ rows, columns, scale }, width, ratio, measure) {
 function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
   const { names, count, turn, left, top, length, gap, every, x, y } = place;
+  const [tall, broad] = header.block ?? [1, 1];
   const [right, bottom] = [x(count.columns), y(count.rows)];
   pen.text(columns.title, (left + right) / 2, 9, { align: "center" });
   pen.text(rows.title, 8, top + length / 2, { align: "center", turn: -90 });
   names.columns.forEach((name, column) => {
-    const marked = column === pointed.column || column === lit[columns.side];
+    const marked = column === pointed.column || column === Math.floor(lit[columns.side] / broad);
     if (column % every.columns && !marked) return;
     const align = turn ? "left" : "center";
     pen.text(name, (x(column) + x(column + 1)) / 2, top - 9, { align, turn, marked, token: true });
   });
   names.rows.forEach((name, row) => {
-    const marked = row === pointed.row || row === lit[rows.side];
+    const marked = row === pointed.row || row === Math.floor(lit[rows.side] / tall);
     if (row % every.rows && !marked) return;
     pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: true });
   });
@@ -74,8 +75,8 @@ function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed =
     for (let column = 0; column < count.columns; column++) {
       const cell = row * count.columns + column;
       const box = [x(column), y(row), x(column + 1) - x(column) - gap, y(row + 1) - y(row) - gap];
-      if (visible[cell] && !Number.isNaN(values[cell])) pen.box(...box, colour(values[cell]));
-      else pen.hatch(...box);
+      if (!visible[cell] || Number.isNaN(values[cell])) pen.hatch(...box);
+      else if (visible[cell] !== HIDDEN) pen.box(...box, colour(values[cell]));
     }
   }
   pen.frame(left, top, right - left, bottom - top, { faint: true });
@@ -111,8 +112,9 @@ function point(root, event) {
   const { header, values, visible } = root.shown;
   const { rows, columns, scale, words } = header;
   const { row, column } = (root.pointed = event ? cellAt(root, event) : { row: -1, column: -1 });
-  hover(rows.side, row);
-  if (columns.side !== rows.side) hover(columns.side, column);
+  const [high, wide] = header.block ?? [1, 1]; // tokens that a cell stands for
+  hover(rows.side, row * high);
+  if (columns.side !== rows.side) hover(columns.side, column * wide);
   const cell = row * columns.labels.length + column;
   root.canvas.style.cursor = row < 0 ? "" : "pointer";
   paintSoon(root);
@@ -120,7 +122,8 @@ function point(root, event) {
   const pair = element("div", "pair");
   for (const label of [rows.labels[row], " → ", columns.labels[column]]) pair.appendChild(element("bdi", "", label));
   const missing = Number.isNaN(values[cell]) && words.missing;
-  const value = visible[cell] ? missing || `${scale.title} ${exact(values[cell])}` : words.masked;
+  const weak = visible[cell] === HIDDEN ? ` (${words.hidden})` : "";
+  const value = visible[cell] ? missing || `${scale.title} ${exact(values[cell])}${weak}` : words.masked;
   showTip(root, [pair, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));
 }
 
@@ -129,20 +132,10 @@ function click(root, event) {
   if (row < 0) return;
   root.shown.chosen = row;
   paint(root);
-  root.choose(row);
+  root.choose(row * (root.shown.header.block?.[0] ?? 1));
 }
 
-function lines({ header, values, visible }) {
-  const { rows, columns, words } = header;
-  const found = [words.csv];
-  values.forEach((value, cell) => {
-    const row = rows.labels[Math.floor(cell / columns.labels.length)];
-    found.push([row, columns.labels[cell % columns.labels.length], exact(value), visible[cell] ? "False" : "True"]);
-  });
-  return found;
-}
-
-const KIND = { arrange, draw, point, click, lines, sides: ({ rows, columns }) => [rows.side, columns.side] };
+const KIND = { arrange, draw, point, click, lines: cellLines, sides: ({ rows, columns }) => [rows.side, columns.side] };
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "heatmap", KIND);
