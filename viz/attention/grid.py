@@ -71,7 +71,7 @@ def words(shown: Shown, count: int) -> dict[str, Any]:
     return {
         "layer": _("layer"),
         "head": _("head"),
-        "metric": metric_name(wish.metric),
+        "metric": metric_name(wish.metric).partition(" · ")[2],
         "masked": _("masked"),
         "missing": _("not in the pinned trace"),
         "hidden": _("below {threshold}").format(threshold=wish.threshold),

@@ -60,7 +60,7 @@ def quantity_name(name: str) -> str:
 
 
 def order_name(name: str) -> str:
-    return {"layer": _("by layer"), "highest": _("highest first"), "lowest": _("lowest first")}[name]
+    return {"layer": _("by layer"), "highest": _("highest"), "lowest": _("lowest")}[name]
 
 
 def combination_name(name: str) -> str:

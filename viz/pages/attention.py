@@ -77,6 +77,7 @@ def page(lens: Inspectable) -> Iterator[None]:
     wish = show_controls(lens)
     grid, figures = st.columns([11, 9], gap="medium")
     with grid:
+        wish = show_head_controls(wish, lens)
         heads = st.container()
         st.markdown(f"**{_('One query, step by step')}** · softmax(QKᵀ/√d_k + M) V, §3.2.1")
         steps = st.container()
@@ -119,7 +120,7 @@ def page(lens: Inspectable) -> Iterator[None]:
 
 
 def show_controls(lens: Inspectable) -> Wish:
-    """Two rows: what is drawn, and of which heads."""
+    """What is drawn of every head."""
     kinds = attention_kinds(lens.model)
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     kind = kinds[0]
@@ -127,19 +128,23 @@ def show_controls(lens: Inspectable) -> Wish:
         kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
     quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
+    threshold = number(row, _("Hide weights below"), Choice.THRESHOLD, 0.0) or 0.0
+    return Wish(kind, Quantity(quantity), scale, threshold=threshold)
+
+
+def show_head_controls(wish: Wish, lens: Inspectable) -> Wish:
+    """Which heads there are, in which order, and with which number."""
     row = st.container(horizontal=True, vertical_alignment="center")
     metric = pick(_("Number of each head"), list(METRICS), Choice.METRIC, metric_name, row)
     order = choose(_("Order"), ORDERS, ORDERS[0], Choice.ORDER, order_name, row)
     with row.popover(_("Heads"), width="content"):
-        config = lens.config
-        layers = several(_("Layers"), depth(lens, kind), Choice.LAYERS)
-        heads = several(_("Heads"), config.n_heads, Choice.HEADS)
+        layers = several(_("Layers"), depth(lens, wish.kind), Choice.LAYERS)
+        heads = several(_("Heads"), lens.config.n_heads, Choice.HEADS)
         st.caption(_("Only heads whose number lies between these; the figure combines those that are shown."))
         low, high = st.columns(2)
         least = number(low, _("at least"), Choice.LEAST, None)
         most = number(high, _("at most"), Choice.MOST, None)
-    threshold = number(row, _("Hide weights below"), Choice.THRESHOLD, 0.0) or 0.0
-    return Wish(kind, Quantity(quantity), scale, metric, order, layers, heads, least, most, threshold=threshold)
+    return replace(wish, metric=metric, order=order, layers=layers, heads=heads, least=least, most=most)
 
 
 def show_figure_controls(wish: Wish) -> Wish:
@@ -152,9 +157,10 @@ def show_figure_controls(wish: Wish) -> Wish:
 
 def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator) -> str:
     """One of a list, the first unless chosen otherwise, in the address bar by its name."""
+    named = {option: words(option) for option in options}
     index = list(options).index(choice(options, options[0], key))
     picked = place.selectbox(
-        label, options, index=index, key=key, format_func=words, label_visibility="collapsed", width=250
+        label, options, index=index, key=key, format_func=named.__getitem__, label_visibility="collapsed", width=240
     )
     if picked != options[0] or key in st.query_params:
         workbench().say(key, picked)
@@ -186,7 +192,7 @@ def number(place: DeltaGenerator, label: str, key: str, low: float | None) -> fl
         asked = math.nan
     first = asked if math.isfinite(asked) and (low is None or asked >= low) else None
     given = place.number_input(
-        label, low, value=first, step=0.05, key=key, placeholder=label, label_visibility="collapsed", width=165
+        label, low, value=first, step=0.05, key=key, placeholder=label, label_visibility="collapsed", width=220
     )
     if given is not None or key in st.query_params:
         workbench().say(key, "" if given is None else f"{given:g}")
