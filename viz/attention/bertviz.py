@@ -61,8 +61,8 @@ body.dark { color: #fafafa; color-scheme: dark; }
 .head text { fill: currentColor; } .head rect.background { fill: rgba(128, 128, 128, 0.35); }
 text, .token { font-family: "Source Code Pro", "Noto Sans Mono CJK SC", monospace; }
 .dropdown-label { color: inherit !important; }
-body.dark svg[fill="black"] { fill: #0e1117; } body.dark .attn_background[fill="black"] { fill: #0e1117; }
-body.dark text[fill="black"] { fill: #fafafa; }
+.model svg, .attn_background:is([fill="black"], [fill="white"]) { fill: transparent; } rect.detail { fill: Canvas; }
+text[fill="black"] { fill: currentColor; } rect.highlight { fill: rgba(128, 128, 128, 0.35); }
 """
 
 

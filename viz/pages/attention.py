@@ -122,7 +122,7 @@ def page(lens: Inspectable) -> Iterator[None]:
 def show_controls(lens: Inspectable) -> Wish:
     """What is drawn of every head."""
     kinds = attention_kinds(lens.model)
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     kind = kinds[0]
     if len(kinds) > 1:
         kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
