@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import torch
 
+from model.analysis.maps import Maps
 from model.attention import MultiHeadAttention
 from model.masks import Mask
 from model.norms import Norm
@@ -42,18 +44,17 @@ def checks(trace: Trace) -> list[Check]:
     tolerance = TOLERANCES[trace["output.logits"].dtype]
     rows, future, padding, fused = _Largest(), _Largest(), _Largest(), _Largest()
     for kind in get_args(AttentionKind):
-        if not (paths := trace.attention_paths(kind)):
-            continue
-        # All layers of a kind at once: (layer, head, query, key), visible (layer, 1, query, key).
-        weights = trace.attention(kind)
-        visible = torch.stack([trace[f"{path}.visible"] for path in paths])[:, None]
-        causal = torch.tensor([trace.mask(path).causal for path in paths], device=weights.device)
-        later = torch.ones_like(visible).triu(1) & causal[:, None, None, None]
-        rows.add((weights.sum(dim=-1, dtype=torch.float64) - visible.any(dim=-1).double()).abs())
-        future.add(weights[later.expand_as(weights)])
-        padding.add(weights[(~visible & ~later).expand_as(weights)])
-        recorded = torch.stack([trace[f"{path}.heads"] for path in paths])
-        fused.compare(torch.stack([_other_path(trace, path) for path in paths]), recorded)
+        for paths, heads, weights in _pieces(trace, kind):
+            visible = torch.stack([trace[f"{path}.visible"] for path in paths])[:, None]
+            causal = torch.tensor([trace.mask(path).causal for path in paths], device=weights.device)
+            later = torch.ones_like(visible).triu(1) & causal[:, None, None, None]
+            rows.add((weights.sum(dim=-1, dtype=torch.float64) - visible.any(dim=-1).double()).abs())
+            worst, count = weights.amax(dim=1, keepdim=True), weights.shape[1]
+            future.add(worst[later], count)
+            padding.add(worst[~visible & ~later], count)
+            recorded = torch.stack([trace[f"{path}.heads"][heads] for path in paths])
+            other = [_other_path(trace, path, heads, each) for path, each in zip(paths, weights, strict=True)]
+            fused.compare(torch.stack(other), recorded)
     norm = _norm_errors(trace)
     return [
         Check("rows", rows.value, tolerance, rows.cells),
@@ -76,19 +77,32 @@ class _Largest:
         if theirs.numel():
             self.size = max(self.size, float(theirs.detach().abs().max()))
 
-    def add(self, numbers: torch.Tensor) -> None:
-        self.cells += numbers.numel()
+    def add(self, numbers: torch.Tensor, times: int = 1) -> None:
+        """times: how many numbers each stands for, of which it is the largest."""
+        self.cells += times * numbers.numel()
         if numbers.numel():
             largest = float(numbers.detach().max())
             self.value = largest if largest != largest else max(self.value, largest)
 
 
-def _other_path(trace: Trace, path: str) -> torch.Tensor:
+def _pieces(trace: Trace, kind: AttentionKind) -> Iterator[tuple[list[str], slice, torch.Tensor]]:
+    """The weights (layer, head, query, key) and whose they are: of all layers at once where they are small."""
+    if not trace.attention_paths(kind):
+        return
+    maps = Maps(trace, kind)
+    if maps.small:
+        yield maps.paths, slice(0, maps.heads), trace.attention(kind)
+        return
+    for layer, heads in maps.groups():
+        yield [maps.paths[layer]], heads, maps.computed(layer, heads)[None]
+
+
+def _other_path(trace: Trace, path: str, heads: slice, weights: torch.Tensor) -> torch.Tensor:
     """The heads' outputs by the path that the recorded pass did not take: explicit for fused, or the reverse."""
     attention = trace.model.get_submodule(path)
     assert isinstance(attention, MultiHeadAttention)
     if not trace.maps:
-        return trace[f"{path}.weights"] @ trace.values(path)
+        return weights @ trace.values(path)[heads]
     query, key, value = (trace[f"{path}.{name}"][None] for name in ("query", "key", "value"))
     visible = trace[f"{path}.visible"]
     with torch.inference_mode(), ordinary():

@@ -16,7 +16,7 @@ from model.attention import MultiHeadAttention, for_each_head
 from model.positional import Alibi
 from model.trace import KEPT_MAP, AttentionKind, Trace, ordinary
 
-AT_ONCE = 1 << 22  # numbers of a layer's maps that are computed together; one head's are, however many
+AT_ONCE = 1 << 20  # numbers of a layer's maps that are computed together; one head's are, however many
 
 
 class Quantity(StrEnum):
@@ -51,11 +51,15 @@ class Maps:
 
     def weights(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
         """The attention weights of some heads of a layer."""
+        return self.computed(layer, heads).float()
+
+    def computed(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
+        """The same in the precision that the model computes in."""
         path = self.paths[layer]
-        if self._small:
-            return self.trace[f"{path}.weights"][heads].float()
+        if self.small:
+            return self.trace[f"{path}.weights"][heads]
         _name, weights = deque(_steps(self.trace, path, heads, slice(None)), maxlen=1).pop()
-        return weights.float()
+        return weights
 
     def of(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
         """The quantity of some heads of a layer."""
@@ -70,13 +74,13 @@ class Maps:
     def row(self, layer: int, head: int, query: int) -> dict[str, Float[Tensor, " key"]]:
         """One query's scores, scaled, biased where positions add to them, masked and weights."""
         path, heads = self.paths[layer], slice(head, head + 1)
-        if self._small:
+        if self.small:
             return {name: self.trace[f"{path}.{name}"][head, query].float() for name in self.trace.maps_of(path)}
         steps = _steps(self.trace, path, heads, slice(query, query + 1))
         return {name: tensor[0, 0].float() for name, tensor in steps}
 
     @property
-    def _small(self) -> bool:
+    def small(self) -> bool:
         """Whether the trace computes all heads of a layer and keeps them."""
         return self.heads * self.queries * self.keys <= KEPT_MAP or self.trace.maps
 

@@ -46,15 +46,18 @@ def pooled(maps: Tensor, block: tuple[int, int]) -> Tensor:
     """The number of each block that is furthest from 0; NaN where all of it is NaN."""
     if block == (1, 1):
         return maps
-    known = torch.nan_to_num(maps, nan=-torch.inf)
-    high = F.max_pool2d(known, block, ceil_mode=True)
-    low = F.max_pool2d(torch.nan_to_num(-maps, nan=-torch.inf), block, ceil_mode=True)
+    high, low = (pooled_positive(torch.nan_to_num(each, nan=-torch.inf), block) for each in (maps, -maps))
     return torch.where(high >= low, high, -low).masked_fill(high == -torch.inf, torch.nan)
 
 
 def pooled_positive(maps: Tensor, block: tuple[int, int]) -> Tensor:
-    """The same of numbers of which none is negative."""
-    return maps if block == (1, 1) else F.max_pool2d(maps, block, ceil_mode=True)
+    """The largest number of each block. First over the rows: that reads the memory in its order."""
+    if block == (1, 1):
+        return maps
+    rows, columns = maps.shape[1:]
+    over = -columns % block[1], -rows % block[0]
+    padded = F.pad(maps, (0, over[0], 0, over[1]), value=-torch.inf) if any(over) else maps
+    return padded.unflatten(1, (-1, block[0])).amax(dim=2).unflatten(2, (-1, block[1])).amax(dim=3)
 
 
 def thumbnails(shown: Shown) -> Thumbnails:
