@@ -36,7 +36,7 @@ def heads(app: AppTest) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
     values[levels > LEVELS] = np.nan
     order = header["order"]
     layers = len({layer for layer, _head in order})
-    if len(order) == layers * header["columns"] and order == sorted(order):
+    if order and len(order) == layers * header["columns"] and order == sorted(order):
         values = values.reshape(layers, -1, *values.shape[1:])
     return header, values, states
 

@@ -134,7 +134,7 @@ def measure_long(browser: Browser, app_url: str) -> list[str]:
     watcher = threading.Thread(target=watch)
     watcher.start()
     field(page).fill(text(LONG))
-    painted = ".vitrine.heads[data-cells='128 128']"
+    painted = ".vitrine.heads[data-cells='96 96']"
     page.wait_for_selector(painted, timeout=120_000)
     settle(page, 120_000)
     began = time.perf_counter()

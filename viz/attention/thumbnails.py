@@ -14,7 +14,7 @@ from torch import Tensor
 from model.analysis.heads import METRICS
 from viz.attention.shown import Shown, metrics, special_keys
 
-CELLS = 128  # of a thumbnail along each side, at most
+CELLS = 96  # of a thumbnail along each side, at most: it is shown on some 60 to 130 points
 
 
 @dataclass(frozen=True)

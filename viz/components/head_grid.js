@@ -3,24 +3,34 @@
 
 const LEVELS = 65533; // of a value; above it a cell is not drawn
 
+// The pixel, 0xAABBGGRR, of every level; none for those that are not drawn.
+function levelColours(low, high, top, hues) {
+  const [below, above] = hues.map(([r, g, b]) => (b << 16) | (g << 8) | r);
+  const colours = new Uint32Array(LEVELS + 3);
+  const step = (high - low) / LEVELS;
+  for (let level = 0; level <= LEVELS; level++) {
+    const value = low + level * step;
+    const strength = Math.min(255, Math.round((255 * Math.abs(value)) / top));
+    colours[level] = (strength << 24) | (value < 0 ? below : above);
+  }
+  return colours;
+}
+
 // One picture of a pixel per cell: as many thumbnails side by side as the grid has columns.
 function cellPicture(canvas, levels, states, { count, columns, rows, cells, low, high, tops, difference }) {
   const context = cleared(canvas, columns * cells, Math.ceil(count / columns) * rows);
   const image = context.createImageData(canvas.width, canvas.height);
-  const pixels = new Uint32Array(image.data.buffer); // 0xAABBGGRR
-  const [below, above] = (difference ? DIFFERENCE : [HUE, HUE]).map(([r, g, b]) => (b << 16) | (g << 8) | r);
-  const step = (high - low) / LEVELS;
+  const pixels = new Uint32Array(image.data.buffer);
+  const hues = difference ? DIFFERENCE : [HUE, HUE];
+  let colours;
   for (let index = 0; index < count; index++) {
-    const factor = 255 / tops[index];
+    if (tops[index] !== tops[index - 1]) colours = levelColours(low, high, tops[index], hues);
     const corner = Math.floor(index / columns) * rows * canvas.width + (index % columns) * cells;
     for (let row = 0; row < rows; row++) {
       let at = corner + row * canvas.width;
       let from = (index * rows + row) * cells;
       for (let cell = row * cells; cell < (row + 1) * cells; cell++, at++, from++) {
-        if (states[cell] !== 1 || levels[from] > LEVELS) continue;
-        const value = low + levels[from] * step;
-        const strength = Math.min(255, Math.round(Math.abs(value) * factor));
-        pixels[at] = ((strength << 24) | (value < 0 ? below : above)) >>> 0;
+        if (states[cell] === 1) pixels[at] = colours[levels[from]];
       }
     }
   }
@@ -90,7 +100,7 @@ function newThumbnail(root, index) {
   const button = element("button", "head");
   button.type = "button";
   const title = element("span", "title");
-  title.append(element("i", "dot"), element("span", "name"), element("span", "note"));
+  title.append(element("i", "dot"), element("span", "name"), element("span", "number"));
   const map = element("span", "map");
   button.append(title, map);
   button.addEventListener("click", () => choose(root, ...root.shown.order[index]));

@@ -5,13 +5,58 @@ const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
 const BAR = { gap: 14, width: 10, room: 6 };
 
-// 256 colours from the scale's low end to its high end; `at` gives that of a value.
+// 256 colours from the scale's low end to its high end.
 function palette({ low, high, difference }) {
-  const colours = Array.from({ length: 256 }, (_, index) => {
+  return Array.from({ length: 256 }, (_, index) => {
     const value = low + (index / 255) * (high - low);
     return low < 0 ? signedColour(value, high, 0.85, difference ? DIFFERENCE : SIGNED) : `rgba(${HUE.join(",")},${(value / high).toFixed(3)})`;
   });
-  return (value) => colours[Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))))];
+}
+
+// Which of them is that of a value.
+function shade(value, { low, high }) {
+  return Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))));
+}
+
+// Many small cells as one picture of a pixel each, made once: a box each costs the browser a tenth of a second.
+function cellsPicture({ header, values, visible }, colours) {
+  const canvas = element("canvas");
+  canvas.width = header.columns.labels.length;
+  canvas.height = header.rows.labels.length;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer); // 0xAABBGGRR
+  const each = Uint32Array.from(colours, (colour) => {
+    const [r, g, b, a] = colour.slice(5, -1).split(",").map(Number);
+    return (Math.round(255 * a) << 24) | (b << 16) | (g << 8) | r;
+  });
+  for (let cell = 0; cell < values.length; cell++) {
+    if (visible[cell] === 1 && values[cell] === values[cell]) pixels[cell] = each[shade(values[cell], header.scale)];
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+function drawCells(pen, place, view) {
+  const { header, values, visible } = view;
+  const { count, gap, x, y } = place;
+  const colours = palette(header.scale);
+  const small = gap === 0 && pen.picture;
+  const hatched = (cell) => !visible[cell] || Number.isNaN(values[cell]);
+  if (small) {
+    header.picture ??= cellsPicture(view, colours);
+    pen.picture(header.picture, x(0), y(0), x(count.columns) - x(0), y(count.rows) - y(0));
+  }
+  for (let row = 0; row < count.rows; row++) {
+    for (let column = 0, end; column < count.columns; column = end) {
+      const cell = row * count.columns + column;
+      end = column + 1;
+      if (small) while (hatched(cell) && end < count.columns && hatched(row * count.columns + end)) end++;
+      const box = [x(column), y(row), x(end) - x(column) - gap, y(row + 1) - y(row) - gap];
+      if (hatched(cell)) pen.hatch(...box);
+      else if (!small && visible[cell] !== HIDDEN) pen.box(...box, colours[shade(values[cell], header.scale)]);
+    }
+  }
 }
 
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
@@ -70,15 +115,7 @@ function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed =
     pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: true });
   });
 
-  const colour = palette(scale);
-  for (let row = 0; row < count.rows; row++) {
-    for (let column = 0; column < count.columns; column++) {
-      const cell = row * count.columns + column;
-      const box = [x(column), y(row), x(column + 1) - x(column) - gap, y(row + 1) - y(row) - gap];
-      if (!visible[cell] || Number.isNaN(values[cell])) pen.hatch(...box);
-      else if (visible[cell] !== HIDDEN) pen.box(...box, colour(values[cell]));
-    }
-  }
+  drawCells(pen, place, { header, values, visible });
   pen.frame(left, top, right - left, bottom - top, { faint: true });
   const around = (row, column, span, style) =>
     pen.frame(x(column), y(row), x(column + span) - x(column), y(row + 1) - y(row), style);
@@ -87,8 +124,10 @@ function draw(pen, place, { header, values, visible, chosen, lit = {}, pointed =
 
   const edge = right + BAR.gap;
   const [low, high] = [scale.low, scale.high];
+  const colours = palette(scale);
   for (let slice = 0; slice < length; slice++) {
-    pen.box(edge, top + slice, BAR.width, Math.min(1, length - slice), colour(high - (slice / length) * (high - low)));
+    const colour = colours[shade(high - (slice / length) * (high - low), scale)];
+    pen.box(edge, top + slice, BAR.width, Math.min(1, length - slice), colour);
   }
   pen.frame(edge, top, BAR.width, length, { faint: true });
   for (const [value, text] of place.marks) {

@@ -89,7 +89,11 @@ function canvasPen(context, ratio, look) {
     context.arc(x, y, radius, 0, 2 * Math.PI);
     context.fill();
   };
-  return { text, box, frame, line, dot, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+  const picture = (source, x, y, width, height) => {
+    context.imageSmoothingEnabled = width * ratio < source.width || height * ratio < source.height;
+    context.drawImage(source, x, y, width, height);
+  };
+  return { text, box, frame, line, dot, picture, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
 }
 
 function svgPen(svg, look) {
