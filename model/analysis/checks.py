@@ -50,8 +50,8 @@ def checks(trace: Trace) -> list[Check]:
             later = torch.ones_like(visible).triu(1) & causal[:, None, None, None]
             rows.add((weights.sum(dim=-1, dtype=torch.float64) - visible.any(dim=-1).double()).abs())
             worst, count = weights.amax(dim=1, keepdim=True), weights.shape[1]
-            future.add(worst[later], count)
-            padding.add(worst[~visible & ~later], count)
+            future.largest_of(worst, later, count)
+            padding.largest_of(worst, ~visible & ~later, count)
             recorded = torch.stack([trace[f"{path}.heads"][heads] for path in paths])
             other = [_other_path(trace, path, heads, each) for path, each in zip(paths, weights, strict=True)]
             fused.compare(torch.stack(other), recorded)
@@ -77,9 +77,14 @@ class _Largest:
         if theirs.numel():
             self.size = max(self.size, float(theirs.detach().abs().max()))
 
-    def add(self, numbers: torch.Tensor, times: int = 1) -> None:
-        """times: how many numbers each stands for, of which it is the largest."""
-        self.cells += times * numbers.numel()
+    def largest_of(self, numbers: torch.Tensor, where: torch.Tensor, times: int) -> None:
+        """Add the numbers at some places; times: how many each stands for, of which it is the largest."""
+        if cells := int(where.sum()):
+            self.add(numbers.masked_fill(~where, 0.0).amax().reshape(1))
+            self.cells += times * cells - 1
+
+    def add(self, numbers: torch.Tensor) -> None:
+        self.cells += numbers.numel()
         if numbers.numel():
             largest = float(numbers.detach().max())
             self.value = largest if largest != largest else max(self.value, largest)

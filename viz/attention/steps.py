@@ -16,7 +16,7 @@ from viz.parts import stamp
 from viz.words import significant
 from viz.workbench import Selection
 
-ROWS = 96  # keys in the table, and queries to choose from, at most
+ROWS = 64  # keys in the table, and queries to choose from, at most
 
 
 def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
