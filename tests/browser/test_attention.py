@@ -57,7 +57,6 @@ def test_lines_follow_the_typing_and_a_token_keeps_its_own(visit, lens):
     box = canvas.bounding_box()
     canvas.hover(position={"x": box["width"] * 0.2, "y": 60})  # a query, left
     eventually(page, lambda: 0 < canvas.evaluate(DRAWN) < 0.7 * everything)
-    expect(drawing.locator(".tip .pair")).to_contain_text("→")
     expect(page.locator(".chip.lit").first).to_be_visible()
     source(page).fill("I am a good teacher.")
     expect_painted(page, lens, "I am a good teacher.")

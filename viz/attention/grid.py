@@ -68,6 +68,8 @@ def states(shown: Shown, made: Thumbnails) -> NDArray[np.uint8]:
 def words(shown: Shown, count: int) -> dict[str, Any]:
     maps, wish = shown.maps, shown.wish
     caption = _("{shown} of {layers} × {heads} heads · {metric} · rows: {rows} (query), columns: {columns} (key)")
+    if shown.differing:
+        caption += " · " + _("Δ = this trace − the pinned one")
     return {
         "layer": _("layer"),
         "head": _("head"),

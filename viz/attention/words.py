@@ -27,7 +27,7 @@ def metric_number(name: str, value: float, difference: bool = False) -> str:
     """The number as it stands beside a head; a difference has a sign."""
     if math.isnan(value):
         return f"{METRIC_SIGNS[name]} –"
-    text = f"{value:+.2f}" if difference else f"{value:.2f}"
+    text = f"{round(value, 2) + 0.0:+.2f}" if difference else f"{value:.2f}"  # + 0.0: no −0.00
     return f"{METRIC_SIGNS[name]} {text.replace('-', '−')}"
 
 

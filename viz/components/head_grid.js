@@ -38,18 +38,21 @@ function cellPicture(canvas, levels, states, { count, columns, rows, cells, low,
   return canvas;
 }
 
-// Masked cells do not depend on the head: one hatched picture lies under all thumbnails. None: null.
-function hatchPicture(states, rows, columns) {
+// Masked cells do not depend on the head: one hatched picture, as large as a thumbnail, lies under all. None: null.
+function hatchPicture(states, rows, columns, width, height) {
   if (states.every((state) => state === 1)) return null;
-  const scale = Math.max(1, Math.ceil(96 / Math.max(rows, columns)));
   const canvas = element("canvas");
-  canvas.width = columns * scale;
-  canvas.height = rows * scale;
+  canvas.width = width;
+  canvas.height = height;
   const context = canvas.getContext("2d");
   context.fillStyle = hatch(context, 6);
+  const [x, y] = [(column) => Math.round((column * width) / columns), (row) => Math.round((row * height) / rows)];
   for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) {
-      if (states[row * columns + column] !== 1) context.fillRect(column * scale, row * scale, scale, scale);
+    for (let column = 0, end; column < columns; column = end) {
+      end = column + 1;
+      if (states[row * columns + column] === 1) continue;
+      while (end < columns && states[row * columns + end] !== 1) end++;
+      context.fillRect(x(column), y(row), x(end) - x(column), y(row + 1) - y(row));
     }
   }
   return canvas;
@@ -65,12 +68,14 @@ function places(root) {
 }
 
 function paint(root) {
-  const { picture, hatched, columns, rows, cells } = root.shown;
+  const { picture, columns, rows, cells, states } = root.shown;
   const { clientWidth, clientHeight } = root.grid;
   if (!clientWidth) return; // not laid out yet: the observer of its size calls again
   root.places ??= places(root);
   const ratio = window.devicePixelRatio || 1;
   const context = cleared(root.atlas, Math.round(clientWidth * ratio), Math.round(clientHeight * ratio));
+  const sizes = root.places.length ? root.places[0].slice(2).map((length) => Math.round(length * ratio)) : [];
+  const hatched = sizes.length ? hatchPicture(states, rows, cells, ...sizes) : null;
   root.places.forEach((place, index) => {
     const [left, top, width, height] = place.map((length) => Math.round(length * ratio));
     context.imageSmoothingEnabled = rows > height || cells > width;
@@ -173,7 +178,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   });
   root.shown = { ...shown, levels, states };
   root.shown.picture = cellPicture(root.picture, levels, states, shown);
-  root.shown.hatched = hatchPicture(states, rows, cells);
   paint(root);
   write(root.tip, words.caption);
   mark(root);

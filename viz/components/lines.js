@@ -1,8 +1,9 @@
 // A map as lines: queries on the left, keys on the right, between them a line as strong as the weight. A token under the
-// pointer keeps its lines alone and says how strong they are. Lengths are CSS pixels.
+// pointer keeps its lines alone; beside the tokens that they lead to stands how strong they are. Lengths are CSS pixels.
 
 const FAINT = 1 / 255; // lines weaker than this share of the scale are not drawn
-const ROOM = { widest: 640, token: 10, number: 44, top: 30 };
+const LEAST = 0.005; // weaker ones, as a share of the scale, get no number
+const ROOM = { widest: 640, token: 10, number: 52, top: 30 };
 
 function arrangeLines({ rows, columns }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
@@ -11,8 +12,8 @@ function arrangeLines({ rows, columns }, width, ratio, measure) {
   const widest = (labels) => Math.max(...labels.map(measure)) + 2 * ROOM.token;
   const span = Math.min(width, ROOM.widest);
   const start = (width - span) / 2;
-  const left = start + Math.min(0.35 * span, widest(names.rows));
-  const right = start + span - Math.min(0.35 * span, widest(names.columns)) - ROOM.number;
+  const left = start + ROOM.number + Math.min(0.3 * span, widest(names.rows));
+  const right = start + span - ROOM.number - Math.min(0.3 * span, widest(names.columns));
   // The shorter text stands in the middle of the longer one.
   const top = (labels) => ROOM.top + ((most - labels.length) * high) / 2;
   const tops = { rows: top(names.rows), columns: top(names.columns) };
@@ -44,20 +45,21 @@ function drawLines(pen, place, view) {
   const { names, left, right, y, every, high, start } = place;
   const { axis, index } = alone(view);
   const ends = [left - ROOM.token, right + ROOM.token];
-  pen.text(rows.title, ends[0], 9, { align: "right" });
-  pen.text(columns.title, ends[1], 9, {});
+  pen.text(rows.title, start, 9, {});
+  pen.text(columns.title, place.width - start, 9, { align: "right" });
   const drawn = (row, column) => {
     const cell = row * names.columns.length + column;
     if (visible[cell] !== 1 || !(Math.abs(values[cell]) >= FAINT * scale.high)) return;
     pen.line([[left, y("rows", row)], [right, y("columns", column)]], { colour: lineColour(header, values[cell]), width: axis ? 2.5 : 2 });
-    if (axis === "rows") beside(columns, column, values[cell]);
-    if (axis === "columns") beside(rows, row, values[cell]);
+    if (axis === "rows") beside("columns", column, values[cell]);
+    if (axis === "columns") beside("rows", row, values[cell]);
   };
-  // Behind a token at the other end of a line: how strong that is.
+  // Behind a token at the other end of a line, and as a number: how strong that is.
   const beside = (side, at, value) => {
-    const name = side === columns ? "columns" : "rows";
-    const [from, to] = side === columns ? [right, place.width - start] : [start, left];
-    pen.box(from, y(name, at) - high / 2, to - from, high - 1, lineColour(header, value, 0.45));
+    const [from, to, edge] = side === "columns" ? [right, place.width - start, place.width - start - 4] : [start, left, start + 4];
+    pen.box(from, y(side, at) - high / 2, to - from, high - 1, lineColour(header, value, 0.45));
+    if (at % every || Math.abs(value) < LEAST * scale.high) return;
+    pen.text(significant(value), edge, y(side, at), { align: side === "columns" ? "right" : "left" });
   };
   for (let row = 0; row < names.rows.length; row++) {
     if (axis === "rows" && row !== index) continue;
@@ -84,28 +86,13 @@ function tokenAt({ place, canvas }, event) {
 }
 
 function pointLine(root, event) {
-  const { header, values, visible } = root.shown;
-  const { rows, columns, scale, block } = header;
+  const { rows, columns, block } = root.shown.header;
   const found = event ? tokenAt(root, event) : {};
   root.pointed = found;
   hover(rows.side, found.axis === "rows" ? found.index * block[0] : -1);
   if (columns.side !== rows.side) hover(columns.side, found.axis === "columns" ? found.index * block[1] : -1);
   root.canvas.style.cursor = found.axis === "rows" ? "pointer" : "";
   paintSoon(root);
-  if (!found.axis) return showTip(root);
-  const count = columns.labels.length;
-  const other = found.axis === "rows" ? columns.labels : rows.labels;
-  const cellOf = (at) => (found.axis === "rows" ? found.index * count + at : at * count + found.index);
-  const best = other.map((_, at) => at).filter((at) => visible[cellOf(at)] && !Number.isNaN(values[cellOf(at)]));
-  best.sort((a, b) => Math.abs(values[cellOf(b)]) - Math.abs(values[cellOf(a)]));
-  const lines = best.slice(0, 5).map((at) => {
-    const line = element("div");
-    line.append(element("bdi", "", shown(other[at])), `  ${scale.title} ${significant(values[cellOf(at)])}`);
-    return line;
-  });
-  const own = element("div", "pair");
-  own.append(element("bdi", "", (found.axis === "rows" ? rows : columns).labels[found.index]), found.axis === "rows" ? " →" : " ←");
-  showTip(root, [own, ...lines], (root.place.left + root.place.right) / 2 - 60, root.place.y(found.axis, found.index));
 }
 
 function clickLine(root, event) {

@@ -178,6 +178,34 @@ def test_long_texts_have_a_short_table_and_a_smaller_figure(here, monkeypatch):
     assert values[75, 3] == pytest.approx(weights[0, 0, 150:152, 6:8].max(), abs=1e-6)
 
 
+ODD = {
+    "grouped": {"position": "alibi", "n_key_value_heads": 1, "norm": "rms", "residual": False},
+    "turned": {"position": "rotary", "norm": "none", "activation": "swiglu", "n_encoder_layers": 1},
+    "learned": {"position": "learned", "scale_attention": False, "qk_norm": True},
+}
+
+
+@pytest.mark.parametrize("options", ODD.values(), ids=list(ODD))
+def test_every_kind_of_model_has_every_view(here, options):
+    lens = open_checkpoint(write_small(here / "small", **options))
+    app = opened(
+        source=TEXT, attention="decoder", combine="rollout", quantity="output", draw="lines", metric="previous"
+    )
+    _header, (values, _) = component(app, "lines")
+    weights = lens.trace(TEXT).attention("decoder").double().mean(dim=1).numpy()
+    expected = np.eye(len(values))
+    for each in weights:
+        mixed = (each + np.eye(len(each))) / 2 if options.get("residual", True) else each
+        expected = mixed @ expected
+    assert np.allclose(values, expected, atol=1e-5)
+    app.session_state["bertviz_open"] = True
+    for view in ("model", "neuron"):
+        app.session_state["bertviz"] = view
+        app.run()
+        assert not app.exception
+        assert app.get("iframe")
+
+
 @pytest.mark.parametrize(
     "address",
     [
