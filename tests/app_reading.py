@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from streamlit.testing.v1 import AppTest
 
 from tests.viz.components.test_pack import unpack
+from viz.components.views import LEVELS
 
 APP = str(Path(__file__).resolve().parents[1] / "app.py")
 
@@ -23,6 +25,20 @@ def component(app: AppTest, name: str) -> Any:
     """What a browser component was sent: JSON, or a header and arrays."""
     (proto,) = [e.proto for e in app.get("bidi_component") if e.proto.component_name == f"vitrine_{name}"]
     return json.loads(proto.json) if proto.WhichOneof("data") == "json" else unpack(proto.bytes)
+
+
+def heads(app: AppTest) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """The thumbnails' header, their values (thumbnail, row, column), NaN where nothing is drawn, and the states of
+    their cells; where every head is there in its order, (layer, head, row, column).
+    """
+    header, (levels, states) = component(app, "head_grid")
+    values = header["low"] + levels / LEVELS * (header["high"] - header["low"])
+    values[levels > LEVELS] = np.nan
+    order = header["order"]
+    layers = len({layer for layer, _head in order})
+    if order and len(order) == layers * header["columns"] and order == sorted(order):
+        values = values.reshape(layers, -1, *values.shape[1:])
+    return header, values, states
 
 
 def labels(app: AppTest, side: str) -> list[str]:

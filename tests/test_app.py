@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.opening
 from model.checkpoints import open_checkpoint
-from tests.app_reading import component, labels, opened
+from tests.app_reading import component, heads, labels, opened
 from tests.viz.small import LENGTH, write_small
 from viz.workbench import DEFAULT_SELECTION, FIRST_SOURCE
 
@@ -29,12 +29,12 @@ def assert_sound(app: AppTest, lens) -> None:
     assert not app.exception
     assert not app.error
     source, target = labels(app, "source"), labels(app, "target")
-    header, (weights, visible) = component(app, "head_grid")
+    header, weights, visible = heads(app)
     assert header["labels"] == {"rows": target, "columns": source}
-    layers, heads = lens.config.n_decoder_layers, lens.config.n_heads
-    assert weights.shape == (layers, heads, len(target), len(source))
+    shape = lens.config.n_decoder_layers, lens.config.n_heads
+    assert weights.shape == (*shape, len(target), len(source))
     assert visible.shape == (len(target), len(source))
-    assert np.abs(weights.sum(axis=-1) / 65535 - 1).max() < 1e-3
+    assert np.abs(weights.sum(axis=-1) - 1).max() < 1e-3
     assert all(badge["passed"] for badge in component(app, "token_bar")["badges"])
 
 
@@ -44,9 +44,9 @@ def test_the_first_run_shows_the_bundled_models_heads():
     trace = lens.trace(FIRST_SOURCE)
     assert labels(app, "source") == trace.source_tokens
     assert labels(app, "target") == trace.target_tokens
-    _, (weights, _) = component(app, "head_grid")
+    _, weights, _ = heads(app)
     expected = trace.attention("cross").numpy()
-    assert np.abs(weights / 65535 - expected).max() < 1e-4
+    assert np.abs(weights - expected).max() < 1e-4
     assert len(component(app, "token_bar")["badges"]) >= 4
     header, (values, visible) = component(app, "heatmap")
     assert np.array_equal(values, expected[DEFAULT_SELECTION["layer"], DEFAULT_SELECTION["head"]])
@@ -58,13 +58,13 @@ def test_the_first_run_shows_the_bundled_models_heads():
 
 def test_typing_changes_what_the_thumbnails_are_sent(small):
     app = opened(source="The cat sees.")
-    _, (before, _) = component(app, "head_grid")
+    _, before, _ = heads(app)
     app.text_input(key="source").set_value("The cat hears the dog.").run()
     assert_sound(app, small)
-    header, (after, _) = component(app, "head_grid")
+    header, after, _ = heads(app)
     assert after.shape != before.shape
     assert header["labels"]["columns"] == small.source_tokens("The cat hears the dog.").labels
-    assert np.abs(after / 65535 - small.trace("The cat hears the dog.").attention("cross").numpy()).max() < 1e-4
+    assert np.abs(after - small.trace("The cat hears the dog.").attention("cross").numpy()).max() < 1e-4
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -115,8 +115,8 @@ def test_a_typed_target_is_used_and_a_cleared_one_is_generated_again(small):
 def test_each_kind_of_attention_is_shown_with_its_mask(small, kind):
     app = opened(attention=kind, source="The cat sees.")
     trace = small.trace("The cat sees.")
-    header, (weights, visible) = component(app, "head_grid")
-    assert np.abs(weights / 65535 - trace.attention(kind).numpy()).max() < 1e-4
+    header, weights, visible = heads(app)
+    assert np.abs(weights - trace.attention(kind).numpy()).max() < 1e-4
     rows, columns = weights.shape[2:]
     assert np.array_equal(visible, np.tril(np.ones((rows, columns))) if kind == "decoder" else np.ones((rows, columns)))
     sides = {"source": trace.source_tokens, "target": trace.target_tokens}

@@ -9,7 +9,7 @@ import viz.opening
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.inspectable import Inspectable
 from model.text import MASK
-from tests.app_reading import component, labels, opened
+from tests.app_reading import component, heads, labels, opened
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.small import write_small
@@ -39,9 +39,9 @@ def assert_shows(app, lens: Inspectable, text: str) -> None:
     trace = lens.trace(text)
     assert labels(app, "source") == trace.source_tokens
     assert labels(app, "target") == []
-    header, (weights, _) = component(app, "head_grid")
+    header, weights, _ = heads(app)
     expected = trace.attention(STACKS[lens.kind]).numpy()
-    assert np.abs(weights / 65535 - expected).max() < 1e-4
+    assert np.abs(weights - expected).max() < 1e-4
     assert header["labels"] == {"rows": trace.source_tokens, "columns": trace.source_tokens}
     bar = component(app, "token_bar")
     assert all(badge["passed"] for badge in bar["badges"])

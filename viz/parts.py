@@ -28,9 +28,9 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
         st.code("\n".join(inspect.getsource(part) for part in ran), language="python")
 
 
-def data_table(key: str, table: Callable[[], DataFrame], file: str) -> None:
+def data_table(key: str, table: Callable[[], DataFrame], file: str, title: str | None = None) -> None:
     """The numbers behind a page's views, computed when the user opens them, with a CSV of them all."""
-    data = st.expander(_("Data"), key=key, on_change="rerun")
+    data = st.expander(title or _("Data"), key=key, on_change="rerun")
     if not data.open:
         return
     with data:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import torch
 
+from model.analysis.maps import Maps
 from model.attention import MultiHeadAttention
 from model.masks import ChangedMask, Mask
 from model.norms import Norm
@@ -47,23 +49,27 @@ def checks(trace: Trace) -> list[Check]:
     tolerance = TOLERANCES[trace["output.logits"].dtype]
     rows, future, padding, fused = _Largest(), _Largest(), _Largest(), _Largest()
     for kind in get_args(AttentionKind):
-        if not (paths := trace.attention_paths(kind)):
-            continue
-        # All layers of a kind at once: (layer, head, query, key), visible (layer, head or 1, query, key).
-        weights, names = trace.attention(kind), [f"{path}.weights" for path in paths]
-        masks = [trace.mask(path) for path in paths]
-        own = [mask.original if isinstance(mask, ChangedMask) else mask for mask in masks]
-        visible = _stacked([trace.visible(path) for path in paths])
-        hidden = ~visible | ~_stacked([trace.visible(path, mask) for path, mask in zip(paths, own, strict=True)])
-        causal = [mask.causal or before.causal for mask, before in zip(masks, own, strict=True)]
-        later = torch.ones_like(hidden).triu(1) & torch.tensor(causal, device=weights.device)[:, None, None, None]
-        sums = weights.sum(dim=-1, dtype=torch.float64)
-        rows.add((sums - visible.any(dim=-1).double()).abs(), names)
-        future.add_where(later, weights, names)
-        padding.add_where(hidden & ~later, weights, names)
-        recorded = torch.stack([trace[f"{path}.heads"] for path in paths])
-        others = torch.stack([_other_path(trace, path) for path in paths])
-        fused.compare(others, recorded, [f"{path}.heads" for path in paths])
+        for paths, heads, weights in _pieces(trace, kind):
+            # (layer, head, query, key); visible (layer, head or 1, query, key).
+            names = [f"{path}.weights" for path in paths]
+            masks = [trace.mask(path) for path in paths]
+            own = [mask.original if isinstance(mask, ChangedMask) else mask for mask in masks]
+            visible = _stacked([_of(trace.visible(path), heads) for path in paths])
+            unseen = _stacked([_of(trace.visible(path, mask), heads) for path, mask in zip(paths, own, strict=True)])
+            causal = [mask.causal or before.causal for mask, before in zip(masks, own, strict=True)]
+            hidden = ~visible | ~unseen
+            later = torch.ones_like(hidden).triu(1) & torch.tensor(causal, device=weights.device)[:, None, None, None]
+            sums = weights.sum(dim=-1, dtype=torch.float64)
+            rows.add((sums - visible.any(dim=-1).double()).abs(), names)
+            if hidden.shape[1] == 1:  # the same for all heads: only their largest weights count
+                worst, times = weights.amax(dim=1, keepdim=True), weights.shape[1]
+            else:
+                worst, times = weights, 1
+            future.add_where(later, worst, names, times)
+            padding.add_where(hidden & ~later, worst, names, times)
+            recorded = torch.stack([trace[f"{path}.heads"][heads] for path in paths])
+            others = [_other_path(trace, path, heads, each) for path, each in zip(paths, weights, strict=True)]
+            fused.compare(torch.stack(others), recorded, [f"{path}.heads" for path in paths])
     norm = _norm_errors(trace)
     return [
         Check("rows", rows.value, tolerance, rows.cells, rows.name),
@@ -72,6 +78,11 @@ def checks(trace: Trace) -> list[Check]:
         Check("fused", fused.value, tolerance * fused.size, fused.cells, fused.name),
         Check("norm", norm.value, tolerance * norm.size, norm.cells, norm.name),
     ]
+
+
+def _of(visible: torch.Tensor, heads: slice) -> torch.Tensor:
+    """What these heads may look at; one entry where all may look at the same."""
+    return visible if len(visible) == 1 else visible[heads]
 
 
 def _stacked(visible: list[torch.Tensor]) -> torch.Tensor:
@@ -92,11 +103,11 @@ class _Largest:
         if theirs.numel():
             self.size = max(self.size, float(theirs.detach().abs().max()))
 
-    def add_where(self, where: torch.Tensor, numbers: torch.Tensor, names: list[str]) -> None:
-        """Only the numbers at these places."""
+    def add_where(self, where: torch.Tensor, numbers: torch.Tensor, names: list[str], times: int) -> None:
+        """Only the numbers at these places; times: how many each stands for, of which it is the largest."""
         where = where.expand_as(numbers)
         if count := int(where.sum()):
-            self.add(numbers.where(where, 0), names, count)
+            self.add(numbers.where(where, 0), names, times * count)
 
     def add(self, numbers: torch.Tensor, names: list[str], cells: int | None = None) -> None:
         """Numbers of several tensors along the first dimension, each with its name."""
@@ -109,12 +120,24 @@ class _Largest:
             self.value, self.name = largest, names[int(place)]
 
 
-def _other_path(trace: Trace, path: str) -> torch.Tensor:
+def _pieces(trace: Trace, kind: AttentionKind) -> Iterator[tuple[list[str], slice, torch.Tensor]]:
+    """The weights (layer, head, query, key) and whose they are: of all layers at once where they are small."""
+    if not trace.attention_paths(kind):
+        return
+    maps = Maps(trace, kind)
+    if maps.small:
+        yield maps.paths, slice(0, maps.heads), trace.attention(kind)
+        return
+    for layer, heads in maps.groups():
+        yield [maps.paths[layer]], heads, maps.computed(layer, heads)[None]
+
+
+def _other_path(trace: Trace, path: str, heads: slice, weights: torch.Tensor) -> torch.Tensor:
     """The heads' outputs by the path that the recorded pass did not take: explicit for fused, or the reverse."""
     attention = trace.model.get_submodule(path)
     assert isinstance(attention, MultiHeadAttention)
     if not trace.maps:
-        return trace[f"{path}.weights"] @ trace.values(path)
+        return weights @ trace.values(path)[heads]
     query, key, value = (trace[f"{path}.{name}"][None] for name in ("query", "key", "value"))
     visible = trace[f"{path}.visible"]
     with torch.inference_mode(), ordinary():

@@ -64,10 +64,16 @@ class Comparison:
             tensor, shape = self.pinned[name], self.trace[name].shape
         except KeyError:
             return None
-        tensor = tensor.float() if tensor.dtype == torch.bool else tensor
+        tensor = self.moved(name, tensor.float() if tensor.dtype == torch.bool else tensor)
+        return tensor if tensor.shape == shape else None
+
+    def moved(self, name: str, tensor: Tensor) -> Tensor:
+        """A tensor of the pinned trace, with the axes of the quantity of this name, at the places of this trace's
+        tokens; NaN where a token was inserted.
+        """
         for axis, alignment in self._axes(name, tensor):
             tensor = _moved(tensor, alignment.places, axis)
-        return tensor if tensor.shape == shape else None
+        return tensor
 
     def difference(self, name: str) -> Tensor | None:
         """This trace's quantity minus the pinned one, NaN where one of them has no such token; or None."""

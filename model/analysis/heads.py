@@ -1,14 +1,78 @@
-"""Numbers that describe a head's attention."""
+"""Numbers that describe a head's attention: how wide it looks, how far, and at what.
+
+Queries and keys of two texts are compared by their relative places: query i of n falls on the key at
+p(i) = i·(m−1)/(n−1) of m. Where both are one text, p(i) = i. Rows without any weight do not count.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 
 def entropy(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
     """Mean over the queries of −Σ w ln w, in nats: 0 for one key, ln n for n equal ones. Empty rows do not count."""
-    rows = torch.special.entr(weights.double()).sum(dim=-1)
+    return _mean_over_queries(torch.special.entr(weights).sum(dim=-1, dtype=torch.float64), weights)
+
+
+def distance(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
+    """Mean over the queries of Σ w |p(i) − j|, in keys: how far a head looks (Vig and Belinkov, 2019, section 4.3)."""
+    places = torch.arange(weights.shape[-1], device=weights.device, dtype=weights.dtype)
+    away = (_places(weights)[:, None] - places).abs()
+    return _mean_over_queries((weights * away).sum(dim=-1, dtype=torch.float64), weights)
+
+
+def diagonal(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
+    """Mean weight on the query's own place, the key nearest to p(i)."""
+    return _mean_over_queries(_at(weights, _places(weights).round().long()), weights)
+
+
+def previous(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
+    """Mean weight on the key before the query's own place, over the queries that have one; NaN where none has."""
+    before = _places(weights).round().long() - 1
+    return _mean_over_queries(_at(weights, before.clamp(min=0)), weights, counted=before >= 0)
+
+
+def first(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
+    """Mean weight on the first key."""
+    return _mean_over_queries(weights[..., 0].double(), weights)
+
+
+def special(weights: Float[Tensor, "*batch query key"], marked: Bool[Tensor, " key"]) -> Float[Tensor, "*batch"]:
+    """Mean weight on all special tokens together; marked: which keys those are."""
+    return _mean_over_queries(weights[..., marked].sum(dim=-1, dtype=torch.float64), weights)
+
+
+# By name, each of the weights and of which keys are special tokens.
+METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "entropy": lambda weights, _marked: entropy(weights),
+    "distance": lambda weights, _marked: distance(weights),
+    "previous": lambda weights, _marked: previous(weights),
+    "first": lambda weights, _marked: first(weights),
+    "special": special,
+    "diagonal": lambda weights, _marked: diagonal(weights),
+}
+
+
+def _places(weights: Tensor) -> Tensor:
+    """p(i) of every query, among the keys."""
+    queries, keys = weights.shape[-2:]
+    each = torch.arange(queries, device=weights.device, dtype=torch.float64)
+    return (each * ((keys - 1) / max(1, queries - 1))).to(weights.dtype)
+
+
+def _at(weights: Tensor, keys: Tensor) -> Tensor:
+    """Of each query the weight on the key of that place."""
+    rows = torch.arange(weights.shape[-2], device=weights.device)
+    return weights[..., rows, keys].double()
+
+
+def _mean_over_queries(rows: Tensor, weights: Tensor, counted: Tensor | None = None) -> Tensor:
     filled = weights.sum(dim=-1) > 0
-    return (rows * filled).sum(dim=-1) / filled.sum(dim=-1).clamp(min=1)
+    if counted is None:
+        return (rows * filled).sum(dim=-1) / filled.sum(dim=-1).clamp(min=1)
+    filled = filled & counted
+    return (rows * filled).sum(dim=-1) / filled.sum(dim=-1)  # 0/0 is NaN: no query has such a key

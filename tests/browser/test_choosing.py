@@ -58,7 +58,7 @@ def test_a_click_on_a_thumbnail_opens_that_head_and_reload_restores_it(visit, le
         expect(page.get_by_text("Layer 2, head 3")).to_be_visible()
         expect(page.locator('.vitrine.heads .head[aria-pressed="true"]')).to_have_count(1)
         expect(page.locator('.vitrine.heads .head[aria-pressed="true"]')).to_contain_text("2.3")
-        assert (address(page)["layer"], address(page)["head"]) == ("1", "2")
+        page.wait_for_url(re.compile("layer=1&head=2"))
         query = trace.target_tokens.index(page.locator(f"{STAGES} .picker .chip.chosen").inner_text())
         weights = trace["decoder.layers.1.cross_attention.weights"][2, query]
         expect_column(page, 4, weights, 1e-5)
@@ -83,7 +83,7 @@ def test_a_click_on_a_query_changes_the_stages_and_stays_while_typing(visit, len
     page.keyboard.type(" Yes")
     expect_painted(page, lens, "I am a teacher. Yes")
     chosen_query(page, "师")
-    assert address(page)["query"] == "4"
+    page.wait_for_url(re.compile("query=4"))
 
 
 def test_a_click_on_a_token_of_the_bar_chooses_the_query(visit):
@@ -101,7 +101,7 @@ def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):
     place = {"x": float(box["x"]) + 5, "y": float(box["y"]) + 5}
     page.locator(".vitrine.heatmap canvas").click(position=place)
     chosen_query(page, "师")
-    assert address(page)["query"] == "4"
+    page.wait_for_url(re.compile("query=4"))
     expect(page.locator(".chip.lit")).to_have_text(["▁am", "师", "师", "▁am"])  # the bar, the query, the key
 
 

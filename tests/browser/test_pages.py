@@ -52,7 +52,9 @@ def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
         assert page.locator('[data-testid="stException"]').count() == 0, name
         spare = "(main) => main.scrollWidth - main.clientWidth"
         assert page.locator('[data-testid="stMain"]').evaluate(spare) <= 0, name
-        texts = [each for each in page.evaluate(CONTRASTS) if not each["text"].startswith("keyboard_")]  # an icon's name
+        texts = [
+            each for each in page.evaluate(CONTRASTS) if not each["text"].startswith("keyboard_")
+        ]  # an icon's name
         faint = [each for each in texts if each["contrast"] < 4.5]
         assert texts
         assert not faint, f"{name}: {faint[:4]}"

@@ -51,6 +51,11 @@ const SIGNED = [[213, 94, 0], [0, 114, 178]];
 // That of differences from the pinned trace is another: nobody shall take a difference for a value.
 const DIFFERENCE = [[150, 60, 190], [0, 140, 110]];
 
+// A head's fixed colour, the same in every view.
+function headColour(head, opacity = 1) {
+  return `hsla(${(head * 137.5) % 360}, 65%, 50%, ${opacity})`;
+}
+
 function signedColour(value, top, strength = 0.85, hues = SIGNED) {
   const [r, g, b] = hues[value < 0 ? 0 : 1];
   return `rgba(${r},${g},${b},${top ? strength * Math.min(1, Math.abs(value) / top) : 0})`;
@@ -70,12 +75,14 @@ function onHover(listener) {
 }
 
 // A row of tokens as chips: special tokens dimmed, hovering announced, a click given to `choose` of the chip's side and
-// position. Chips that are there already are used again: typing changes a few of them.
-function showChips(parent, labels, special, side, choose) {
+// position. Chips that are there already are used again: typing changes a few of them. places: of each token in its
+// text, where not all of that is shown.
+function showChips(parent, labels, special, side, choose, places) {
   while (parent.children.length > labels.length) parent.lastElementChild.remove();
-  labels.forEach((label, position) => {
-    const made = parent.children[position] ?? parent.appendChild(newChip(position, choose));
-    showChip(made, label, special[position], side);
+  labels.forEach((label, index) => {
+    const made = parent.children[index] ?? parent.appendChild(newChip(index, choose));
+    if (places) made.dataset.position = places[index];
+    showChip(made, label, special[index], side);
   });
 }
 
@@ -83,11 +90,12 @@ function newChip(position, choose) {
   const made = element(choose ? "button" : "span", "chip");
   made.dataset.position = position;
   made.dir = "auto";
-  made.addEventListener("pointerenter", () => hover(made.dataset.side, position));
+  const place = () => Number(made.dataset.position);
+  made.addEventListener("pointerenter", () => hover(made.dataset.side, place()));
   made.addEventListener("pointerleave", () => hover(made.dataset.side, -1));
   if (choose) {
     made.type = "button";
-    made.addEventListener("click", () => choose(made.dataset.side, position));
+    made.addEventListener("click", () => choose(made.dataset.side, place()));
   }
   return made;
 }

@@ -1,22 +1,36 @@
-// Every head of one kind of attention as a thumbnail: a row a layer. Click one to open it large.
+// Heads as thumbnails, in any order. Click one to open it large.
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
-// One picture of a pixel per cell: layers below each other, heads side by side.
-function cellPicture(canvas, weights, visible, { layers, heads, rows, columns, tops }) {
-  const context = cleared(canvas, heads * columns, layers * rows);
+const LEVELS = 65533; // of a value; above it a cell is not drawn
+
+// The pixel, 0xAABBGGRR, of every level; none for those that are not drawn.
+function levelColours(low, high, top, hues) {
+  const [below, above] = hues.map(([r, g, b]) => (b << 16) | (g << 8) | r);
+  const colours = new Uint32Array(LEVELS + 3);
+  const step = (high - low) / LEVELS;
+  for (let level = 0; level <= LEVELS; level++) {
+    const value = low + level * step;
+    const strength = Math.min(255, Math.round((255 * Math.abs(value)) / top));
+    colours[level] = (strength << 24) | (value < 0 ? below : above);
+  }
+  return colours;
+}
+
+// One picture of a pixel per cell: as many thumbnails side by side as the grid has columns.
+function cellPicture(canvas, levels, states, { count, columns, rows, cells, low, high, tops, difference }) {
+  const context = cleared(canvas, columns * cells, Math.ceil(count / columns) * rows);
   const image = context.createImageData(canvas.width, canvas.height);
-  const cells = rows * columns;
-  for (let index = 0; index < layers * heads; index++) {
-    const top = tops[index];
-    const corner = Math.floor(index / heads) * rows * canvas.width + (index % heads) * columns;
+  const pixels = new Uint32Array(image.data.buffer);
+  const hues = difference ? DIFFERENCE : [HUE, HUE];
+  let colours;
+  for (let index = 0; index < count; index++) {
+    if (tops[index] !== tops[index - 1]) colours = levelColours(low, high, tops[index], hues);
+    const corner = Math.floor(index / columns) * rows * canvas.width + (index % columns) * cells;
     for (let row = 0; row < rows; row++) {
-      let at = 4 * (corner + row * canvas.width);
-      for (let cell = row * columns; cell < (row + 1) * columns; cell++, at += 4) {
-        if (!visible[cell]) continue;
-        image.data[at] = HUE[0];
-        image.data[at + 1] = HUE[1];
-        image.data[at + 2] = HUE[2];
-        image.data[at + 3] = Math.min(255, (255 * weights[index * cells + cell]) / top);
+      let at = corner + row * canvas.width;
+      let from = (index * rows + row) * cells;
+      for (let cell = row * cells; cell < (row + 1) * cells; cell++, at++, from++) {
+        if (states[cell] === 1) pixels[at] = colours[levels[from]];
       }
     }
   }
@@ -24,18 +38,21 @@ function cellPicture(canvas, weights, visible, { layers, heads, rows, columns, t
   return canvas;
 }
 
-// Masked cells do not depend on the head: one hatched picture lies under all thumbnails. None: null.
-function hatchPicture(visible, rows, columns) {
-  if (visible.every((cell) => cell)) return null;
-  const scale = Math.max(1, Math.ceil(96 / Math.max(rows, columns)));
+// Masked cells do not depend on the head: one hatched picture, as large as a thumbnail, lies under all. None: null.
+function hatchPicture(states, rows, columns, width, height) {
+  if (states.every((state) => state === 1)) return null;
   const canvas = element("canvas");
-  canvas.width = columns * scale;
-  canvas.height = rows * scale;
+  canvas.width = width;
+  canvas.height = height;
   const context = canvas.getContext("2d");
   context.fillStyle = hatch(context, 6);
+  const [x, y] = [(column) => Math.round((column * width) / columns), (row) => Math.round((row * height) / rows)];
   for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) {
-      if (!visible[row * columns + column]) context.fillRect(column * scale, row * scale, scale, scale);
+    for (let column = 0, end; column < columns; column = end) {
+      end = column + 1;
+      if (states[row * columns + column] === 1) continue;
+      while (end < columns && states[row * columns + end] !== 1) end++;
+      context.fillRect(x(column), y(row), x(end) - x(column), y(row + 1) - y(row));
     }
   }
   return canvas;
@@ -51,103 +68,120 @@ function places(root) {
 }
 
 function paint(root) {
-  const { cells, hatched, heads, rows, columns } = root.picture;
+  const { picture, columns, rows, cells, states } = root.shown;
   const { clientWidth, clientHeight } = root.grid;
   if (!clientWidth) return; // not laid out yet: the observer of its size calls again
   root.places ??= places(root);
   const ratio = window.devicePixelRatio || 1;
   const context = cleared(root.atlas, Math.round(clientWidth * ratio), Math.round(clientHeight * ratio));
+  const sizes = root.places.length ? root.places[0].slice(2).map((length) => Math.round(length * ratio)) : [];
+  const hatched = sizes.length ? hatchPicture(states, rows, cells, ...sizes) : null;
   root.places.forEach((place, index) => {
     const [left, top, width, height] = place.map((length) => Math.round(length * ratio));
-    context.imageSmoothingEnabled = rows > height || columns > width;
+    context.imageSmoothingEnabled = rows > height || cells > width;
     if (hatched) context.drawImage(hatched, left, top, width, height);
-    const [x, y] = [(index % heads) * columns, Math.floor(index / heads) * rows];
-    context.drawImage(cells, x, y, columns, rows, left, top, width, height);
+    const [x, y] = [(index % columns) * cells, Math.floor(index / columns) * rows];
+    context.drawImage(picture, x, y, cells, rows, left, top, width, height);
   });
 }
 
-function build(root, layers, heads, choose) {
-  const grid = element("div", "grid");
-  grid.style.setProperty("--heads", heads);
-  root.thumbnails = [];
-  for (let layer = 0; layer < layers; layer++) {
-    for (let head = 0; head < heads; head++) {
-      const button = element("button", "head");
-      button.type = "button";
-      const title = element("span", "title");
-      const dot = element("i", "dot");
-      dot.style.background = `hsl(${(head * 137.5) % 360} 65% 50%)`; // a head's fixed colour
-      title.append(dot, element("span", "name", `${layer + 1}.${head + 1}`), element("span", "entropy"));
-      button.append(title, element("span", "map"));
-      button.addEventListener("click", () => choose(layer, head));
-      root.thumbnails.push(button);
-      grid.appendChild(button);
-    }
-  }
-  root.grid = grid;
-  root.cells = element("canvas");
-  root.atlas = grid.appendChild(element("canvas", "atlas"));
+function build(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine heads"));
+  root.grid = element("div", "grid");
+  root.picture = element("canvas");
+  root.atlas = root.grid.appendChild(element("canvas", "atlas"));
   root.tip = element("div", "tip muted");
-  root.replaceChildren(grid, root.tip);
-  root.places = undefined;
-  root.sizes?.disconnect();
+  root.append(root.grid, root.tip);
+  root.thumbnails = [];
   root.sizes = new ResizeObserver(() => {
     root.places = undefined;
     paint(root);
   });
+  root.sizes.observe(root.grid);
+  return root;
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
-  let root = parentElement.querySelector(".vitrine");
-  if (!root) {
-    root = element("div", "vitrine heads");
-    parentElement.appendChild(root);
-  }
-  const { layers, heads, rows, columns, chosen, entropy, tops, words, stamp, labels, sides, arrays } = unpack(data);
-  const [weights, visible] = arrays;
-  const mark = (layer, head) =>
-    root.thumbnails.forEach((button, index) => {
-      const here = index === layer * heads + head;
-      button.classList.toggle("chosen", here);
-      button.setAttribute("aria-pressed", here);
-    });
-  root.choose = (layer, head) => {
-    mark(layer, head);
-    setTriggerValue("head", { layer, head });
-  };
-  if (root.shape !== `${layers}x${heads}`) {
-    root.shape = `${layers}x${heads}`;
-    build(root, layers, heads, (layer, head) => root.choose(layer, head));
-  }
-  const shape = { layers, heads, rows, columns, tops };
-  root.picture = { ...shape, cells: cellPicture(root.cells, weights, visible, shape), hatched: hatchPicture(visible, rows, columns) };
-  paint(root);
-  root.sizes.observe(root.grid);
+function newThumbnail(root, index) {
+  const button = element("button", "head");
+  button.type = "button";
+  const title = element("span", "title");
+  title.append(element("i", "dot"), element("span", "name"), element("span", "number"));
+  const map = element("span", "map");
+  button.append(title, map);
+  button.addEventListener("click", () => choose(root, ...root.shown.order[index]));
+  map.addEventListener("pointermove", (event) => point(root, index, map, event));
+  map.addEventListener("pointerleave", () => leave(root));
+  root.grid.insertBefore(button, root.atlas);
+  return button;
+}
+
+function mark(root) {
+  const [layer, head] = root.chosen;
   root.thumbnails.forEach((button, index) => {
-    const from = index * rows * columns;
-    const [layer, head] = [Math.floor(index / heads), index % heads];
-    const map = button.querySelector(".map");
-    write(button.querySelector(".entropy"), `H ${entropy[index].toFixed(2)}`);
-    const name = `${words.layer} ${layer + 1}, ${words.head} ${head + 1}`;
-    button.setAttribute("aria-label", `${name}, ${words.entropy} ${entropy[index].toFixed(2)}`);
-    map.onpointermove = (event) => {
-      const box = map.getBoundingClientRect();
-      const row = Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows));
-      const column = Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns));
-      const cell = row * columns + column;
-      const value = visible[cell] ? significant(weights[from + cell] / 65535) : words.masked;
-      root.tip.textContent = `${name}: ${labels.rows[row]} → ${labels.columns[column]}  ${value}`;
-      hover(sides.rows, row);
-      if (sides.columns !== sides.rows) hover(sides.columns, column);
-    };
-    map.onpointerleave = () => {
-      root.tip.textContent = words.caption;
-      hover(sides.rows, -1);
-      hover(sides.columns, -1);
-    };
+    const here = root.shown.order[index][0] === layer && root.shown.order[index][1] === head;
+    button.classList.toggle("chosen", here);
+    button.setAttribute("aria-pressed", here);
   });
-  root.tip.textContent = words.caption;
-  mark(...chosen);
-  root.dataset.cells = `${columns} ${rows}`;
+}
+
+function choose(root, layer, head) {
+  root.chosen = [layer, head];
+  mark(root);
+  root.send({ layer, head });
+}
+
+// What the tip says of a cell: its tokens and its value.
+function point(root, index, map, event) {
+  const { rows, cells, block, levels, states, low, high, order, words, labels, sides, difference } = root.shown;
+  const box = map.getBoundingClientRect();
+  const row = Math.max(0, Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)));
+  const cell = Math.max(0, Math.min(cells - 1, Math.floor(((event.clientX - box.left) / box.width) * cells)));
+  const level = levels[(index * rows + row) * cells + cell];
+  const state = states[row * cells + cell];
+  const number = significant(low + (level / LEVELS) * (high - low));
+  const value =
+    state === 0 ? words.masked : level === LEVELS + 1 || state === 2 ? words.missing : level > LEVELS ? words.hidden : `${difference ? "Δ " : ""}${number}`;
+  const [first, second] = [row * block[0], cell * block[1]];
+  const pooled = block[0] * block[1] > 1;
+  const many = pooled ? ` (${words.block.replace("{rows}", block[0]).replace("{columns}", block[1])})` : "";
+  root.tip.textContent = `${headName(words, order[index])}: ${labels.rows[first]} → ${labels.columns[second]}  ${value}${many}`;
+  hover(sides.rows, first);
+  if (sides.columns !== sides.rows) hover(sides.columns, second);
+}
+
+function leave(root) {
+  root.tip.textContent = root.shown.words.caption;
+  hover(root.shown.sides.rows, -1);
+  hover(root.shown.sides.columns, -1);
+}
+
+const headName = (words, [layer, head]) => `${words.layer} ${layer + 1}, ${words.head} ${head + 1}`;
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  const shown = unpack(data);
+  const { order, columns, notes, words, chosen, stamp, rows, cells } = shown;
+  const [levels, states] = shown.arrays;
+  root.send = (place) => setTriggerValue("head", place);
+  root.chosen = chosen;
+  const before = `${root.thumbnails.length} ${root.style.getPropertyValue("--columns")}`;
+  root.style.setProperty("--columns", columns);
+  while (root.thumbnails.length > order.length) root.thumbnails.pop().remove();
+  while (root.thumbnails.length < order.length) root.thumbnails.push(newThumbnail(root, root.thumbnails.length));
+  if (before !== `${order.length} ${columns}`) root.places = undefined;
+  order.forEach(([layer, head], index) => {
+    const [dot, name, note] = root.thumbnails[index].firstElementChild.children;
+    dot.style.background = headColour(head);
+    write(name, `${layer + 1}.${head + 1}`);
+    write(note, notes[index]);
+    root.thumbnails[index].setAttribute("aria-label", `${headName(words, order[index])}, ${words.metric} ${notes[index]}`);
+  });
+  root.shown = { ...shown, levels, states };
+  root.shown.picture = cellPicture(root.picture, levels, states, shown);
+  paint(root);
+  write(root.tip, words.caption);
+  mark(root);
+  root.dataset.cells = `${cells} ${rows}`;
   root.dataset.painted = stamp;
+  return () => root.sizes.disconnect();
 }

@@ -115,11 +115,12 @@ function svgPen(svg, look) {
   add(tile, "rect", { width: 6, height: 6, fill: "#808080", "fill-opacity": 0.14 });
   add(tile, "path", { d: "M0 6L6 0M-1 1L1 -1M5 7L7 5", stroke: "#808080", "stroke-opacity": 0.55 });
   add(svg, "rect", { width: "100%", height: "100%", fill: look.background });
-  const box = (x, y, width, height, colour) => {
+  // SVG 1.1 has colours without opacity, and that apart.
+  const paint = (use, colour) => {
     const [, rgb, alpha] = colour.match(/^rgba\((.*),(.*)\)$/) ?? [];
-    const fill = rgb ? { fill: `rgb(${rgb})`, "fill-opacity": alpha } : { fill: colour };
-    add(svg, "rect", { x, y, width, height, ...fill });
+    return rgb ? { [use]: `rgb(${rgb})`, [`${use}-opacity`]: alpha } : { [use]: colour };
   };
+  const box = (x, y, width, height, colour) => add(svg, "rect", { x, y, width, height, ...paint("fill", colour) });
   const text = (words, x, y, { align = "left", turn = 0, strong, token, colour = look.colour, faint }) => {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     const place = { transform: `translate(${x} ${y}) rotate(${turn})`, "text-anchor": anchor };
@@ -139,13 +140,27 @@ function svgPen(svg, look) {
     add(svg, "image", { x, y, width, height, ...whole, href: cut.toDataURL() });
   };
   const line = (points, { colour = look.colour, width = 1.5, dash = [], faint }) => {
-    const stroke = { stroke: colour, "stroke-width": width, "stroke-opacity": faint ? 0.18 : 1, "stroke-linejoin": "round" };
+    const stroke = { "stroke-opacity": faint ? 0.18 : 1, ...paint("stroke", colour), "stroke-width": width, "stroke-linejoin": "round" };
     const dashed = dash.length ? { "stroke-dasharray": dash.join(" ") } : {};
     add(svg, "polyline", { points: points.map((point) => point.join(",")).join(" "), fill: "none", ...stroke, ...dashed });
   };
   const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
   const { background } = look;
-  return { text, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+  return { vector: true, text, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+}
+
+const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
+
+// The table of a map's CSV: a line for each row and column.
+function cellLines({ header, values, visible }) {
+  const { rows, columns, words, texts } = header;
+  const found = [words.csv];
+  values.forEach((value, cell) => {
+    const row = rows.labels[Math.floor(cell / columns.labels.length)];
+    const masked = visible[cell] ? "False" : "True";
+    found.push([row, columns.labels[cell % columns.labels.length], exact(value), masked, ...(texts ? [texts[cell]] : [])]);
+  });
+  return found;
 }
 
 // A plot is painted on a canvas as wide as there is room, and again where its width, its faces or the lit tokens change.

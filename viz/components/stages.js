@@ -11,7 +11,8 @@ function build(parentElement, columns) {
   const sheet = scroll.appendChild(element("div", "sheet"));
   root.table = sheet.appendChild(element("table"));
   root.atlas = sheet.appendChild(element("canvas", "atlas"));
-  root.append(picker, scroll);
+  root.note = element("div", "aside muted");
+  root.append(picker, root.note, scroll);
   root.head = root.table.createTHead().insertRow();
   root.body = root.table.createTBody();
   root.total = root.table.createTFoot().insertRow();
@@ -92,7 +93,7 @@ function paint(root) {
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const { queries, keys, sides, chosen, words, special, arrays, stamp } = unpack(data);
+  const { queries, keys, places, sides, chosen, words, special, note, arrays, stamp } = unpack(data);
   const root = rootFor(parentElement, words.columns.length);
   const [weights, weighted, sum] = arrays.slice(-3);
   const steps = arrays.slice(0, -3);
@@ -100,11 +101,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const channels = sum.length;
   root.choose = (position) => setTriggerValue("query", position);
   write(root.querySelector(".picker .muted"), words.query);
-  showChips(root.queries, queries, special.rows, sides.rows, (side, position) => root.choose(position));
-  [...root.queries.children].forEach((made, position) => {
-    made.classList.toggle("chosen", position === chosen);
-    made.setAttribute("aria-pressed", position === chosen);
+  showChips(root.queries, queries, special.rows, sides.rows, (side, position) => root.choose(position), places.rows);
+  [...root.queries.children].forEach((made, index) => {
+    made.classList.toggle("chosen", places.rows[index] === chosen);
+    made.setAttribute("aria-pressed", places.rows[index] === chosen);
   });
+  write(root.note, note);
   words.columns.forEach(({ name, formula }, column) => {
     write(root.head.cells[column].firstElementChild, name);
     write(root.head.cells[column].lastElementChild, formula);
@@ -114,6 +116,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   while (root.body.rows.length > keys.length) root.body.lastElementChild.remove();
   while (root.body.rows.length < keys.length) newRow(root.body, root.body.rows.length, root.columns);
   [...root.body.rows].forEach(({ cells }, key) => {
+    cells[0].firstElementChild.dataset.position = places.columns[key];
     showChip(cells[0].firstElementChild, keys[key], special.columns[key], sides.columns);
     steps.forEach((stage, index) => {
       const cell = cells[index + 1];

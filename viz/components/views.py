@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from viz.components import component, pack
 
 Mount = Callable[[], object]
+LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
 
 _token_bar = component("token_bar")
 _head_grid = component("head_grid")
 _heatmap = component("heatmap", "plot")
+_lines = component("lines", "plot")
 _chart = component("chart", "plot")
 _panels = component("panels", "plot")
 _stages = component("stages")
@@ -64,33 +66,35 @@ def token_bar(
 
 
 def head_grid(
-    weights: NDArray[np.float32],
-    visible: NDArray[np.bool_],
+    cells: NDArray[np.float32],
+    hidden: NDArray[np.bool_],
+    states: NDArray[np.uint8],
     tops: Sequence[float],
     header: Mapping[str, Any],
     key: str,
     on_head: Callable[[], None],
 ) -> Mount:
-    """Thumbnails of (layer, head, query, key) weights; a click puts {layer, head} into the state as `head`.
+    """Thumbnails (thumbnail, row, column) of heads; a click puts {layer, head} into the state as `head`.
 
-    visible: (query, key), False on masked cells. tops: for each head the weight that is drawn darkest.
+    hidden: cells that are not drawn. states: (row, column), 0 masked, 1 visible, 2 not comparable; NaN is not drawn.
+    tops: for each thumbnail the value that is drawn darkest. header: `order`, [layer, head] of each; `columns` of the
+    grid; `notes`, a number of each; `difference`: from the pin; `block`, how many rows and columns a cell stands for.
     """
-    layers, heads, rows, columns = weights.shape
-    levels = np.rint(weights * 65535).astype(np.uint16)
-    sizes = {
-        "layers": layers,
-        "heads": heads,
-        "rows": rows,
-        "columns": columns,
-        "tops": [top * 65535 for top in tops],
-    }
-    data = pack({**header, **sizes}, [levels, visible.astype(np.uint8)])
+    count, rows, columns = cells.shape
+    largest = float(np.nanmax(np.abs(cells), initial=0.0, where=~np.isnan(cells))) or 1.0
+    low = -largest if header["difference"] else 0.0
+    known = np.nan_to_num(cells, nan=low)
+    levels = np.rint((known - low) * (LEVELS / (largest - low))).astype(np.uint16)
+    levels[np.isnan(cells)] = LEVELS + 1
+    levels[hidden] = LEVELS + 2
+    sizes = {"rows": rows, "cells": columns, "low": low, "high": largest, "tops": list(tops), "count": count}
+    data = pack({**header, **sizes}, [levels, states])
     return partial(_head_grid, data=data, key=key, on_head_change=on_head)
 
 
 def heatmap(
     values: NDArray[np.float32],
-    visible: NDArray[np.bool_],
+    visible: NDArray[np.bool_] | NDArray[np.uint8],
     header: Mapping[str, Any],
     key: str,
     on_row: Callable[[], None] | None = None,
@@ -99,15 +103,27 @@ def heatmap(
     """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state,
     or, with on_cell, a `cell`, {row, column}.
 
-    visible: False on masked cells; a value that is not a number has no counterpart and is hatched too. header: `rows`
-    and `columns`, each {title, labels, side}; `scale`, {low, high, title, difference: from the pin}, diverging if
-    low is negative; `chosen`, the framed row, or -1; `column`, a framed column; `name`, `sentence` and `note` above
-    it; `alt` for screen readers; `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside
-    the cells, if there are any; `words`, {masked, missing, download, csv: the names of the four columns, of a fifth
-    for the words in the cells}.
+    visible: False on masked cells, 2 on those that the threshold hides; a value that is not a number has no counterpart
+    and is hatched too. header: `rows` and `columns`, each {title, labels, side}; `block`, how many tokens a row and a
+    column stand for, if not 1; `scale`, {low, high, title, difference: from the pin}, diverging if low is negative;
+    `chosen`, the framed row, or -1; `column`, a framed column; `name`, `sentence` and `note` above it; `alt` for screen
+    readers; `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside the cells, if there are
+    any; `words`, {masked, missing, hidden, download, csv: the names of the four columns, of a fifth for the words in
+    the cells}.
     """
     data = pack({**header, "cells": on_cell is not None}, [values, visible.astype(np.uint8)])
     return partial(_heatmap, data=data, key=key, on_row_change=on_row or _nothing, on_cell_change=on_cell or _nothing)
+
+
+def lines(
+    values: NDArray[np.float32],
+    visible: NDArray[np.bool_] | NDArray[np.uint8],
+    header: Mapping[str, Any],
+    key: str,
+    on_row: Callable[[], None],
+) -> Mount:
+    """The same as a heatmap, as lines from tokens to tokens; header: also their `colour`, [red, green, blue]."""
+    return partial(_lines, data=pack(header, [values, visible.astype(np.uint8)]), key=key, on_row_change=on_row)
 
 
 def chart(

@@ -1,26 +1,40 @@
-"""Attention: every head of one kind, one head large, one query step by step."""
+"""Attention: every head of one kind, one head or several combined large, one query step by step; BertViz."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import cast
 
-import numpy as np
-import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.heads import entropy
-from model.attention import Masked, MultiHeadAttention, Scaled, Scores, Weights
+from model.analysis.heads import METRICS
+from model.analysis.maps import Quantity
 from model.inspectable import Inspectable
-from model.text import MASK, SPECIAL
-from model.trace import AttentionKind, Trace
-from viz.components.views import Mount, head_grid, heatmap, stages
+from model.trace import AttentionKind
+from viz.attention import bertviz
+from viz.attention.explained import explain, missing, refusal
+from viz.attention.figure import file_name, large, pack_figure
+from viz.attention.grid import pack_heads
+from viz.attention.shown import Shown, Wish
+from viz.attention.steps import pack_stages
+from viz.attention.tables import metrics_table, weights_table
+from viz.attention.thumbnails import thumbnails
+from viz.attention.words import (
+    bertviz_name,
+    combination_name,
+    drawing_name,
+    metric_name,
+    order_name,
+    quantity_name,
+)
 from viz.i18n import _
-from viz.parts import data_table, explanation, plot_words, stamp
-from viz.sides import side_name, sides, tokens
-from viz.words import attention_name, attention_sentence, scale_name, significant
-from viz.workbench import Key, Selection, attention_kinds, choose, workbench
+from viz.parts import data_table
+from viz.words import attention_name, scale_name
+from viz.workbench import Key, Selection, attention_kinds, choice, choose, workbench
 
 
 class Part(StrEnum):
@@ -28,182 +42,191 @@ class Part(StrEnum):
 
     HEADS = "heads"
     HEAD = "head_large"
+    LINES = "head_lines"
     STAGES = "stages"
     EXPLANATION = "explanation"
     DATA = "data"
+    METRICS = "metrics"
+    BERTVIZ = "bertviz_open"
+
+
+class Choice(StrEnum):
+    """This page's controls; their names are parameters of the address bar."""
+
+    QUANTITY = "quantity"
+    METRIC = "metric"
+    ORDER = "order"
+    LAYERS = "layers"
+    HEADS = "heads_shown"
+    LEAST = "least"
+    MOST = "most"
+    COMBINATION = "combine"
+    DRAWING = "draw"
+    THRESHOLD = "threshold"
+    BERTVIZ = "bertviz"
 
 
 SCALES = ("one", "largest")
+ORDERS = ("layer", "highest", "lowest")
+COMBINED = ("head", "average", "maximum", "rollout")
+DRAWINGS = ("map", "lines")
 
 
 def page(lens: Inspectable) -> Iterator[None]:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
-    kinds = attention_kinds(lens.model)
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
-    kind = kinds[0]
-    if len(kinds) > 1:
-        kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
-    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
-    grid, large = st.columns([11, 9], gap="medium")
+    wish = show_controls(lens)
+    grid, figures = st.columns([11, 9], gap="medium")
     with grid:
-        thumbnails = st.container()
+        wish = show_head_controls(wish, lens)
+        heads = st.container()
         st.markdown(f"**{_('One query, step by step')}** · softmax(QKᵀ/√d_k + M) V, §3.2.1")
         steps = st.container()
-    with large:
+    with figures:
+        wish = show_figure_controls(wish)
         figure = st.container()
-        show_explanation()
+        explain(Part.EXPLANATION, wish)
         data = st.container()
+    others = st.container()
     yield
     bench = workbench()
     trace = bench.trace
     assert trace is not None
-    tensor = trace.attention(kind).float()
-    weights = tensor.cpu().numpy()
-    layers, heads, queries, _keys = weights.shape
-    chosen = bench.fit_selection(layers, heads, queries)
-    path = trace.attention_paths(kind)[chosen.layer]
-    visible = trace[f"{path}.visible"].cpu().numpy()
-    tops = np.maximum(weights.max(axis=(2, 3)), 1e-9) if scale == "largest" else np.ones((layers, heads))
-    head, top = weights[chosen.layer, chosen.head], tops[chosen.layer, chosen.head]
-    parts = [
-        (thumbnails, pack_heads(trace, kind, weights, visible, tops, entropy(tensor).flatten().tolist(), chosen)),
-        (steps, pack_stages(trace, kind, path, chosen)),
-        (figure, pack_head(trace, kind, head, visible, top, chosen)),
-    ]
+    shown = Shown(trace, wish, bench.comparison, bench.differing)
+    maps = shown.maps
+    chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
+    made = thumbnails(shown)
+    listed = shown.shown_heads(made.values)
+    parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head))]
+    parts.append((steps, pack_stages(shown, chosen, Part.STAGES, on_query)))
+    drawn = None
+    problem = refusal(shown, listed)
+    if not problem:
+        drawn = large(shown, chosen, listed)
+        key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
+        parts.append((figure, pack_figure(shown, drawn, made, chosen, listed, key, on_row)))
     yield
     for place, mount in parts:
         with place:
             mount()
+    with figure:
+        say(problem or missing(shown, chosen))
     with data:
-        data_table(Part.DATA, lambda: weights_table(trace, kind, head, visible), file_name(kind, chosen))
+        if drawn is not None:
+            table = drawn
+            data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen))
+        data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", _("Data: every head"))
+    with others:
+        show_bertviz(shown, chosen)
 
 
-def pack_heads(
-    trace: Trace,
-    kind: AttentionKind,
-    weights: np.ndarray,
-    visible: np.ndarray,
-    tops: np.ndarray,
-    entropies: list[float],
-    chosen: Selection,
-) -> Mount:
-    rows, columns = sides(trace, kind)
-    layers, heads = weights.shape[:2]
-    caption = _(
-        "{layers} layers × {heads} heads · H = entropy in nats · rows: {rows} (query), columns: {columns} (key)"
+def show_controls(lens: Inspectable) -> Wish:
+    """What is drawn of every head."""
+    kinds = attention_kinds(lens.model)
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    kind = kinds[0]
+    if len(kinds) > 1:
+        kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
+    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
+    threshold = number(row, _("Hide weights below"), Choice.THRESHOLD, 0.0) or 0.0
+    return Wish(kind, Quantity(quantity), scale, threshold=threshold)
+
+
+def show_head_controls(wish: Wish, lens: Inspectable) -> Wish:
+    """Which heads there are, in which order, and with which number."""
+    row = st.container(horizontal=True, vertical_alignment="center")
+    metric = pick(_("Number of each head"), list(METRICS), Choice.METRIC, metric_name, row)
+    order = choose(_("Order"), ORDERS, ORDERS[0], Choice.ORDER, order_name, row)
+    with row.popover(_("Heads"), width="content"):
+        layers = several(_("Layers"), depth(lens, wish.kind), Choice.LAYERS)
+        heads = several(_("Heads"), lens.config.n_heads, Choice.HEADS)
+        st.caption(_("Only heads whose number lies between these; the figure combines those that are shown."))
+        low, high = st.columns(2)
+        least = number(low, _("at least"), Choice.LEAST, None)
+        most = number(high, _("at most"), Choice.MOST, None)
+    return replace(wish, metric=metric, order=order, layers=layers, heads=heads, least=least, most=most)
+
+
+def show_figure_controls(wish: Wish) -> Wish:
+    """What the large figure joins, and how it is drawn."""
+    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    combination = choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name, row)
+    drawing = choose(_("Drawing"), DRAWINGS, DRAWINGS[0], Choice.DRAWING, drawing_name, row)
+    return replace(wish, combination=combination, drawing=drawing)
+
+
+def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator) -> str:
+    """One of a list, the first unless chosen otherwise, in the address bar by its name."""
+    named = {option: words(option) for option in options}
+    index = list(options).index(choice(options, options[0], key))
+    picked = place.selectbox(
+        label, options, index=index, key=key, format_func=named.__getitem__, label_visibility="collapsed", width=240
     )
-    words = {
-        "layer": _("layer"),
-        "head": _("head"),
-        "entropy": _("entropy"),
-        "masked": _("masked"),
-        "caption": caption.format(
-            layers=layers, heads=heads, rows=side_name(trace, rows), columns=side_name(trace, columns)
-        ),
-    }
-    header = {
-        "stamp": stamp(trace),
-        "chosen": [chosen.layer, chosen.head],
-        "entropy": entropies,
-        "words": words,
-        "labels": {"rows": tokens(trace, rows), "columns": tokens(trace, columns)},
-        "sides": {"rows": rows, "columns": columns},
-    }
-    return head_grid(weights, visible, tops.flatten().tolist(), header, Part.HEADS, on_head)
+    if picked != options[0] or key in st.query_params:
+        workbench().say(key, picked)
+    return picked
 
 
-def pack_head(
-    trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray, top: float, chosen: Selection
-) -> Mount:
-    rows, columns = (tokens(trace, side) for side in sides(trace, kind))
-    row = weights[chosen.query]
-    strongest = f"{rows[chosen.query]} → {columns[int(row.argmax())]}  {significant(float(row.max()))}"
-    name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
-    sentence = attention_sentence(kind, bool(trace.target_tokens))
-    summary = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.")
-    row_side, column_side = sides(trace, kind)
-    header = {
-        "rows": {"title": _("query (from)"), "labels": rows, "side": row_side},
-        "columns": {"title": _("key (to)"), "labels": columns, "side": column_side},
-        "scale": {"low": 0, "high": float(top), "title": _("weight")},
-        "chosen": chosen.query,
-        "name": name,
-        "sentence": sentence,
-        "note": strongest,
-        "alt": summary.format(name=name, sentence=sentence, rows=len(rows), columns=len(columns), strongest=strongest),
-        "file": file_name(kind, chosen),
-        "stamp": stamp(trace),
-        "words": plot_words(_("query"), _("key"), _("weight"), _("masked")),
-    }
-    return heatmap(weights, visible, header, Part.HEAD, on_row)
-
-
-def pack_stages(trace: Trace, kind: AttentionKind, path: str, chosen: Selection) -> Mount:
-    rows, columns = sides(trace, kind)
-    head, query = chosen.head, chosen.query
-    steps = trace.maps_of(path)
-    stage = {name: trace[f"{path}.{name}"][head, query].float() for name in steps}
-    weighted = stage["weights"][:, None] * trace.values(path)[head].float()
-    output = trace[f"{path}.heads"][head, query].float()
-    attention = trace.model.get_submodule(path)
-    factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
-    header = {
-        "queries": tokens(trace, rows),
-        "keys": tokens(trace, columns),
-        "sides": {"rows": rows, "columns": columns},
-        "special": {
-            "rows": [token in (*SPECIAL, MASK) for token in tokens(trace, rows)],
-            "columns": [token in (*SPECIAL, MASK) for token in tokens(trace, columns)],
-        },
-        "chosen": query,
-        "stamp": stamp(trace),
-        "words": {
-            "query": _("query"),
-            "value": _("weight × value"),
-            "output": _("output of this head"),
-            "columns": [
-                {"name": _("key"), "formula": "k"},
-                {"name": _("score"), "formula": "q·k"},
-                {"name": _("scaled"), "formula": f"× {significant(factor)}"},
-                *([{"name": _("biased"), "formula": "− m·|i − j|"}] if "biased" in steps else []),
-                {"name": _("masked"), "formula": "−∞"},
-                {"name": _("weight"), "formula": "softmax"},
-                {"name": _("weighted value"), "formula": f"w·v, {len(output)} d"},
-            ],
-        },
-    }
-    arrays = [*stage.values(), weighted, output]
-    return stages([array.cpu().numpy() for array in arrays], header, Part.STAGES, on_query)
-
-
-def show_explanation() -> None:
-    explanation(
-        Part.EXPLANATION,
-        [r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V"],
-        _(
-            "Vaswani et al., *Attention Is All You Need*, section 3.2, equation 1. Each thumbnail is one head. "
-            "A row is a query: how it divides its attention over the keys; the row adds up to 1. "
-            "A hatched cell is masked: M is −∞ there. In cross-attention the queries come from the target, "
-            "the keys and values from the source. This is the code that has just run:"
-        ),
-        *(MultiHeadAttention, Scores, Scaled, Masked, Weights),
+def several(label: str, count: int, key: str) -> list[int]:
+    """Some of so many layers or heads, counted from 0; none stands for all of them."""
+    numbers = list(range(count))
+    asked = st.query_params.get(key, "").split(",")
+    picked = st.pills(
+        label,
+        numbers,
+        selection_mode="multi",
+        default=[number for number in numbers if str(number + 1) in asked],
+        format_func=lambda number: str(number + 1),
+        key=f"{key} {count}",
     )
+    if picked or key in st.query_params:
+        workbench().say(key, ",".join(str(number + 1) for number in picked))
+    return list(picked)
 
 
-def weights_table(trace: Trace, kind: AttentionKind, weights: np.ndarray, visible: np.ndarray) -> pd.DataFrame:
-    rows, columns = (tokens(trace, side) for side in sides(trace, kind))
-    return pd.DataFrame(
-        {
-            _("query"): np.repeat(rows, len(columns)),
-            _("key"): np.tile(columns, len(rows)),
-            _("weight"): weights.flatten(),
-            _("masked"): ~visible.flatten(),
-        }
+def number(place: DeltaGenerator, label: str, key: str, low: float | None) -> float | None:
+    """A number, or none where the field is empty."""
+    try:
+        asked = float(st.query_params[key])
+    except (KeyError, ValueError):
+        asked = math.nan
+    first = asked if math.isfinite(asked) and (low is None or asked >= low) else None
+    given = place.number_input(
+        label, low, value=first, step=0.05, key=key, placeholder=label, label_visibility="collapsed", width=220
     )
+    if given is not None or key in st.query_params:
+        workbench().say(key, "" if given is None else f"{given:g}")
+    return given
 
 
-def file_name(kind: AttentionKind, chosen: Selection) -> str:
-    return f"attention-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
+def depth(lens: Inspectable, kind: AttentionKind) -> int:
+    return lens.config.n_encoder_layers if kind == "encoder" else lens.config.n_decoder_layers
+
+
+def say(sentence: str) -> None:
+    if sentence:
+        st.info(sentence)
+
+
+def show_bertviz(shown: Shown, chosen: Selection) -> None:
+    """BertViz's views, made when the user opens them."""
+    opened = st.expander("BertViz", key=Part.BERTVIZ, on_change="rerun")
+    if not opened.open:
+        return
+    maps = shown.maps
+    with opened:
+        view = choose("BertViz", bertviz.VIEWS, bertviz.VIEWS[0], Choice.BERTVIZ, bertviz_name, st.container())
+        longest = max(maps.queries, maps.keys)
+        if longest > bertviz.MOST:
+            text = _("BertViz draws a line for every cell: it is shown up to {most} tokens, this text has {count}.")
+            st.info(text.format(most=bertviz.MOST, count=longest))
+            return
+        try:
+            page = bertviz.document(maps, view, chosen.layer, chosen.head, st.context.theme.type == "dark")
+        except ValueError as error:
+            st.info(str(error))
+            return
+        st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")
 
 
 def on_head() -> None:
@@ -215,5 +238,9 @@ def on_query() -> None:
     workbench().select(query=int(st.session_state[Part.STAGES].query))
 
 
-def on_row() -> None:
+def on_cell() -> None:
     workbench().select(query=int(st.session_state[Part.HEAD].row))
+
+
+def on_line() -> None:
+    workbench().select(query=int(st.session_state[Part.LINES].row))

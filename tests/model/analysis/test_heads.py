@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.analysis.heads import entropy
+from model.analysis.heads import METRICS, diagonal, distance, entropy, previous
 from model.trace import record
 from tests.model.examples import network
 
@@ -62,3 +62,48 @@ def test_on_the_maps_of_a_trace_it_lies_between_0_and_its_largest():
     decoder = trace.attention("decoder")
     assert decoder[:, :, 0, 0].tolist() == [[1, 1], [1, 1]]  # the first token sees itself alone
     assert bool((entropy(decoder) < (math.log(2) + math.log(3)) / 3).all())
+
+
+def by_definition(name: str, rows: list[list[float]], marked: list[bool]) -> float:
+    """A metric as its docstring says, in plain Python; p(i) is i·(m−1)/(n−1), rounded to even where it is halfway."""
+    n, m = len(rows), len(rows[0])
+    found = []
+    for i, row in enumerate(rows):
+        place = i * (m - 1) / max(1, n - 1)
+        if sum(row) == 0 or (name == "previous" and round(place) < 1):
+            continue
+        found.append(
+            {
+                "distance": math.fsum(w * abs(place - j) for j, w in enumerate(row)),
+                "previous": row[round(place) - 1],
+                "first": row[0],
+                "special": math.fsum(w for w, here in zip(row, marked, strict=True) if here),
+                "diagonal": row[round(place)],
+            }[name]
+        )
+    return math.fsum(found) / len(found) if found else math.nan if name == "previous" else 0.0
+
+
+@pytest.mark.parametrize("name", ["distance", "previous", "first", "special", "diagonal"])
+@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (3, 7), (6, 2), (1, 4)])
+def test_each_number_is_what_its_docstring_says(name, queries, keys):
+    torch.manual_seed(queries)
+    weights = torch.rand(2, 3, queries, keys, dtype=torch.float64).softmax(dim=-1)
+    weights[0, 0, -1] = 0  # a query with nothing to look at
+    marked = torch.arange(keys) % 3 == 0
+    found = METRICS[name](weights, marked)
+    assert found.shape == (2, 3)
+    for layer in range(2):
+        for head in range(3):
+            expected = by_definition(name, weights[layer, head].tolist(), marked.tolist())
+            assert float(found[layer, head]) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def test_a_head_that_looks_one_back_and_one_that_looks_at_itself():
+    back = torch.diag(torch.ones(4), -1)
+    back[0, 0] = 1
+    assert float(previous(back)) == 1
+    assert float(distance(back)) == pytest.approx(4 / 5)
+    assert float(diagonal(torch.eye(5))) == 1
+    assert float(distance(torch.eye(5))) == 0
+    assert math.isnan(float(previous(torch.ones(1, 1))))

@@ -15,7 +15,7 @@ from model.checkpoints import open_checkpoint, save_checkpoint
 from model.interventions import Causal, Cells, PaddingSeen, Window, intervening, read_changes
 from model.text import MASK
 from model.trace import record
-from tests.app_reading import component, opened
+from tests.app_reading import component, heads, opened
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.components.test_pack import unpack
@@ -126,7 +126,7 @@ def test_other_pages_show_the_changed_model_and_compute_nothing_for_it(small, mo
     app.switch_page("viz/pages/attention.py").run()
     assert not app.exception
     assert not passes
-    _, (weights, _) = component(app, "head_grid")
+    _, weights, _ = heads(app)
     assert weights[1, 1, 1].max() == 0
     assert weights[1, 0, 1].max() > 0
     assert app.query_params["changes"] == HIDE

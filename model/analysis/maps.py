@@ -1,0 +1,119 @@
+"""The attention maps of a trace, computed head by head where they are large: nothing of size heads × n² is kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from copy import copy
+from enum import StrEnum
+from functools import cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from model.attention import MultiHeadAttention, for_each_head
+from model.observing import changed
+from model.positional import Alibi
+from model.trace import KEPT_MAP, AttentionKind, Trace, ordinary
+
+AT_ONCE = 1 << 20  # numbers of a layer's maps that are computed together; one head's are, however many
+
+
+class Quantity(StrEnum):
+    """What a cell of a map says about a query and a key."""
+
+    WEIGHT = "weight"
+    VALUE = "value"
+    OUTPUT = "output"
+
+
+class Maps:
+    """The maps of one kind of attention: of `layers` layers and `heads` heads, each of `queries` × `keys` cells.
+
+    quantity: WEIGHT is w; VALUE ‖w·v‖, the norm of what the key gives to the head; OUTPUT ‖w·v·Wᴼ‖, of what it gives
+    to the layer's output (Kobayashi et al., 2020, section 3).
+    """
+
+    def __init__(self, trace: Trace, kind: AttentionKind, quantity: Quantity = Quantity.WEIGHT) -> None:
+        self.trace, self.kind, self.quantity = trace, kind, quantity
+        self.paths = trace.attention_paths(kind)
+        self.heads, self.queries, _channels = trace[f"{self.paths[0]}.query"].shape
+        self.keys = trace[f"{self.paths[0]}.key"].shape[1]
+        self.layers = len(self.paths)
+        self.norms = cache(self._norms)
+
+    def groups(self) -> Iterator[tuple[int, slice]]:
+        """All heads, in groups of one layer that may be computed at once."""
+        size = max(1, AT_ONCE // max(1, self.queries * self.keys))
+        for layer in range(self.layers):
+            for first in range(0, self.heads, size):
+                yield layer, slice(first, min(first + size, self.heads))
+
+    def weights(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
+        """The attention weights of some heads of a layer."""
+        return self.computed(layer, heads).float()
+
+    def computed(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
+        """The same in the precision that the model computes in."""
+        path = self.paths[layer]
+        if self.small:
+            return self.trace[f"{path}.weights"][heads]
+        _name, weights = deque(_steps(self.trace, path, heads, slice(None)), maxlen=1).pop()
+        return weights
+
+    def of(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
+        """The quantity of some heads of a layer."""
+        return self.weighted(self.weights(layer, heads), layer, heads)
+
+    def weighted(
+        self, weights: Float[Tensor, "head query key"], layer: int, heads: slice
+    ) -> Float[Tensor, "head query key"]:
+        """The quantity from the weights of these heads."""
+        return weights if self.quantity == Quantity.WEIGHT else weights * self.norms(layer)[heads, None]
+
+    def row(self, layer: int, head: int, query: int) -> dict[str, Float[Tensor, " key"]]:
+        """One query's scores, scaled, biased where positions add to them, masked and weights."""
+        path, heads = self.paths[layer], slice(head, head + 1)
+        if self.small:
+            return {name: self.trace[f"{path}.{name}"][head, query].float() for name in self.trace.maps_of(path)}
+        steps = _steps(self.trace, path, heads, slice(query, query + 1))
+        return {name: tensor[0, 0].float() for name, tensor in steps}
+
+    @property
+    def small(self) -> bool:
+        """Whether the trace computes all heads of a layer and keeps them."""
+        return self.heads * self.queries * self.keys <= KEPT_MAP or self.trace.maps
+
+    def _norms(self, layer: int) -> Float[Tensor, "head key"]:
+        """What each weight is multiplied by: w ≥ 0, so ‖w·v‖ = w·‖v‖."""
+        values = self.trace.values(self.paths[layer]).float()
+        if self.quantity == Quantity.VALUE:
+            return values.norm(dim=-1)
+        attention = self.trace.model.get_submodule(self.paths[layer])
+        assert isinstance(attention, MultiHeadAttention)
+        parts = attention.output.weight.detach().float().unflatten(1, (self.heads, -1))  # (d_model, head, channel)
+        return torch.einsum("hkc,dhc->hkd", values, parts).norm(dim=-1)
+
+
+def _steps(trace: Trace, path: str, heads: slice, rows: slice) -> Iterator[tuple[str, Tensor]]:
+    """Each step from the recorded query and key to the weights, by the model's own modules, of some heads and rows."""
+    attention = trace.model.get_submodule(path)
+    assert isinstance(attention, MultiHeadAttention)
+    query = trace[f"{path}.query"]
+    key = for_each_head(trace[f"{path}.key"], len(query))[heads]
+    visible = trace.visible(path)
+    visible = (visible if len(visible) == 1 else visible[heads])[:, rows]
+    with torch.inference_mode(), ordinary(), changed(trace.model, trace.changes):
+        tensor = attention.scores(query[heads, rows], key)
+        yield "scores", tensor
+        tensor = attention.scaled(tensor)
+        yield "scaled", tensor
+        if isinstance(attention.biased, Alibi):
+            few = copy(attention.biased)  # the same module with the slopes of these heads alone
+            few.slopes = few.slopes[heads]
+            tensor = tensor + few.bias(query.shape[1], key.shape[1], tensor)[:, rows]
+            yield "biased", tensor
+        tensor = attention.masked(tensor, visible)
+        yield "masked", tensor
+        yield "weights", attention.weights(tensor, visible)

@@ -1,0 +1,183 @@
+"""From a trace to the painted grid of 6 × 8 heads, beside a page that only echoes what is typed; and what a text of
+4,096 tokens takes: memory, and seconds to open one of its heads.
+
+    python -m tests.benchmarks.head_grid --write
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import torch
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+from model.checkpoints import save_checkpoint
+from model.config import TransformerConfig
+from model.text import train_characters
+from model.transformer import build
+from tests.benchmarks import results
+from tests.browser.server import CHROMIUM_OPTIONS, ROOT, serve
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz "
+TARGETS = {128: 150, 512: 500}  # tokens: milliseconds from the trace to the painted grid
+LONG = 4096
+
+WATCH = """
+(ready) => {
+  const shadows = [...document.querySelectorAll('*')].map((host) => host.shadowRoot).filter((root) => root);
+  const inside = shadows.find((root) => root.querySelector('.vitrine.heads'));
+  const node = inside ?? document.querySelector('[data-testid="stText"]').parentElement;
+  const input = document.querySelector('input[aria-label="Text"], input[aria-label="Source"]');
+  input.addEventListener('input', () => (window.struck = performance.now()), true);
+  const changes = { childList: true, subtree: true, attributes: true, characterData: true };
+  new MutationObserver(() => {
+    const mark = () => (window.painted = performance.now());
+    requestAnimationFrame(() => scheduler.postTask(mark, { priority: 'user-blocking' }));
+  }).observe(node, changes);
+}
+"""
+
+
+def write_model(folder: Path, layers: int, heads: int) -> None:
+    """A language model with random weights that reads letters."""
+    torch.manual_seed(0)
+    tokenizer = train_characters([LETTERS])
+    options = {"d_model": 128, "n_heads": heads, "d_ff": 256, "max_length": LONG, "dropout": 0.0}
+    model = build(TransformerConfig.one_stack("decoder-only", len(tokenizer), layers, **options)).eval()
+    save_checkpoint(folder, model, (tokenizer, tokenizer), {"example": "abc"})
+
+
+def text(tokens: int) -> str:
+    return (LETTERS * (tokens // len(LETTERS) + 1))[: tokens - 1]  # and the start
+
+
+def open_page(browser: Browser, url: str, ready: str) -> Page:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(url)
+    page.wait_for_selector(ready, timeout=120_000)
+    page.wait_for_timeout(2000)
+    page.evaluate(WATCH)
+    return page
+
+
+def field(page: Page) -> Locator:
+    return page.locator('input[aria-label="Text"], input[aria-label="Source"]').first
+
+
+def settle(page: Page, patience: int = 60_000) -> None:
+    """Wait until nothing has been painted for a second and a half."""
+    for _ in range(patience // 500):
+        page.wait_for_timeout(500)
+        if page.evaluate("performance.now() - Math.max(window.painted ?? 0, window.struck ?? 0) > 1500"):
+            return
+
+
+def strike(page: Page, key: str) -> tuple[float, float]:
+    """Press a key: milliseconds to the last change, and when that was, in seconds since 1970."""
+    before = page.evaluate("window.painted ?? 0")
+    field(page).press(key)
+    page.wait_for_function("(before) => (window.painted ?? 0) > before", arg=before, timeout=60_000)
+    settle(page)
+    taken, moment = page.evaluate("[window.painted - window.struck, performance.timeOrigin + window.painted]")
+    return taken, moment / 1000
+
+
+def measure_short(play_browsers: list[Browser], app_url: str, echo_url: str, folder: Path, strokes: int) -> list[str]:
+    lines = []
+    echo = open_page(play_browsers[0], echo_url, '[data-testid="stText"]')
+    app = open_page(play_browsers[1], f"{app_url}/?model=wide", ".vitrine.heads[data-painted]")
+    for tokens, target in TARGETS.items():
+        for page in (echo, app):
+            field(page).fill(text(tokens - strokes // 2))
+            settle(page)
+            field(page).press("End")
+        times: dict[str, list[float]] = {"echo": [], "stroke": [], "grid": []}
+        for key in text(strokes + 1):
+            times["echo"].append(strike(echo, key)[0])
+            taken, moment = strike(app, key)
+            times["stroke"].append(taken)
+            times["grid"].append(1000 * (moment - float((folder / "traced").read_text("ascii"))))
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        lines.append(
+            f"{tokens:4} tokens: grid painted {medians['grid']:.0f} ms after the trace (target {target}), "
+            f"{medians['stroke']:.0f} ms after the keystroke; echo {medians['echo']:.0f} ms"
+        )
+        print(lines[-1], flush=True)
+    echo.close()
+    app.close()
+    return lines
+
+
+def server_memory() -> int:
+    """Bytes of the server that was started here, the largest of this process's children."""
+    children = psutil.Process().children(recursive=True)
+    servers = [each for each in children if "streamlit" in " ".join(each.cmdline())]
+    return max(each.memory_info().rss for each in servers)
+
+
+def measure_long(browser: Browser, app_url: str) -> list[str]:
+    """Peak memory of the server while a long text is shown, what stays, and how long a head takes to open."""
+    page = open_page(browser, f"{app_url}/?model=small", ".vitrine.heads[data-painted]")
+    before, peak, done = server_memory(), [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            peak[0] = max(peak[0], server_memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    field(page).fill(text(LONG))
+    painted = ".vitrine.heads[data-cells='96 96']"
+    page.wait_for_selector(painted, timeout=120_000)
+    settle(page, 120_000)
+    began = time.perf_counter()
+    page.locator(".vitrine.heads .head").nth(2).click()
+    page.get_by_text("Layer 2, head 1").wait_for(timeout=60_000)
+    opened = time.perf_counter() - began
+    settle(page)
+    done.set()
+    watcher.join()
+    kept = server_memory() - before
+    everything = 4 * 4 * LONG * LONG  # two layers of two heads in float32
+    line = (
+        f"{LONG} tokens, 2 × 2 heads: server {before / 2**20:.0f} MB, at most {peak[0] / 2**20:.0f} MB, "
+        f"afterwards {kept / 2**20:+.0f} MB; all maps would be {everything / 2**20:.0f} MB; "
+        f"another head opens in {opened:.1f} s"
+    )
+    print(line, flush=True)
+    page.close()
+    return [line]
+
+
+def main(strokes: int, write: bool) -> None:
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as play:
+        folder = Path(name)
+        write_model(folder / "checkpoints" / "wide", 6, 8)
+        write_model(folder / "checkpoints" / "small", 2, 2)
+        (folder / "viz").symlink_to(ROOT / "viz")
+        script = shutil.copy(ROOT / "tests" / "benchmarks" / "long_page.py", folder)
+        with serve("tests/benchmarks/echo_page.py") as echo_url, serve(str(script)) as app_url:
+            # A browser each: a page in the background is throttled.
+            browsers = [play.chromium.launch(**CHROMIUM_OPTIONS) for _ in range(2)]  # type: ignore[arg-type]
+            lines = measure_short(browsers, app_url, echo_url, folder, strokes)
+            lines += measure_long(browsers[1], app_url)
+            for browser in browsers:
+                browser.close()
+    if write:
+        body = "\n".join(lines)
+        results.write("From a trace to the painted heads", f"```text\n{body}\n```")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="From a trace to the painted grid of heads, in a real browser.")
+    parser.add_argument("keystrokes", type=int, nargs="?", default=9)
+    parser.add_argument("--write", action="store_true", help="put the medians into RESULTS.md")
+    options = parser.parse_args()
+    main(options.keystrokes, options.write)

@@ -1,0 +1,111 @@
+"""BertViz's page: whole, from nothing but this machine, and with every token only text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import pytest
+import torch
+
+from model.analysis.maps import Maps
+from model.trace import record
+from tests.model.examples import network
+from viz.attention import bertviz
+from viz.attention.bertviz import VIEWS, address, as_script, document, height, parameters, script, vendored
+from viz.i18n import use
+
+HOSTILE = ["</script><script>alert(1)</script>", "<!--", "PYTHON_PARAMS", "\u2028", '"; alert(1); "']
+
+
+@pytest.fixture
+def maps():
+    """Of a model with one layer in the encoder and three in the decoder."""
+    model = network(n_encoder_layers=1, n_decoder_layers=3)
+    with torch.inference_mode(), record(model) as trace:
+        model(torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]]))
+    trace.source_tokens, trace.target_tokens = list(HOSTILE), ["a", "▁the", "x" * 40]
+    return lambda kind: Maps(trace, kind)
+
+
+def given(page: str) -> dict:
+    """The parameters, as the page's script gets them."""
+    return json.loads(re.search(r"window\.bertviz_params = (.*);\n", page).group(1))
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_page_holds_this_traces_numbers(maps, view, kind):
+    shown = maps(kind)
+    page = document(shown, view, shown.layers - 1, 1, dark=True)
+    found = given(page)["attention"]
+    (attention,) = found.values() if isinstance(found, dict) else found
+    weights = torch.tensor(attention["attn"])
+    torch.testing.assert_close(weights, shown.trace.attention(kind), atol=6e-5, rtol=0)
+    assert (len(attention["left_text"]), len(attention["right_text"])) == weights.shape[2:]
+    if view == "neuron":
+        path = shown.paths[-1]
+        for name, quantity in (("queries", "query"), ("keys", "key")):
+            torch.testing.assert_close(
+                torch.tensor(attention[name][-1]), shown.trace[f"{path}.{quantity}"], atol=6e-5, rtol=0
+            )
+        assert given(page)["bidirectional"] == (kind != "decoder")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_token_ends_the_script_and_nothing_is_fetched(maps, view):
+    page = document(maps("cross"), view, 0, 0, dark=False)
+    assert page.count("</script>") == 5
+    assert "alert(1)</script>" not in page
+    assert given(page)
+    assert "PYTHON_PARAMS;" not in page
+    own = page.replace(vendored("jquery.slim.min.js"), "").replace(vendored("d3.v5.min.js"), "")
+    assert len(own) < len(page) - 300_000
+    assert not re.search(r"<script[^>]*src|<link|<img|@import|url\(", own)
+    assert "default-src 'none'" in page
+    decoded = base64.b64decode(address(page).partition("base64,")[2]).decode("utf-8")
+    assert decoded == page
+
+
+def test_json_in_a_script_has_no_letter_that_html_reads():
+    text = as_script(HOSTILE)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == HOSTILE
+
+
+def test_long_tokens_are_cut_and_layers_counted_from_1(maps):
+    found = parameters(maps("decoder"), "head", 2, 1, dark=False)
+    assert (found["include_layers"], found["layer"], found["heads"]) == ([1, 2, 3], 3, [1])
+    assert found["attention"][0]["left_text"][:2] == ["a", "▁the"]
+    assert found["attention"][0]["left_text"][2] == "x" * 12 + "…"
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_words_of_the_scripts_are_found_and_translated(view):
+    english = script(view)
+    use("zh")
+    try:
+        chinese = script(view)
+    finally:
+        use("en")
+    assert chinese != english or view == "head"
+    assert bertviz._script(view).count("PYTHON_PARAMS") == (0 if view == "neuron" else 2)
+    for word in ("Heads", "Layers", "No token selected", "Layer "):
+        assert f'"{word}"' not in chinese
+        assert f"'{word}'" not in chinese
+
+
+def test_the_frame_is_as_high_as_what_is_in_it(maps):
+    assert all(isinstance(height(maps("cross"), view), int) for view in VIEWS)
+    assert height(maps("cross"), "head") < height(maps("cross"), "neuron")
+
+
+def test_without_bertviz_it_says_what_to_install(maps, monkeypatch):
+    def missing(name):
+        raise bertviz.PackageNotFoundError(name)
+
+    monkeypatch.setattr(bertviz, "distribution", missing)
+    bertviz._script.cache_clear()
+    with pytest.raises(ValueError, match="pip install --no-deps bertviz"):
+        script("head")

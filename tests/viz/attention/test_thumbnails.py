@@ -1,0 +1,79 @@
+"""Maps made smaller against plain loops over their blocks; long texts head by head."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from model.analysis import maps as module
+from model.trace import record
+from tests.model.examples import one_stack
+from viz.attention import thumbnails as smaller
+from viz.attention.shown import Shown, Wish
+from viz.attention.thumbnails import block_size, pooled, pooled_positive, thumbnails
+
+
+def furthest_from_0(cells: np.ndarray) -> float:
+    known = cells[~np.isnan(cells)]
+    return float(known[np.abs(known).argmax()]) if known.size else math.nan
+
+
+@pytest.mark.parametrize(("rows", "columns", "block"), [(4, 6, (2, 3)), (5, 7, (2, 3)), (3, 2, (1, 1)), (1, 9, (1, 4))])
+def test_a_block_becomes_its_number_furthest_from_0(rows, columns, block):
+    values = torch.from_numpy(np.random.default_rng(0).normal(size=(2, rows, columns)).astype(np.float32))
+    values[:, 0] = torch.nan
+    values[0, -1, -1] = torch.nan
+    found = pooled(values, block).numpy()
+    for index in np.ndindex(found.shape):
+        head, row, column = index
+        cells = values[head, row * block[0] : (row + 1) * block[0], column * block[1] : (column + 1) * block[1]].numpy()
+        assert found[index] == pytest.approx(furthest_from_0(cells), nan_ok=True)
+    positive = values.nan_to_num().abs()
+    assert torch.equal(pooled_positive(positive, block), pooled(positive, block))
+
+
+@pytest.mark.parametrize(("queries", "block"), [(96, 1), (97, 2), (512, 6), (4096, 43)])
+def test_there_are_never_more_cells_than_a_thumbnail_shows(queries, block):
+    assert block_size(queries, 1, 96) == (block, 1)
+    assert math.ceil(queries / block) <= 96
+
+
+@pytest.fixture
+def trace():
+    model = one_stack("decoder-only")
+    with torch.inference_mode(), record(model) as trace:
+        model(torch.arange(5, 12)[None])
+    trace.source_tokens = list("abcdefg")
+    return trace
+
+
+def test_thumbnails_of_long_texts_are_the_blocks_largest_weights(trace, monkeypatch):
+    expected = trace.attention("decoder").numpy()
+    for name, value in (("KEPT_MAP", 0), ("AT_ONCE", 1)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(smaller, "CELLS", 4)
+    made = thumbnails(Shown(trace, Wish("decoder", threshold=0.2), None, False))
+    assert made.cells.shape == (2, 2, 4, 4)
+    assert made.block == (2, 2)
+    for row in range(4):
+        for column in range(4):
+            block = expected[:, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
+            assert np.allclose(made.cells[:, :, row, column], block.max(axis=(2, 3)), atol=1e-6)
+    assert np.array_equal(made.strengths, made.cells)
+    assert made.largest == pytest.approx(expected.max(axis=(2, 3)))
+
+
+def test_no_group_of_a_long_text_is_larger_than_one_heads_map(trace, monkeypatch):
+    """Nothing of size heads × n² is made: the largest tensor a group computes is one head's."""
+    monkeypatch.setattr(module, "KEPT_MAP", 0)
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    maps = Shown(trace, Wish("decoder"), None, False).maps
+    sizes = {maps.weights(layer, heads).numel() for layer, heads in maps.groups()}
+    assert sizes == {7 * 7}
+    assert not trace._maps.keys() - {
+        "decoder.layers.0.self_attention.visible",
+        "decoder.layers.1.self_attention.visible",
+    }

@@ -1,0 +1,187 @@
+"""BertViz's own views (Vig, 2019) as one page of their own: its scripts, d3 and jQuery inline, nothing fetched.
+
+Its Python is not used: it takes scripts from the network, writes tokens into code, and wants all stacks equally deep.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from functools import cache
+from html import escape
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from model.analysis.maps import Maps
+from model.attention import for_each_head
+from viz.attention.figure import head_colour
+from viz.attention.words import bertviz_name
+from viz.components import HERE
+from viz.i18n import _
+from viz.sides import sides, tokens
+
+VIEWS = ("head", "model", "neuron")
+MOST = 64  # tokens: beyond that the browser stands still while it draws a line for each cell of each head
+LETTERS = {"head": 13, "model": 10, "neuron": 14}  # of a token; the views do not cut what is too long
+HEADS_ACROSS = 8  # of the model view, at least: with fewer its thumbnails would be very tall
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'">
+<title>{title}</title><style>{style}</style></head>
+<body class="{view} {theme}"><div id="bertviz"><span>{controls}</span><div id="vis"></div></div>
+<script>{jquery}</script><script>{d3}</script>
+<script>
+window.bertviz_params = {params};
+const require = {{ config() {{}} }};
+const requirejs = (names, run) => run(jQuery, d3);
+console.log = () => {{}};
+if (bertviz_params.colours) d3.schemeCategory10 = bertviz_params.colours;
+</script>
+<script>{script}</script>
+<script>{after}</script></body></html>"""
+
+# BertViz counts from 0 where it makes the list itself; the page counts layers and heads from 1.
+AFTER = """
+if (bertviz_params.count)
+  for (const each of document.querySelectorAll("option")) each.textContent = Number(each.value) + 1;
+"""
+
+STYLE = """
+body { margin: 0; font-family: "Source Sans", system-ui, sans-serif; font-size: 14px; background: transparent; }
+body.light { color: #31333f; color-scheme: light; }
+body.dark { color: #fafafa; color-scheme: dark; }
+#bertviz { padding: 2px; background-color: transparent !important; }
+#bertviz span { user-select: none; } select { font: inherit; margin-right: 12px; }
+#vis { overflow-x: auto; } svg { overflow: visible; }
+.head text { fill: currentColor; } .head rect.background { fill: rgba(128, 128, 128, 0.35); }
+text, .token { font-family: "Source Code Pro", "Noto Sans Mono CJK SC", monospace; }
+.dropdown-label { color: inherit !important; }
+.model svg, .attn_background:is([fill="black"], [fill="white"]) { fill: transparent; } rect.detail { fill: Canvas; }
+text[fill="black"] { fill: currentColor; } rect.highlight { fill: rgba(128, 128, 128, 0.35); }
+"""
+
+
+def document(maps: Maps, view: str, layer: int, head: int, dark: bool) -> str:
+    """The page of one of VIEWS of one kind of attention, which opens at this layer and head.
+
+    Raises:
+        ValueError: BertViz is not installed.
+    """
+    titles = {"layer": _("Layer"), "att_head": _("Head")}
+    lists = {"head": ["layer"], "model": [], "neuron": ["layer", "att_head"]}[view]
+    controls = "".join(
+        f'<span class="dropdown-label">{escape(titles[name])} </span><select id="{name}"></select>' for name in lists
+    )
+    return PAGE.format(
+        title=escape(bertviz_name(view)),
+        style=STYLE,
+        view=view,
+        theme="dark" if dark else "light",
+        controls=controls,
+        jquery=vendored("jquery.slim.min.js"),
+        d3=vendored("d3.v5.min.js"),
+        params=as_script(parameters(maps, view, layer, head, dark)),
+        script=script(view),
+        after=AFTER,
+    )
+
+
+def address(page: str) -> str:
+    """A page as a `data:` address: its origin is null, so nothing in it reaches the application."""
+    return "data:text/html;charset=utf-8;base64," + base64.b64encode(page.encode("utf-8")).decode("ascii")
+
+
+def height(maps: Maps, view: str) -> int:
+    """How high the page will be, from the measures in BertViz's scripts."""
+    longest = max(maps.queries, maps.keys)
+    if view == "head":
+        return round(longest * 22.5) + 90
+    if view == "neuron":
+        return longest * 26 + 150
+    thumbnails = maps.layers * (longest * 84 / max(maps.heads, HEADS_ACROSS) + 10) + 43
+    return round(max(thumbnails, longest * 18 + 60)) + 40
+
+
+def as_script(value: Any) -> str:
+    """JSON that may stand in a script: no token can end it."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def parameters(maps: Maps, view: str, layer: int, head: int, dark: bool) -> dict[str, Any]:
+    """What the view's script reads, under its own names."""
+    rows, columns = (shortened(tokens(maps.trace, side), view) for side in sides(maps.trace, maps.kind))
+    everything = slice(0, maps.heads)
+    attention: dict[str, Any] = {
+        "name": None,
+        "attn": [rounded(maps.weights(each, everything)) for each in range(maps.layers)],
+        "left_text": rows,
+        "right_text": columns,
+    }
+    common = {"root_div_id": "bertviz", "display_mode": "dark" if dark else "light"}
+    if view == "neuron":
+        trace = maps.trace
+        for name, key in (("queries", "query"), ("keys", "key")):
+            vectors = (for_each_head(trace[f"{path}.{key}"], maps.heads) for path in maps.paths)
+            attention[name] = [rounded(each.float()) for each in vectors]
+        found = {"attention": {"all": attention}, "default_filter": "all", "layer": layer, "head": head, "count": True}
+        return {**common, **found, "bidirectional": maps.kind != "decoder"}
+    numbers = list(range(1, maps.layers + 1))
+    found = {"attention": [attention], "default_filter": "0", "include_layers": numbers}
+    if view == "head":
+        colours = [f"rgb({red},{green},{blue})" for red, green, blue in map(head_colour, range(maps.heads))]
+        return {**common, **found, "layer": layer + 1, "heads": [head], "colours": colours}
+    across = max(maps.heads, HEADS_ACROSS)
+    return {**common, **found, "include_heads": list(range(1, maps.heads + 1)), "total_heads": across}
+
+
+def rounded(tensor: Tensor) -> Any:
+    """Nested lists of numbers with four decimals: a quarter of the letters."""
+    return [[[round(value, 4) for value in row] for row in each] for each in tensor.tolist()]
+
+
+def shortened(labels: list[str], view: str) -> list[str]:
+    most = LETTERS[view]
+    return [label if len(label) <= most else label[: most - 1] + "…" for label in labels]
+
+
+@cache
+def vendored(name: str) -> str:
+    return (HERE / "vendor" / name).read_text("utf-8")
+
+
+def script(view: str) -> str:
+    """BertViz's script as it is, but for its one marker, which becomes the name of the parameters, and its words."""
+    text = _script(view).replace("PYTHON_PARAMS", "bertviz_params", 1)
+    for english, word in written().items():
+        text = text.replace(f".text({english!r}", f".text({as_script(word)}").replace(
+            f'.text("{english}"', f".text({as_script(word)}"
+        )
+    return text.replace('", Head "', as_script(", " + _("head") + " "))
+
+
+def written() -> dict[str, str]:
+    """What the scripts write by themselves."""
+    return {
+        "Heads": _("Heads"),
+        "Layers": _("Layers"),
+        "Layer ": _("Layer") + " ",
+        "Query ": _("query") + " ",
+        "Key ": _("key") + " ",
+        "No token selected": _("Point at a token"),
+    }
+
+
+@cache
+def _script(view: str) -> str:
+    """Found among the package's files and not by importing it: that would import IPython."""
+    try:
+        path = distribution("bertviz").locate_file(f"bertviz/{view}_view.js")
+    except PackageNotFoundError:
+        raise ValueError(_("BertViz is not installed: run pip install --no-deps bertviz==1.4.1")) from None
+    return Path(str(path)).read_text("utf-8")

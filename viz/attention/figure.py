@@ -1,0 +1,141 @@
+"""The large figure: one head, or several combined, as a map or as lines from token to token."""
+
+from __future__ import annotations
+
+import colorsys
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.analysis.combining import Heads
+from viz.attention.grid import top_values
+from viz.attention.shown import Drawn, Shown
+from viz.attention.thumbnails import Thumbnails, block_size, pooled, pooled_positive
+from viz.attention.words import combination_title, pair, quantity_name
+from viz.components import views
+from viz.i18n import _
+from viz.parts import plot_words, stamp
+from viz.words import attention_sentence, significant
+from viz.workbench import Selection
+
+CELLS = 256  # of the figure along each side, at most; longer texts in blocks
+MERGED = (92, 124, 250)  # of several heads' lines, the hue of the weights
+
+
+def head_colour(head: int) -> tuple[int, int, int]:
+    """A head's fixed colour, as on the thumbnails: hsl(137.5° times its number, 65 %, 50 %)."""
+    red, green, blue = colorsys.hls_to_rgb((head * 137.5) % 360 / 360, 0.5, 0.65)
+    return round(255 * red), round(255 * green), round(255 * blue)
+
+
+def large(shown: Shown, chosen: Selection, heads: Heads) -> Drawn:
+    """The chosen head, or the combination of these heads, without the head's axis."""
+    if shown.wish.combination != "head":
+        return shown.combined(heads)
+    one = slice(chosen.head, chosen.head + 1)
+    drawn = shown.drawn(chosen.layer, one, shown.maps.weights(chosen.layer, one))
+    return Drawn(*(None if each is None else each[0] for each in vars(drawn).values()))  # type: ignore[arg-type]
+
+
+def pack_figure(
+    shown: Shown,
+    drawn: Drawn,
+    made: Thumbnails,
+    chosen: Selection,
+    heads: Heads,
+    key: str,
+    on_row: Callable[[], None],
+) -> views.Mount:
+    """The figure of these numbers; `made` has the scale of all heads."""
+    wish, maps = shown.wish, shown.maps
+    block = block_size(maps.queries, maps.keys, CELLS)
+    cells = _smaller(pooled, drawn.cells, block) if shown.differing else _smaller(pooled_positive, drawn.cells, block)
+    states = _states(shown, drawn, block)
+    top = _top(shown, made, chosen, cells)
+    rows, columns = (labels[::step] for labels, step in zip(_labels(shown), block, strict=True))
+    name, sentence, note = _heading(shown, drawn, chosen, heads)
+    if max(block) > 1:
+        sentence += " · " + _("each cell is the largest of {rows} × {columns}").format(rows=block[0], columns=block[1])
+    summary = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.")
+    title = _("weight") if wish.combination == "rollout" else quantity_name(wish.quantity)
+    header: dict[str, Any] = {
+        "rows": {"title": _("query (from)"), "labels": rows, "side": shown.rows},
+        "columns": {"title": _("key (to)"), "labels": columns, "side": shown.columns},
+        "scale": {
+            "low": -top if shown.differing else 0,
+            "high": top,
+            "title": f"Δ {title}" if shown.differing else title,
+            "difference": shown.differing,
+        },
+        "colour": head_colour(chosen.head) if wish.combination == "head" else MERGED,
+        "block": list(block),
+        "chosen": chosen.query // block[0],
+        "name": name,
+        "sentence": sentence,
+        "note": note,
+        "alt": summary.format(name=name, sentence=sentence, rows=maps.queries, columns=maps.keys, strongest=note),
+        "file": file_name(shown, chosen),
+        "stamp": stamp(shown.trace),
+        "words": {
+            **plot_words(_("query"), _("key"), title, _("masked")),
+            "hidden": _("below {threshold}").format(threshold=wish.threshold),
+        },
+    }
+    draw = views.lines if wish.drawing == "lines" else views.heatmap
+    return draw(cells, states, header, key, on_row)
+
+
+def file_name(shown: Shown, chosen: Selection) -> str:
+    if shown.wish.combination != "head":
+        return f"attention-{shown.wish.kind}-{shown.wish.combination}"
+    return f"attention-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
+
+
+def _labels(shown: Shown) -> tuple[list[str], list[str]]:
+    return shown.row_labels, shown.column_labels
+
+
+def _smaller(
+    pool: Callable[[Tensor, tuple[int, int]], Tensor], cells: Tensor, block: tuple[int, int]
+) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = pool(cells[None], block)[0].cpu().numpy()
+    return found
+
+
+def _states(shown: Shown, drawn: Drawn, block: tuple[int, int]) -> NDArray[np.uint8]:
+    """(row, column): 0 masked, 1 drawn, 2 below the threshold. Rollout reaches further than one layer's mask."""
+    visible = shown.visible_tensor | (drawn.own > 0)
+    found = _smaller(pooled_positive, visible.float(), block).astype(np.uint8)
+    if shown.wish.threshold:
+        weak = _smaller(pooled_positive, drawn.strength, block) < shown.wish.threshold
+        found[weak & (found > 0)] = 2
+    return found
+
+
+def _top(shown: Shown, made: Thumbnails, chosen: Selection, cells: NDArray[np.float32]) -> float:
+    """What is drawn darkest."""
+    if shown.wish.combination == "head":
+        return float(top_values(shown, made)[chosen.layer, chosen.head])
+    if shown.wish.scale == "one" and (shown.wish.quantity == "weight" or shown.wish.combination == "rollout"):
+        return 1.0
+    return max(float(np.nan_to_num(np.abs(cells)).max()), 1e-9)
+
+
+def _heading(shown: Shown, drawn: Drawn, chosen: Selection, heads: Heads) -> tuple[str, str, str]:
+    """The figure's name, who looks at whom, and what the chosen query looks most at, here and in the pinned trace."""
+    wish = shown.wish
+    if wish.combination == "head":
+        name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
+    else:
+        name = combination_title(wish.combination, len(heads))
+    row = drawn.own[chosen.query]
+    strongest = int(row.argmax())
+    note = pair(shown.row_labels[chosen.query], shown.column_labels[strongest], float(row[strongest]))
+    if shown.comparison is not None:
+        before = math.nan if drawn.pinned is None else float(drawn.pinned[chosen.query, strongest])
+        note += " (" + _("pinned: {value}").format(value="–" if math.isnan(before) else significant(before)) + ")"
+    return name, attention_sentence(wish.kind, bool(shown.trace.target_tokens)), note

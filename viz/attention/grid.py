@@ -1,0 +1,90 @@
+"""The grid of heads, packed for the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viz.attention.shown import Shown
+from viz.attention.thumbnails import Thumbnails
+from viz.attention.words import metric_caption, metric_name, metric_number, quantity_name
+from viz.components.views import Mount, head_grid
+from viz.i18n import _
+from viz.parts import stamp
+from viz.sides import side_name
+
+Heads = Sequence[tuple[int, int]]
+
+
+def pack_heads(
+    shown: Shown, made: Thumbnails, heads: Heads, chosen: tuple[int, int], key: str, on_head: Callable[[], None]
+) -> Mount:
+    """The thumbnails of these heads, in this order."""
+    wish, maps = shown.wish, shown.maps
+    index = tuple(np.array(heads, dtype=int).reshape(-1, 2).T)
+    cells, tops = made.cells[index], top_values(shown, made)[index]
+    strengths = made.strengths[index] if wish.threshold else None
+    hidden = np.zeros(cells.shape, bool) if strengths is None else strengths < wish.threshold
+    header = {
+        "stamp": stamp(shown.trace),
+        "chosen": list(chosen),
+        "order": [list(place) for place in heads],
+        "columns": maps.heads,
+        "block": list(made.block),
+        "difference": shown.differing,
+        "notes": [metric_number(wish.metric, made.values[place], shown.differing) for place in heads],
+        "words": words(shown, len(heads)),
+        "labels": {"rows": shown.row_labels, "columns": shown.column_labels},
+        "sides": {"rows": shown.rows, "columns": shown.columns},
+    }
+    return head_grid(cells, hidden, states(shown, made), tops.tolist(), header, key, on_head)
+
+
+def top_values(shown: Shown, made: Thumbnails) -> NDArray[np.float64]:
+    """(layer, head): what is drawn darkest. On one scale, weights go up to 1 and other quantities to their largest."""
+    largest = np.maximum(made.largest.astype(np.float64), 1e-9)
+    if shown.wish.scale == "largest":
+        return largest
+    weights = shown.wish.quantity == "weight"
+    return np.full_like(largest, 1.0 if weights else largest.max())
+
+
+def states(shown: Shown, made: Thumbnails) -> NDArray[np.uint8]:
+    """(row, column) of a thumbnail: 0 masked, 1 visible, 2 with nothing in the pinned trace to compare with."""
+    rows, columns = made.block
+    height, width = made.cells.shape[2:]
+    padded = np.zeros((height * rows, width * columns), bool)
+    visible = shown.visible
+    padded[: visible.shape[0], : visible.shape[1]] = visible
+    found = np.asarray(padded.reshape(height, rows, width, columns).any(axis=(1, 3)), np.uint8)
+    missing = np.isnan(made.cells).all(axis=(0, 1)) if shown.differing else np.zeros_like(found, bool)
+    found[missing & (found > 0)] = 2
+    return found
+
+
+def words(shown: Shown, count: int) -> dict[str, Any]:
+    maps, wish = shown.maps, shown.wish
+    caption = _("{shown} of {layers} × {heads} heads · {metric} · rows: {rows} (query), columns: {columns} (key)")
+    if shown.differing:
+        caption += " · " + _("Δ = this trace − the pinned one")
+    return {
+        "layer": _("layer"),
+        "head": _("head"),
+        "metric": metric_name(wish.metric).partition(" · ")[2],
+        "masked": _("masked"),
+        "missing": _("not in the pinned trace"),
+        "hidden": _("below {threshold}").format(threshold=wish.threshold),
+        "quantity": quantity_name(wish.quantity),
+        "block": _("largest of {rows} × {columns} cells"),
+        "caption": caption.format(
+            shown=count,
+            layers=maps.layers,
+            heads=maps.heads,
+            metric=metric_caption(wish.metric, wish.kind == "cross"),
+            rows=side_name(shown.trace, shown.rows),
+            columns=side_name(shown.trace, shown.columns),
+        ),
+    }

@@ -1,0 +1,165 @@
+"""What a page of attention is asked to show, and the numbers that follow from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.analysis.combining import COMBINATIONS, Heads, rollout
+from model.analysis.heads import METRICS
+from model.analysis.maps import Maps, Quantity
+from model.network import Network
+from model.text import MASK, SPECIAL
+from viz.sides import sides, tokens
+
+if TYPE_CHECKING:
+    from model.analysis.differences import Comparison
+    from model.trace import AttentionKind, Trace
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the controls say.
+
+    order: "layer", "highest" or "lowest" of the metric. layers, heads: those to show, counted from 0. least, most:
+    bounds of the metric. combination: "head", the chosen one alone, or a name of COMBINATIONS. threshold: weights below
+    it are not drawn.
+    """
+
+    kind: AttentionKind
+    quantity: Quantity = Quantity.WEIGHT
+    scale: str = "one"
+    metric: str = "entropy"
+    order: str = "layer"
+    layers: Sequence[int] = ()
+    heads: Sequence[int] = ()
+    least: float | None = None
+    most: float | None = None
+    combination: str = "head"
+    drawing: str = "map"
+    threshold: float = 0.0
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """cells: the quantity, or its difference from the pinned trace, NaN where there is nothing to compare with.
+
+    strength: what decides whether a cell is below the threshold. own, pinned: the quantity, here and there.
+    """
+
+    cells: Tensor
+    strength: Tensor
+    own: Tensor
+    pinned: Tensor | None
+
+
+class Shown:
+    """The maps of a trace as the controls want them: a quantity, or its difference from the pinned trace."""
+
+    def __init__(self, trace: Trace, wish: Wish, comparison: Comparison | None, differing: bool) -> None:
+        self.trace, self.wish, self.comparison = trace, wish, comparison
+        self.differing = differing and comparison is not None
+        self.maps = Maps(trace, wish.kind, wish.quantity)
+        self.pinned: Maps | None = None
+        if comparison and comparison.pinned.attention_paths(wish.kind):
+            pinned = Maps(comparison.pinned, wish.kind, wish.quantity)
+            self.pinned = pinned if pinned.heads == self.maps.heads else None
+        self.rows, self.columns = sides(trace, wish.kind)
+        self.row_labels, self.column_labels = tokens(trace, self.rows), tokens(trace, self.columns)
+
+    @property
+    def visible(self) -> NDArray[np.bool_]:
+        """(query, key) of the first layer: the mask is that of all."""
+        found: NDArray[np.bool_] = self.visible_tensor.cpu().numpy()
+        return found
+
+    @property
+    def visible_tensor(self) -> Tensor:
+        return self.trace[f"{self.maps.paths[0]}.visible"]
+
+    def pinned_of(self, layer: int, heads: slice) -> tuple[Tensor, Tensor] | None:
+        """The pinned weights and quantity of these heads at this trace's tokens, or None: the pinned model has none."""
+        if self.pinned is None or self.comparison is None or layer >= self.pinned.layers:
+            return None
+        weights = self.pinned.weights(layer, heads)
+        quantity = self.pinned.weighted(weights, layer, heads)
+        name = f"{self.maps.paths[layer]}.weights"
+        moved = [self.comparison.moved(name, each).to(self.device) for each in (weights, quantity)]
+        return moved[0], moved[1]
+
+    def drawn(self, layer: int, heads: slice, weights: Tensor) -> Drawn:
+        """What is drawn of the heads with these weights."""
+        quantity = self.maps.weighted(weights, layer, heads)
+        pinned = self.pinned_of(layer, heads) if self.comparison else None
+        return self._drawn(quantity, weights, *(pinned or (None, None)))
+
+    def combined(self, heads: Heads) -> Drawn:
+        """The same of the combination of these heads; rollout is of the weights, whatever the quantity."""
+        mine = self._combine(self.maps, heads)
+        pinned = None
+        if self.comparison and self.pinned and max(layer for layer, _head in heads) < self.pinned.layers:
+            path = f"{self.maps.paths[0]}.weights"
+            pinned = self.comparison.moved(path, self._combine(self.pinned, heads)).to(self.device)
+        return self._drawn(mine, mine, pinned, pinned)
+
+    def _drawn(self, quantity: Tensor, weights: Tensor, strength: Tensor | None, pinned: Tensor | None) -> Drawn:
+        if not self.differing:
+            return Drawn(quantity, weights, quantity, pinned)
+        if pinned is None or strength is None:
+            return Drawn(torch.full_like(quantity, torch.nan), weights, quantity, None)
+        return Drawn(quantity - pinned, torch.fmax(weights, strength), quantity, pinned)
+
+    def _combine(self, maps: Maps, heads: Heads) -> Tensor:
+        if self.wish.combination == "rollout":
+            model = maps.trace.model
+            assert isinstance(model, Network)
+            return rollout(Maps(maps.trace, maps.kind), heads, residual=model.config.residual)
+        return COMBINATIONS[self.wish.combination](maps, heads)
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.trace[f"{self.maps.paths[0]}.query"].device
+        return device
+
+    def shown_heads(self, values: NDArray[np.float64]) -> list[tuple[int, int]]:
+        """The heads that the filter leaves, in the order wished for; values (layer, head): of the metric."""
+        wish, maps = self.wish, self.maps
+        low, high = wish.least, wish.most
+        found = [
+            (layer, head)
+            for layer in range(maps.layers)
+            for head in range(maps.heads)
+            if (not wish.layers or layer in wish.layers)
+            and (not wish.heads or head in wish.heads)
+            and (low is None or values[layer, head] >= low)
+            and (high is None or values[layer, head] <= high)
+        ]
+        if wish.order != "layer":
+            sign = -1 if wish.order == "highest" else 1
+            found.sort(key=lambda place: math.inf if np.isnan(values[place]) else sign * values[place])
+        return found
+
+
+def special_keys(maps: Maps) -> Tensor:
+    """Which keys are special tokens."""
+    labels = tokens(maps.trace, sides(maps.trace, maps.kind)[1])
+    device = maps.trace[f"{maps.paths[0]}.key"].device
+    return torch.tensor([label in (*SPECIAL, MASK) for label in labels], device=device)
+
+
+def metrics(maps: Maps, *names: str) -> dict[str, NDArray[np.float64]]:
+    """Numbers of every head (layer, head), by name."""
+    found = {name: np.zeros((maps.layers, maps.heads)) for name in names}
+    marked = special_keys(maps)
+    for layer, heads in maps.groups():
+        weights = maps.weights(layer, heads)
+        for name in names:
+            found[name][layer, heads] = METRICS[name](weights, marked).cpu().numpy()
+    return found

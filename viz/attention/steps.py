@@ -1,0 +1,80 @@
+"""One query of one head, step by step, packed for the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from model.attention import MultiHeadAttention
+from model.text import MASK, SPECIAL
+from viz.attention.shown import Shown
+from viz.components.views import Mount, stages
+from viz.i18n import _
+from viz.parts import stamp
+from viz.words import significant
+from viz.workbench import Selection
+
+ROWS = 64  # keys in the table, and queries to choose from, at most
+
+
+def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
+    """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights."""
+    maps, trace = shown.maps, shown.trace
+    path, head = maps.paths[chosen.layer], chosen.head
+    stage = maps.row(chosen.layer, head, chosen.query)
+    weights = stage["weights"]
+    keys = torch.arange(maps.keys, device=weights.device)
+    if maps.keys > ROWS:
+        keys = weights.topk(ROWS).indices.sort().values
+    weighted = weights[keys, None] * trace.values(path)[head].float()[keys]
+    output = trace[f"{path}.heads"][head, chosen.query].float()
+    queries = near(chosen.query, maps.queries)
+    arrays = [*(each[keys] for each in stage.values()), weighted, output]
+    header = _header(shown, chosen, queries, keys.tolist(), list(stage), len(output))
+    return stages([array.cpu().numpy() for array in arrays], header, key, on_query)
+
+
+def near(place: int, count: int) -> range:
+    """Places around this one, as many as there is room for."""
+    first = max(0, min(place - ROWS // 2, count - ROWS))
+    return range(first, min(count, first + ROWS))
+
+
+def _header(
+    shown: Shown, chosen: Selection, queries: range, keys: Sequence[int], steps: Sequence[str], channels: int
+) -> dict[str, Any]:
+    rows = [shown.row_labels[place] for place in queries]
+    columns = [shown.column_labels[place] for place in keys]
+    attention = shown.trace.model.get_submodule(shown.maps.paths[chosen.layer])
+    factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
+    left_out = shown.maps.keys - len(keys)
+    note = _("the {shown} keys with the largest weights; {count} others are left out")
+    return {
+        "queries": rows,
+        "keys": columns,
+        "places": {"rows": list(queries), "columns": list(keys)},
+        "sides": {"rows": shown.rows, "columns": shown.columns},
+        "special": {
+            "rows": [token in (*SPECIAL, MASK) for token in rows],
+            "columns": [token in (*SPECIAL, MASK) for token in columns],
+        },
+        "chosen": chosen.query,
+        "note": note.format(shown=len(keys), count=left_out) if left_out else "",
+        "stamp": stamp(shown.trace),
+        "words": {
+            "query": _("query"),
+            "value": _("weight × value"),
+            "output": _("output of this head"),
+            "columns": [
+                {"name": _("key"), "formula": "k"},
+                {"name": _("score"), "formula": "q·k"},
+                {"name": _("scaled"), "formula": f"× {significant(factor)}"},
+                *([{"name": _("biased"), "formula": "− m·|i − j|"}] if "biased" in steps else []),
+                {"name": _("masked"), "formula": "−∞"},
+                {"name": _("weight"), "formula": "softmax"},
+                {"name": _("weighted value"), "formula": f"w·v, {channels} d"},
+            ],
+        },
+    }
