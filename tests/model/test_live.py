@@ -372,6 +372,21 @@ def test_a_batch_too_large_for_the_memory_pauses_on_the_last_good_step(error, do
     assert losses(given) == expected_losses(done + 2)
 
 
+def test_a_look_that_does_not_fit_into_memory_is_no_endless_loop(monkeypatch):
+    given = settled(live())
+
+    def breaks_off(lens):
+        raise MemoryError
+
+    monkeypatch.setattr("model.driver.alone", breaks_off)
+    given.advance(1)
+    assert status(given) == "failed"
+    monkeypatch.undo()
+    given.advance(1)
+    assert status(given) == "idle"
+    assert given.view().step == given.snapshot.step == 2
+
+
 def test_what_nobody_expected_is_told_and_logged(caplog, monkeypatch):
     given = settled(live())
     monkeypatch.setattr(given._driver.own.trainer, "_backward", lambda batches: {}["key"])
