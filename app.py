@@ -105,12 +105,16 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     next(drawing)
     if not trained:
         input_bar.look(bench, lens)
-    mount_tokens = input_bar.pack_tokens(bench)
+    # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
+    late = bench.is_long
+    mount_tokens = None if late else input_bar.pack_tokens(bench)
     next(drawing)
     for place in target:
         input_bar.show_target(place, bench)
+    if late:
+        next(drawing, None)
     with bar:
-        mount_tokens()
+        (mount_tokens or input_bar.pack_tokens(bench))()
     next(drawing, None)
 
 

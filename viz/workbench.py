@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from model.text import Tokens
     from model.trace import AttentionKind
 
+LONG = 256  # tokens of both texts
 FIRST_SOURCE = "She bought a red car yesterday."
 
 
@@ -162,6 +163,11 @@ class Workbench:
             step,
         )
         self.trace = self.what_if.look(lens, trace, source, target)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the checks of the trace take longer than a page should wait."""
+        return self.trace is not None and len(self.trace.source_tokens) + len(self.trace.target_tokens) > LONG
 
     @property
     def written(self) -> str:
