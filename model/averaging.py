@@ -18,12 +18,12 @@ class RunningAverage:
     def __init__(self, model: Network, decay: float) -> None:
         self.model, self.decay = model, decay
         self.weights: Weights = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
+        self._trained = list(model.parameters())
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
         decay = min(self.decay, step / (step + 9))  # a short memory at first
-        parameters = dict(self.model.named_parameters())
-        torch._foreach_lerp_(list(self.weights.values()), [parameters[n] for n in self.weights], 1 - decay)
+        torch._foreach_lerp_(list(self.weights.values()), self._trained, 1 - decay)
 
     def before_validation(self) -> None:
         """Nothing: every step was counted."""

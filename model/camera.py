@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from model.analysis.heads import entropy
@@ -102,88 +102,114 @@ class Camera:
         self.lens, self.probe = lens, probe
         self.labels = torch.tensor(probe.labels(lens), dtype=torch.long, device=lens.device)
         self.slots: dict[str, Slot] = {}
+        self._found: _Found | None = None
 
     def take(self, step: int) -> tuple[Frame, dict[str, float]]:
         """A frame, and the figures of this moment for the curves."""
         with torch.inference_mode():
             trace = self.lens.trace_tokens(self.probe.source, self.probe.target)
-            maps = {kind: weights_of(trace, kind) for kind in KINDS if trace.attention_paths(kind)}
-            values = self._values(trace)
+            found = self._found = self._found or _Found.within(trace)
+            maps = {kind: self._weights(trace, found, kind) for kind in found.attention}
+            blocks = self._blocks(trace, found)
             if not self.slots:
-                self.slots = {**_slots(maps, of_weights=True), **_slots(values, of_weights=False)}
-            weights = torch.cat([_levels(each).flatten() for each in maps.values()])
-            flat = torch.cat([each.flatten() for each in values.values()])
-            figures = {**_entropies(trace, maps), **_idle_units(trace), "probe loss": float(values[LOSS])}
-        return Frame(step, weights.cpu().numpy(), flat.cpu().numpy()), figures
+                of_maps: list[Block] = [([kind], weights[None]) for kind, weights in maps.items()]
+                self.slots = {**_slots(of_maps, of_weights=True), **_slots(blocks, of_weights=False)}
+            weights = torch.cat([(each * LEVELS).round_().flatten() for each in maps.values()]).to(torch.uint8)
+            values = torch.cat([block.flatten() for _, block in blocks])
+            figures = _entropies(found, maps) | _idle_units(trace, found) | {"probe loss": float(values[-1])}
+        return Frame(step, weights.cpu().numpy(), values.cpu().numpy()), figures
 
-    def _values(self, trace: Trace) -> dict[str, Tensor]:
-        values: dict[str, Tensor] = {}
-        for names in _by_stack(trace.norm_paths()):
+    def _weights(self, trace: Trace, found: _Found, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
+        """`trace.attention(kind)` in float32, all layers at once: the steps from query to weight have no weights."""
+        paths, visible, attention = found.attention[kind], found.visible[kind], found.modules[kind]
+        query, key = (torch.stack([trace[f"{path}.{side}"] for path in paths]) for side in ("query", "key"))
+        with ordinary():
+            biased = attention.biased(attention.scaled(attention.scores(query, key)))
+            return attention.weights(attention.masked(biased, visible), visible).float()
+
+    def _blocks(self, trace: Trace, found: _Found) -> list[Block]:
+        blocks: list[Block] = []
+        for names in found.norms:
             inputs = torch.stack([trace[f"{name}.input"] for name in names]).float()
-            means, deviations = Norm.mean(inputs), Norm.std(inputs)
-            for name, mean, deviation in zip(names, means, deviations, strict=True):
-                values |= {f"{name}.mean": mean, f"{name}.std": deviation}
-        for names in _by_stack(_stream(trace)):
-            states = torch.stack([trace[name] for name in names]).float()
-            values |= dict(zip(names, states.norm(dim=-1), strict=True))
+            blocks += [([f"{name}.mean" for name in names], Norm.mean(inputs))]
+            blocks += [([f"{name}.std" for name in names], Norm.std(inputs))]
+        for names in found.stream:
+            blocks += [(names, torch.stack([trace[name] for name in names]).float().norm(dim=-1))]
         log_probabilities = trace["output.logits"].float().log_softmax(dim=-1)
         best, tokens = log_probabilities.topk(min(TOP, log_probabilities.shape[-1]), dim=-1)
         known = log_probabilities[: len(self.labels)].gather(1, self.labels[:, None])
-        return values | {TOKENS: tokens.float(), PROBABILITIES: best.exp(), LOSS: -known.mean()}
+        return [
+            *blocks,
+            ([TOKENS], tokens.float()[None]),
+            ([PROBABILITIES], best.exp()[None]),
+            ([LOSS], -known.mean()[None]),
+        ]
 
 
-def weights_of(trace: Trace, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
-    """`trace.attention(kind)` in float32, all layers at once: the steps from query to weight have no weights."""
-    paths = trace.attention_paths(kind)
-    attention = trace.model.get_submodule(paths[0])
-    assert isinstance(attention, MultiHeadAttention)
-    query, key = (torch.stack([trace[f"{path}.{side}"] for path in paths]) for side in ("query", "key"))
-    visible = trace[f"{paths[0]}.visible"]
-    with ordinary():
-        biased = attention.biased(attention.scaled(attention.scores(query, key)))
-        return attention.weights(attention.masked(biased, visible), visible).float()
+Block = tuple[list[str], Tensor]  # quantities of one shape: their names, and (quantity, …)
 
 
-def _levels(weights: Float[Tensor, "layer head query key"]) -> UInt8[Tensor, "layer head query key"]:
-    return (weights * LEVELS).round_().clamp_(0, LEVELS).to(torch.uint8)
+@dataclass(frozen=True)
+class _Found:
+    """What there is in every trace of one probe: looked up once. Names of encoder and decoder are in lists apart."""
+
+    attention: dict[AttentionKind, list[str]]
+    modules: dict[AttentionKind, MultiHeadAttention]
+    visible: dict[AttentionKind, Bool[Tensor, "query key"]]
+    norms: list[list[str]]
+    stream: list[list[str]]  # what enters each stack, and what each block leaves
+    hidden: list[list[str]]
+
+    @classmethod
+    def within(cls, trace: Trace) -> _Found:
+        attention = {kind: paths for kind in KINDS if (paths := trace.attention_paths(kind))}
+        modules = {kind: trace.model.get_submodule(paths[0]) for kind, paths in attention.items()}
+        names = trace.names()
+        return cls(
+            attention,
+            {kind: module for kind, module in modules.items() if isinstance(module, MultiHeadAttention)},
+            {kind: trace[f"{paths[0]}.visible"] for kind, paths in attention.items()},
+            _by_stack(trace.norm_paths()),
+            _by_stack(name for name in names if name.endswith((".residual", ".embedding.output"))),
+            _by_stack(name for name in names if name.endswith(".feed_forward.hidden")),
+        )
 
 
-def _slots(tensors: Mapping[Any, Tensor], of_weights: bool) -> dict[str, Slot]:
+def _slots(blocks: Iterable[Block], of_weights: bool) -> dict[str, Slot]:
     slots: dict[str, Slot] = {}
     first = 0
-    for name, tensor in tensors.items():
-        slots[name] = Slot(of_weights, first, tuple(tensor.shape))
-        first += tensor.numel()
+    for names, block in blocks:
+        for name, tensor in zip(names, block, strict=True):
+            slots[name] = Slot(of_weights, first, tuple(tensor.shape))
+            first += tensor.numel()
     return slots
 
 
-def _stream(trace: Trace) -> list[str]:
-    """The names of the residual stream: what enters each stack, and what each block leaves."""
-    return [name for name in trace.names() if name.endswith((".residual", ".embedding.output"))]
-
-
-def _by_stack(names: Sequence[str]) -> list[list[str]]:
-    """Names of the encoder and of the decoder apart: their texts differ in length."""
-    stacks = ([name for name in names if name.startswith(stack)] for stack in ("encoder.", "decoder."))
+def _by_stack(names: Iterable[str]) -> list[list[str]]:
+    """The texts of encoder and decoder differ in length."""
+    given = list(names)
+    stacks = ([name for name in given if name.startswith(stack)] for stack in ("encoder.", "decoder."))
     return [found for found in stacks if found]
 
 
-def _entropies(trace: Trace, maps: dict[AttentionKind, Tensor]) -> dict[str, float]:
+def _entropies(found: _Found, maps: Mapping[AttentionKind, Tensor]) -> dict[str, float]:
     """The entropy of every head on the probe, in nats."""
-    found: dict[str, float] = {}
-    for kind, weights in maps.items():
-        for path, heads in zip(trace.attention_paths(kind), entropy(weights).tolist(), strict=True):
-            found |= {f"entropy/{path}/{head}": value for head, value in enumerate(heads)}
-    return found
+    return {
+        f"entropy/{path}/{head}": value
+        for kind, weights in maps.items()
+        for path, heads in zip(found.attention[kind], entropy(weights).tolist(), strict=True)
+        for head, value in enumerate(heads)
+    }
 
 
-def _idle_units(trace: Trace) -> dict[str, float]:
+def _idle_units(trace: Trace, found: _Found) -> dict[str, float]:
     """The share of each feed-forward's units that stay at or below 0 at every position of the probe.
 
     For ReLU these are dead on the probe: their output is 0, and so is their gradient.
     """
-    names = [name for name in trace.names() if name.endswith(".feed_forward.hidden")]
-    return {
-        f"dead units/{name.removesuffix('.hidden')}": float((trace[name] <= 0).all(dim=0).float().mean())
-        for name in names
-    }
+    shares: dict[str, float] = {}
+    for names in found.hidden:
+        idle = torch.stack([trace[name] for name in names]).amax(dim=1) <= 0
+        for name, share in zip(names, idle.float().mean(dim=-1).tolist(), strict=True):
+            shares[f"dead units/{name.removesuffix('.hidden')}"] = share
+    return shares

@@ -1,0 +1,80 @@
+"""Models that begin from nothing, and the one whose training shows how attention comes to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from model.camera import Probe, probe_of
+from model.checkpoints import INSPECTABLES
+from model.config import TransformerConfig
+from model.device import choose_device
+from model.inspectable import Inspectable
+from model.materials import Material, prepare
+from model.randomness import seeded
+from model.saving import Source
+from model.training_settings import TrainingSettings
+from model.transformer import build
+
+
+def fresh(name: str, config: TransformerConfig, material: Material, seed: int) -> Inspectable:
+    """A model with its first weights and the tokenizers of what it will learn from; the same seed gives the same one.
+
+    Raises:
+        ValueError: the config has other vocabularies than the tokenizers.
+    """
+    sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
+    given = (len(material.tokenizers[0]), len(material.tokenizers[1]))
+    if sizes != given:
+        raise ValueError(f"the config's vocabularies {sizes} must be those of the tokenizers {given}: take these")
+    device = choose_device()
+    with seeded(seed, device):
+        model = build(config).to(device).eval()
+    return INSPECTABLES[config.kind](name, model, material.tokenizers, {})
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A training to watch: of a built-in task, on so many pairs, with a preset and options on top, on a text."""
+
+    task: str
+    pairs: int
+    preset: str
+    settings: TrainingSettings
+    text: str
+    network: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Source:
+        return Source(f"task:{self.task}:{self.pairs}", "made by code, model/tasks.py")
+
+    def begin(self) -> tuple[Inspectable, Material, Probe]:
+        """A new model, what it learns from, and what it is watched on."""
+        material = prepare("encoder-decoder", self.source.data, "characters", 0)
+        source, target = (len(tokenizer) for tokenizer in material.tokenizers)
+        sizes = {"source_vocabulary": source, "target_vocabulary": target}
+        config = TransformerConfig.preset(self.preset, **sizes, **self.network)
+        lens = fresh(self.task, config, material, self.settings.seed)
+        return lens, material, probe_of(lens, self.text, task=self.task)
+
+
+# From nothing to more than 99 % of unseen words turned round, while cross-attention becomes the anti-diagonal.
+REVERSE = Demonstration(
+    task="reverse",
+    pairs=20_000,
+    preset="tiny",
+    settings=TrainingSettings(
+        steps=1500,
+        batch_tokens=500,
+        rate=3e-3,
+        warmup=100,
+        label_smoothing=0.0,
+        weight_decay=0.01,
+        average=0.0,
+        validate_every=100,
+        undo_merges=0.0,
+    ),
+    text="transformer",
+    network={"dropout": 0.0},
+)
