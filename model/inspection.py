@@ -12,7 +12,7 @@ from model.tables import SHOWN, SOURCE, TARGET, scan_records, split_record
 DELIMITERS = ("\t", ",", ";")
 LIMIT = 10 << 20  # bytes: larger files are for the command line
 SAMPLE = 200  # lines on which the delimiter is sought
-ALIKE = 0.8  # the share of them that must have as many columns as the first
+ALIKE = 0.5  # the share of them that must have as many columns as the first
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 Reason = Literal["encoding", "quote", "columns", "empty"]
 
@@ -123,14 +123,14 @@ def inspect(content: bytes, delimiter: str | None = None) -> Found:
 
 def find_delimiter(text: str) -> str:
     """Of tab, comma and semicolon the one that gives most of the first rows as many columns as the first has; none if
-    there is no such. A text has commas too, but not as many in each line.
+    there is no such. A text has commas too, but not as many in each line, and with a space behind them.
     """
     sample = "\n".join([line for line in text.split("\n", 4 * SAMPLE)[: 4 * SAMPLE] if line.strip()][:SAMPLE])
     for delimiter in DELIMITERS:
-        widths = [len(_cells(row, delimiter)) if whole else 0 for _, row, whole in _rows(sample, delimiter)]
-        if widths and widths[0] > 1 and widths.count(widths[0]) >= ALIKE * len(widths):
+        widths = [_width(row, delimiter) if whole else 0 for _, row, whole in _rows(sample, delimiter)]
+        if widths and widths[0] > 1 and widths.count(widths[0]) > ALIKE * len(widths):
             return delimiter
-    return "\t" if sample.count("\t") > sample.count("\n") / 2 else ""
+    return ""
 
 
 def usable(found: Found, columns: tuple[int, ...], titled: bool) -> Usable:
@@ -157,6 +157,11 @@ def _rows(text: str, delimiter: str) -> Iterator[tuple[int, str, bool]]:
     else:
         for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
             yield number, line, True
+
+
+def _width(row: str, delimiter: str) -> int:
+    """How many columns a row has; as a sentence with commas, one."""
+    return 1 if f"{delimiter} " in row.replace(f'{delimiter} "', "") else len(_cells(row, delimiter))
 
 
 def _cells(row: str, delimiter: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ WAYS = ("new", "on")
 class Part(StrEnum):
     """Names in the session state; the first is in the address bar too."""
 
+    FORM = "begin_form"
     WAY = "begin"
     MATERIAL = "begin_material"
     BEGIN = "begin_button"
@@ -45,8 +46,16 @@ class Plan:
 
 def show(bench: Workbench, lens: Inspectable) -> None:
     """The model on one side, the data on the other; beneath them what it costs, and the start."""
+    begun = training.training(bench) is not None
+    # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
+    form = st.expander(_("Train something else"), expanded=not begun, key=f"{Part.FORM}{begun}", on_change="rerun")
+    if form.open:
+        with form:
+            _form(bench, lens)
+
+
+def _form(bench: Workbench, lens: Inspectable) -> None:
     row = st.container(horizontal=True, vertical_alignment="center")
-    row.markdown(f"**{_('Train something else')}**", width="content")
     new = choice(WAYS, WAYS[0], Part.WAY) == "new"
     choose(_("Which model"), WAYS, WAYS[0], Part.WAY, lambda way: way_name(way, lens), row)
     left, right = st.columns(2, gap="medium")

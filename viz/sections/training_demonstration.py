@@ -49,7 +49,7 @@ def show(bench: Workbench) -> None:
         )
         if running:
             st.progress(progress(running), progress_words(running))
-            st.page_link(ATTENTION, label=_("Watch its cross-attention turn"))
+            st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
 
 
 def is_demonstration(live: LiveTraining) -> bool:

@@ -69,7 +69,9 @@ def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
     FORM.draw(place, [name for name in USUAL if name not in left_out], wrong)
     rare = place.expander(_("All options"), key=Part.RARE, on_change="rerun")
     if rare.open:
-        FORM.draw(rare, RARE, wrong)
+        switches = [name for name in RARE if DESCRIBED[name].kind == "bool"]
+        FORM.draw(rare, [name for name in RARE if name not in switches], wrong)
+        FORM.draw(rare, switches, wrong, columns=2)
 
 
 def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units, int]:

@@ -152,11 +152,11 @@ def column_names(found: Found, titled: bool) -> list[str]:
 
 def report(place: DeltaGenerator, found: Found, chosen: Usable) -> None:
     """How many rows there are, and a list of those that cannot be used."""
-    words = {"\t": _("tab"), "": _("none: a text")}
+    words = {"\t": _("tab"), "": _("nothing")}
     place.caption(
         _(
-            "Between columns: {delimiter} · {columns} columns · {usable} rows to learn from · {duplicates} duplicates "
-            "left out · {blank} empty lines · {faults} rows in error"
+            "Between columns: {delimiter} · columns: {columns} · rows to learn from: {usable} · duplicates left out: "
+            "{duplicates} · empty lines: {blank} · rows in error: {faults}"
         ).format(
             delimiter=words.get(found.delimiter, found.delimiter),
             columns=found.width,

@@ -108,7 +108,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     key = nearest(run, int(wish))
     kept = run.film.key_frames
     place.caption(
-        _("Weights are kept after {count} steps, from {first} to {last}. This goes back to step {step}.").format(
+        _("Key frames: {count}, from step {first} to step {last}. The one to go back to is of step {step}.").format(
             count=len(kept), first=f"{kept[0].step:,}", last=f"{kept[-1].step:,}", step=f"{key.step:,}"
         )
     )

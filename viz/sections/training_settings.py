@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 USUAL = (
     *("steps", "batch_tokens", "rate", "warmup", "schedule", "label_smoothing", "weight_decay", "clip"),
-    *("precision", "seed"),
+    *("precision", "seed", "accumulation", "validate_every"),
 )
 RARE = tuple(name for name in CHANGEABLE if name not in USUAL)
 FIRST_ONLY = ("undo_merges", "average", "average_last", "patience")
