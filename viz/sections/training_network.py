@@ -80,7 +80,7 @@ def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units,
     names = [USUALLY, *KIND_UNITS[kind]]
     usual = usual_units(kind, data) if data else "mixed"
     chosen: Any = left.selectbox(
-        _("A token is"),
+        _("Tokens"),
         names,
         format_func=lambda name: units_name(usual) + _(" (usual)") if name == USUALLY else units_name(name),
         key=f"{Part.UNITS}_{kind}",
@@ -110,8 +110,8 @@ def kind_name(kind: str) -> str:
 
 def units_name(units: str) -> str:
     return {
-        "mixed": _("a BPE piece in the source, a character in the target"),
-        "bpe": _("a BPE piece"),
-        "characters": _("a character"),
-        "joint": _("a BPE piece of one vocabulary for both"),
+        "mixed": _("BPE pieces → characters"),
+        "bpe": _("BPE pieces"),
+        "characters": _("characters"),
+        "joint": _("BPE pieces of one vocabulary"),
     }[units]

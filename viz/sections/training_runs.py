@@ -167,9 +167,12 @@ def _branch(number: int, step: int, name: str) -> None:
             raise ValueError(
                 _("{name} is {value} already: write another value to branch.").format(name=name, value=value)
             )
+        runs_on = live.snapshot.status == "running"
         live.branch(key, **{name: value})
-        live.settled(1.0)  # then the table has it
-        st.session_state.pop(Part.RUN, None)
+        if live.settled(1.0):  # then the table has it
+            st.session_state[Part.RUN] = live.runs[-1].number
+        if runs_on:
+            live.run()
 
     _from(number, step, act)
 
