@@ -160,8 +160,9 @@ def _rows(text: str, delimiter: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _width(row: str, delimiter: str) -> int:
-    """How many columns a row has; as a sentence with commas, one."""
-    return 1 if f"{delimiter} " in row.replace(f'{delimiter} "', "") else len(_cells(row, delimiter))
+    """How many columns a row has; where a space follows the sign it is a sentence with commas, of one."""
+    cells = _cells(row, delimiter)
+    return 1 if delimiter != "\t" and any(cell.startswith(" ") for cell in cells[1:]) else len(cells)
 
 
 def _cells(row: str, delimiter: str) -> tuple[str, ...]:

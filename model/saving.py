@@ -81,7 +81,7 @@ def zipped(name: str, lens: Inspectable, record: Record, runs: Sequence[Run] = (
         save(Path(place) / name, lens, record)
         for run in runs:
             write_curves(Path(place) / name / "curves" / f"run-{run.number}", run.curves)
-        for file in sorted((Path(place) / name).rglob("*")):
+        for file in sorted(path for path in Path(place).rglob("*") if path.is_file()):
             archive.write(file, file.relative_to(place))
     return held.getvalue()
 
