@@ -156,6 +156,7 @@ def nearest(run: Run, step: int) -> KeyFrame:
 def _rewind(number: int, step: int) -> None:
     def act(live: LiveTraining, key: KeyFrame) -> None:
         live.rewind(key)
+        live.settled(1.0)
 
     _from(number, step, act)
 
@@ -187,6 +188,7 @@ def _from(number: int, step: int, act: Any) -> None:
     try:
         st.session_state[Part.MESSAGE] = ""
         act(live, nearest(runs[0], step))
+        workbench().begun = True  # the sidebar too shows where it stands now
     except ValueError as error:
         st.session_state[Part.MESSAGE] = str(error)
 
@@ -194,6 +196,7 @@ def _from(number: int, step: int, act: Any) -> None:
 def _stop() -> None:
     if live := training.training(workbench()):
         live.stop()
+        workbench().begun = True
 
 
 def _give_up() -> None:
