@@ -5,8 +5,14 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from model.training_settings import StepReport
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+    from model import runs
 
 
 class Curves:
@@ -17,11 +23,7 @@ class Curves:
     """
 
     def __init__(self, folder: Path, done: int) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ValueError(f"curves need TensorBoard: pip install tensorboard ({error})") from error
-        self.writer = SummaryWriter(folder, purge_step=done + 1)
+        self.writer = _writer(folder, purge_step=done + 1)
 
     def add(self, report: StepReport) -> None:
         values = {
@@ -46,3 +48,24 @@ class Curves:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.writer.close()
+
+
+def write_curves(folder: Path, curves: runs.Curves) -> None:
+    """All curves of a live run as event files, each under its name.
+
+    Raises:
+        ValueError: TensorBoard is not installed.
+    """
+    writer = _writer(folder)
+    for name in curves.names:
+        for step, value in zip(*curves.get(name), strict=True):
+            writer.add_scalar(name.replace(" ", "_"), float(value), int(step))
+    writer.close()
+
+
+def _writer(folder: Path, purge_step: int | None = None) -> SummaryWriter:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ValueError(f"curves need TensorBoard: pip install tensorboard ({error})") from error
+    return SummaryWriter(folder, purge_step=purge_step)

@@ -14,6 +14,7 @@ from torch import Tensor
 from model.text import Tokenizer
 
 Split = Literal["train", "validation", "test"]
+HELD = 1  # percent of the sentences that are for validation, unless told
 
 
 class Pair(NamedTuple):
@@ -30,16 +31,16 @@ class Example(NamedTuple):
     target: list[int]
 
 
-def split_of(source: str) -> Split:
-    """Where a source sentence, with all its translations, belongs: test 2 %, validation 1 %, train 97 %."""
+def split_of(source: str, held: int = HELD) -> Split:
+    """Where a source sentence, with all its translations, belongs: test 2 %, validation `held` %, train the rest."""
     bucket = int(hashlib.sha1(source.encode()).hexdigest(), 16) % 100
     if bucket < 2:
         return "test"
-    return "validation" if bucket == 2 else "train"
+    return "validation" if bucket < 2 + held else "train"
 
 
-def in_split(pairs: Sequence[Pair], split: Split) -> list[Pair]:
-    return [pair for pair in pairs if split_of(pair.source) == split]
+def in_split(pairs: Sequence[Pair], split: Split, held: int = HELD) -> list[Pair]:
+    return [pair for pair in pairs if split_of(pair.source, held) == split]
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, max_length: int) -> list[Example]:

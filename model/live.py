@@ -64,6 +64,11 @@ class LiveTraining:
         return replace(driver.snapshot, busy=driver.worker.busy, ahead=driver.ahead)
 
     @property
+    def choices(self) -> Choices:
+        """The settings as asked for; those in force are the snapshot's."""
+        return self._choices
+
+    @property
     def runs(self) -> tuple[Run, ...]:
         """Those that are kept, oldest first; none while the first is being prepared."""
         watched = self._driver.watched
@@ -146,9 +151,13 @@ class LiveTraining:
         """Write the run as it is now as a checkpoint of ours."""
         saving.save(folder, *self._frozen())
 
-    def zip(self, name: str) -> bytes:
-        """The same as one file, which unpacks into a folder of that name."""
-        return saving.zipped(name, *self._frozen())
+    def zip(self, name: str, curves: bool = False) -> bytes:
+        """The same as one file, which unpacks into a folder of that name. curves: of all runs, for TensorBoard.
+
+        Raises:
+            ValueError: curves are wanted, and TensorBoard is not installed.
+        """
+        return saving.zipped(name, *self._frozen(), self.runs if curves else ())
 
     def close(self) -> None:
         """Free everything, and wait until the thread is gone."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from model.config import Kind
 from model.corpus import AnswerCorpus, Corpus, MaskedCorpus, PairCorpus, TextCorpus
-from model.data import Pair, Split, in_split
+from model.data import HELD, Pair, Split, in_split
 from model.reading import read_pairs_from, read_text
 from model.text import (
     MASK,
@@ -23,7 +23,7 @@ Units = Literal["mixed", "bpe", "characters", "joint"]
 Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target; of one stack, the same one twice
 SPLITS: tuple[Split, Split] = ("train", "validation")
 SEPARATOR = "="  # between question and answer, where one stack reads both
-VALIDATION_SHARE = 10  # the last tenth of a running text
+TEXT_HELD = 10  # percent of a running text, its end, that are for validation
 
 
 @runtime_checkable
@@ -92,8 +92,10 @@ class Translations:
         units: Units,
         vocabulary: int,
         tokenizers: Tokenizers | None = None,
+        held: int = HELD,
     ) -> None:
-        self.pairs, self.task = {split: in_split(pairs, split) for split in SPLITS}, task
+        """held: percent of the sources that are for validation."""
+        self.pairs, self.task = {split: in_split(pairs, split, held) for split in SPLITS}, task
         test = in_split(pairs, "test")
         self.tested = bool(test)
         sources, targets = ([pair[side] for pair in self.pairs["train"]] for side in (0, 1))
@@ -118,8 +120,10 @@ class Answers:
         units: Units,
         vocabulary: int,
         tokenizers: Tokenizers | None = None,
+        held: int = HELD,
     ) -> None:
-        self.pairs, self.task = {split: in_split(pairs, split) for split in SPLITS}, task
+        """held: percent of the sources that are for validation."""
+        self.pairs, self.task = {split: in_split(pairs, split, held) for split in SPLITS}, task
         test = in_split(pairs, "test")
         self.tested = bool(test)
         texts = [f"{pair.source}{SEPARATOR}{pair.target}" for pair in self.pairs["train"]]
@@ -139,14 +143,21 @@ class Answers:
 
 
 class RunningText:
-    """A text for a decoder-only model; the last tenth is for validation."""
+    """A text for a decoder-only model; its end, `held` percent of it, is for validation."""
 
     tested = True
 
-    def __init__(self, text: str, units: Units, vocabulary: int, tokenizers: Tokenizers | None = None) -> None:
-        if len(text) < VALIDATION_SHARE:
-            raise ValueError(f"the text has {len(text)} characters: too few to keep a tenth of them for validation")
-        cut = len(text) - len(text) // VALIDATION_SHARE
+    def __init__(
+        self,
+        text: str,
+        units: Units,
+        vocabulary: int,
+        tokenizers: Tokenizers | None = None,
+        held: int = TEXT_HELD,
+    ) -> None:
+        if len(text) * held < 100:
+            raise ValueError(f"the text has {len(text)} characters: too few to keep {held} % of them for validation")
+        cut = len(text) - len(text) * held // 100
         self.parts = text[:cut], text[cut:]
         train = [self.parts[0]]
         self.tokenizers = tokenizers or _twice(
@@ -170,10 +181,15 @@ class Sentences:
     """Single sentences for an encoder-only model; a sentence that comes several times counts once."""
 
     def __init__(
-        self, texts: Iterable[str], units: Units, vocabulary: int, tokenizers: Tokenizers | None = None
+        self,
+        texts: Iterable[str],
+        units: Units,
+        vocabulary: int,
+        tokenizers: Tokenizers | None = None,
+        held: int = HELD,
     ) -> None:
         pairs = [Pair(text, "") for text in dict.fromkeys(texts)]
-        self.texts = {split: [pair.source for pair in in_split(pairs, split)] for split in SPLITS}
+        self.texts = {split: [pair.source for pair in in_split(pairs, split, held)] for split in SPLITS}
         test = in_split(pairs, "test")
         self.tested = bool(test)
         train = self.texts["train"]

@@ -14,7 +14,7 @@ from model.corpus import Corpus, MaskedCorpus, TextCorpus, unshuffled
 from model.data import Pair, Split, in_split
 from model.inspectable import Inspectable
 from model.losses import loss_and_hits
-from model.materials import SEPARATOR, VALIDATION_SHARE
+from model.materials import SEPARATOR, TEXT_HELD
 from model.reading import read_pairs_from, read_text
 from model.tasks import exact_match, find_task, task_pairs
 
@@ -39,7 +39,7 @@ def measure(
         options["length"] = lens.config.max_length  # until it comes to an end by itself
     if lens.kind == "decoder-only" and spec.lower().endswith(".txt"):
         text = read_text(Path(spec))
-        part = text[len(text) - len(text) // VALIDATION_SHARE :]
+        part = text[len(text) - len(text) * TEXT_HELD // 100 :]
         return text_figures(lens, part), {}
     if lens.kind == "encoder-only" and spec.lower().endswith(".txt"):
         pairs = [Pair(line.strip(), "") for line in read_text(Path(spec)).splitlines() if line.strip()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +16,10 @@ import torch
 from model.card import card
 from model.checkpoints import save_checkpoint
 from model.copies import alone
+from model.curves import write_curves
 from model.inspectable import Inspectable
 from model.materials import Material
+from model.runs import Run
 from model.training import Trainer
 from model.watched import Watched
 
@@ -67,13 +70,19 @@ def save(folder: Path, lens: Inspectable, record: Record) -> None:
     save_checkpoint(folder, lens.model, (lens.source_tokenizer, lens.target_tokenizer), record, text)
 
 
-def zipped(name: str, lens: Inspectable, record: Record) -> bytes:
-    """The same as one file, which unpacks into a folder of that name."""
+def zipped(name: str, lens: Inspectable, record: Record, runs: Sequence[Run] = ()) -> bytes:
+    """The same as one file, which unpacks into a folder of that name. runs: whose curves go with it, for TensorBoard.
+
+    Raises:
+        ValueError: there are runs, and TensorBoard is not installed.
+    """
     held = io.BytesIO()
     with TemporaryDirectory() as place, zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
         save(Path(place) / name, lens, record)
-        for file in sorted((Path(place) / name).iterdir()):
-            archive.write(file, f"{name}/{file.name}")
+        for run in runs:
+            write_curves(Path(place) / name / "curves" / f"run-{run.number}", run.curves)
+        for file in sorted(path for path in Path(place).rglob("*") if path.is_file()):
+            archive.write(file, file.relative_to(place))
     return held.getvalue()
 
 

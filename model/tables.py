@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -69,21 +70,40 @@ def _separator(text: str, name: str) -> str:
 
 def _records(text: str, separator: str, name: str) -> list[tuple[int, str]]:
     """The rows of a CSV, which go on over line ends inside quotes, each with the number of its first line."""
-    cell = rf'(?:"(?:[^"]|"")*+"|[^"\n{separator}]*+)'
-    row = re.compile(rf"{cell}(?:{separator}{cell})*+(?:\n|\Z)")
     records = []
+    for number, record, whole in scan_records(text, separator):
+        if not whole:
+            raise ValueError(
+                f"line {number} of {name} has a quote that is not closed, or one inside a cell without quotes: "
+                f'{record[:SHOWN]!r}; write the cell as "…", each quote in it doubled'
+            )
+        records.append((number, record))
+    return records
+
+
+def scan_records(text: str, separator: str) -> Iterator[tuple[int, str, bool]]:
+    """The rows of a CSV with the numbers of their first lines, and whether their quotes are right; else a row is one
+    line, and the next one begins behind it.
+    """
+    cell = _cell(separator)
+    row = re.compile(rf"{cell}(?:{separator}{cell})*+(?:\n|\Z)")
     place, number = 0, 1
     while place < len(text):
         match = row.match(text, place)
-        if match is None:
-            line = text[place:].split("\n", 1)[0]
-            raise ValueError(
-                f"line {number} of {name} has a quote that is not closed, or one inside a cell without quotes: "
-                f'{line[:SHOWN]!r}; write the cell as "…", each quote in it doubled'
-            )
-        records.append((number, match.group().removesuffix("\n")))
-        place, number = match.end(), number + match.group().count("\n")
-    return records
+        end = match.end() if match else (text.find("\n", place) + 1 or len(text))
+        record = text[place:end]
+        yield number, record.removesuffix("\n"), match is not None
+        place, number = end, number + record.count("\n")
+
+
+def split_record(record: str, separator: str) -> tuple[str, ...]:
+    """The cells of a row of a CSV whose quotes are right, without them."""
+    cells = re.findall(rf"(?:\A|{separator})({_cell(separator)})", record)
+    return tuple(cell[1:-1].replace('""', '"') if cell.startswith('"') else cell for cell in cells)
+
+
+def _cell(separator: str) -> str:
+    return rf'(?:"(?:[^"]|"")*+"|[^"\n{separator}]*+)'
 
 
 def _titles(record: str, separator: str, quoted: bool) -> list[str]:

@@ -26,6 +26,12 @@ hypothesis.settings.register_profile("vitrine", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("vitrine")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def nothing_saved(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test sees the checkpoints that a user of this machine has saved, or saves among them."""
+    os.environ["VITRINE_SAVED"] = str(tmp_path_factory.mktemp("saved"))
+
+
 @pytest.fixture(autouse=True)
 def same_seed() -> None:
     """The same random numbers in a test, whatever ran before it."""

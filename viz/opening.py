@@ -1,7 +1,8 @@
-"""The bundled checkpoints, opened once for all sessions."""
+"""The checkpoints, bundled and saved, opened once for all sessions."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,22 +13,40 @@ if TYPE_CHECKING:
     from model import Inspectable
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
+SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
 
 
-def checkpoint_names() -> Sequence[str]:
+def bundled_names() -> Sequence[str]:
     """The bundled checkpoints."""
     return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
 
 
+def saved_folder() -> Path:
+    """Where checkpoints are saved: what VITRINE_SAVED says, else ~/.vitrine/checkpoints."""
+    wanted = os.environ.get(SAVED, "").strip()
+    return Path(wanted).expanduser() if wanted else Path.home() / ".vitrine" / "checkpoints"
+
+
+def saved_names() -> Sequence[str]:
+    """The checkpoints that were saved; one whose name a bundled one has is not seen."""
+    found = {path.parent.name for path in saved_folder().glob("*/config.json")}
+    return sorted(name for name in found - set(bundled_names()) if not name.startswith("."))
+
+
+def checkpoint_names() -> Sequence[str]:
+    """The bundled checkpoints, then the saved ones."""
+    return [*bundled_names(), *saved_names()]
+
+
 def open_model(name: str) -> Inspectable:
-    """A bundled checkpoint; sessions share it.
+    """A checkpoint by its name; sessions share it.
 
     Raises:
         ValueError: there is no such checkpoint, or it is damaged, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
     """
     from model.device import choose_device, choose_dtype
 
-    folder = CHECKPOINTS / name
+    folder = (CHECKPOINTS if name in bundled_names() else saved_folder()) / name
     names = checkpoint_names()
     if not names:
         raise ValueError(f"there is no checkpoint in {CHECKPOINTS.name}/: train one with python -m model train")

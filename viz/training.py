@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RUN = "run"  # in the address: a reconnect finds the training again
 EVERY = 0.5  # seconds between looks at a training
 DRAWN = 200  # points of the loss in the sidebar
-PHRASES = "phrases"
+PHRASES, TASK = "phrases", "task:"
 ENTRY = "training"  # in the list of models
 STRIP = "training_strip"
 STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
@@ -52,9 +52,11 @@ def training(bench: Workbench) -> LiveTraining | None:
 
 
 def begin(
-    bench: Workbench, lens: Inspectable, material: Material, settings: TrainingSettings, data: str
+    bench: Workbench, lens: Inspectable, material: Material, settings: TrainingSettings, data: str, text: str = ""
 ) -> LiveTraining:
     """A new training of this session on a copy of `lens`; the one before is freed, and the page shows the new one.
+
+    data: what it is, for the model card. text: to watch it on, unless it is the model that is shown.
 
     Raises:
         ValueError: the settings do not go together with the data.
@@ -65,13 +67,16 @@ def begin(
     from model.writing import Translator
 
     bench.run = bench.run or secrets.token_urlsafe(9)
-    text = bench.source if lens is bench.lens and bench.source else lens.source_tokens(lens.example or material.example)
-    target = bench.target if lens is bench.lens else None
+    same = lens is bench.lens
+    source = bench.source if same and bench.source else lens.source_tokens(text or lens.example or material.example)
+    target = bench.target if same else None
     if target is None and isinstance(lens, Translator):
         target = lens.target_tokens("")
     live = trainings().begin(
         bench.run,
-        lambda slots: LiveTraining(lens, material, settings, Probe(text, target), source=Source(data, ""), slots=slots),
+        lambda slots: LiveTraining(
+            lens, material, settings, Probe(source, target), source=Source(data, ""), slots=slots
+        ),
     )
     bench.say(RUN, bench.run)
     st.session_state[Key.MODEL] = ENTRY
@@ -81,7 +86,7 @@ def begin(
 def usual_data(lens: Inspectable) -> str:
     """What a bundled model is trained on unless the user chooses: its own task, or sentences made by rule."""
     task = str(lens.training.get("task") or "")
-    return f"task:{task}" if task else PHRASES
+    return f"{TASK}{task}" if task else PHRASES
 
 
 def material_of(lens: Inspectable, data: str) -> Material:
@@ -90,19 +95,11 @@ def material_of(lens: Inspectable, data: str) -> Material:
     Raises:
         ValueError: it does not fit this kind of model.
     """
-    from model.materials import RunningText, Sentences, Translations, prepare
-    from model.phrases import phrases
+    from model import beginnings
 
-    tokenizers = (lens.source_tokenizer, lens.target_tokenizer)
-    if data != PHRASES:
-        return prepare(lens.kind, data, None, 0, tokenizers)
-    pairs = phrases()
-    if lens.kind == "encoder-decoder":
-        return Translations(pairs, "", "mixed", 0, tokenizers)
-    texts = [pair.source for pair in pairs]
-    if lens.kind == "encoder-only":
-        return Sentences(texts, "bpe", 0, tokenizers)
-    return RunningText("\n".join(texts), "bpe", 0, tokenizers)
+    found = beginnings.phrase_data(lens.kind) if data == PHRASES else beginnings.task_data(data.removeprefix(TASK))
+    units = beginnings.usual_units(lens.kind, found)
+    return beginnings.material_of(lens.kind, found, units, 0, (lens.source_tokenizer, lens.target_tokenizer))
 
 
 def shown(bench: Workbench, live: LiveTraining) -> Inspectable:

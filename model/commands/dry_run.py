@@ -6,11 +6,9 @@ import dataclasses
 import random
 from collections.abc import Sequence
 
-import torch
-
 from model.analysis.costs import Costs, costs
 from model.config import TransformerConfig
-from model.corpus import Batch
+from model.forecast import costs_of_batch
 from model.materials import Material
 from model.training import Trainer
 from model.training_settings import TrainingSettings
@@ -35,7 +33,7 @@ def print_costs(config: TransformerConfig, material: Material, settings: Trainin
     chance = random.Random(settings.seed)
     order = train.order(settings.batch_tokens, chance)
     batches = [train.batch(indices, chance) for indices in order]  # of one epoch; others differ a little
-    found = [_costs_of(config, batch) for batch in batches]
+    found = [costs_of_batch(config, batch) for batch in batches]
     share = len(trainer.epochs.ends) / trainer.epochs.ends[-1]  # of an epoch, in a step
     epochs = share * trainer.total_steps
     tokens = share * sum(batch.tokens for batch in batches)
@@ -53,13 +51,6 @@ def print_costs(config: TransformerConfig, material: Material, settings: Trainin
         "dry run: nothing was trained or written",
     ]
     print("\n".join(lines))
-
-
-def _costs_of(config: TransformerConfig, batch: Batch) -> Costs:
-    ids = [each for each in batch.inputs if each is not None and each.dtype == torch.long]
-    source = ids[0].shape[1] if config.n_encoder_layers else 0
-    target = ids[-1].shape[1] if config.n_decoder_layers else 0
-    return costs(config, len(ids[0]), source, target, batch.predicted)
 
 
 def _parts(config: TransformerConfig, found: Sequence[Costs], share: float) -> list[str]:

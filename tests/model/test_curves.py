@@ -6,7 +6,8 @@ import sys
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from model.curves import Curves
+from model import runs
+from model.curves import Curves, write_curves
 from tests.model.examples import sentences, trainer
 
 PAIRS = sentences(60)
@@ -78,3 +79,16 @@ def test_without_tensorboard_one_sentence_says_what_to_install(tmp_path, monkeyp
     with pytest.raises(ValueError, match=r"^curves need TensorBoard: pip install tensorboard \("):
         Curves(tmp_path / "curves", 0)
     assert not (tmp_path / "curves").exists()
+
+
+def test_the_curves_of_a_live_run_are_written_with_their_steps(tmp_path):
+    measured = runs.Curves(["loss", "gradient norm/output.logits"])
+    measured.add(0, {"loss": None})
+    measured.add(1, {"loss": 2.5, "gradient norm/output.logits": 0.5, "validation": 3.0})
+    measured.add(2, {"loss": 1.5, "gradient norm/output.logits": 0.25})
+    write_curves(tmp_path, measured)
+    assert read(tmp_path) == {
+        "loss": [(1, 2.5), (2, 1.5)],
+        "gradient_norm/output.logits": [(1, 0.5), (2, 0.25)],
+        "validation": [(1, 3.0)],
+    }

@@ -13,14 +13,20 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po
 
+from model.commands.options import HELP
 from model.config import Kind
+from model.tasks import TASKS
 from viz import i18n
 from viz.i18n import _, preferred, use
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUES = i18n.LOCALE / "zh" / "LC_MESSAGES"
 # What `_()` is given that is not a literal, and every value it can have.
-DYNAMIC = {"lens.kind": set(get_args(Kind))}
+DYNAMIC = {
+    "lens.kind": set(get_args(Kind)),
+    "HELP[name]": set(HELP.values()),
+    "task.description": {task.description for task in TASKS.values()},
+}
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,10 @@
 """The state of a session: what is traced, what is selected, what the address bar may say."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
 import viz.opening
@@ -147,3 +149,17 @@ def test_a_name_that_is_no_checkpoint_is_a_value_error(tmp_path, monkeypatch, na
     write_small(tmp_path / "first")
     with pytest.raises(ValueError, match=r"there is no checkpoint .*: choose one of first"):
         open_model(name)
+
+
+def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
+    write_small(tmp_path / "bundled" / "z")
+    assert checkpoint_names() == ["z"]
+    for name in ("a", "z", ".a.1.writing"):
+        write_small(tmp_path / "saved" / name, seed=1)
+    assert checkpoint_names() == ["z", "a"]
+    bundled, saved = open_model("z"), open_model("a")
+    assert not torch.equal(next(bundled.model.parameters()), next(saved.model.parameters()))
+    monkeypatch.setenv(viz.opening.SAVED, " ")
+    assert viz.opening.saved_folder() == Path.home() / ".vitrine" / "checkpoints"

@@ -47,7 +47,7 @@ function roundMarks(low, high, most) {
 }
 
 const brief = (value) =>
-  (Math.abs(value) >= 1e5 || (value && Math.abs(value) < 1e-3) ? value.toExponential(0) : value.toLocaleString("en")).replace("-", "−");
+  (Math.abs(value) >= 1e5 || (value && Math.abs(value) < 1e-3) ? value.toExponential() : value.toLocaleString("en", { maximumSignificantDigits: 12 })).replace("-", "−");
 
 // From a value to its place between two ends.
 function scaleOf([low, high], log, from, to) {

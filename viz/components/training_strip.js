@@ -21,7 +21,7 @@ function buildStrip(parentElement) {
 function showButtons(root, { status, words, possible }) {
   const wanted = [
     ...COUNTS.map((count) => ["advance", String(count), words.advance.replace("{count}", count), { count }]),
-    status === "running" || status === "waiting" ? ["pause", "⏸", words.pause, {}] : ["run", "▶", words.run, {}],
+    status === "running" || status === "waiting" ? ["pause", "❚❚", words.pause, {}] : ["run", "▶", words.run, {}],
     ["reset", "↺", words.reset, {}],
   ];
   wanted.forEach(([name, text, title, more], index) => {

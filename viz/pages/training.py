@@ -1,16 +1,98 @@
-"""Training: what to train and on what, where it stands, its curves, its film, going back and branching."""
+"""Training: what to train and on what, where it stands, settings, curves, film, going back and branching."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from model.inspectable import Inspectable
-from viz.sections import training_curves, training_film
+from viz import training
+from viz.i18n import _
+from viz.sections import (
+    training_begin,
+    training_curves,
+    training_demonstration,
+    training_film,
+    training_runs,
+    training_settings,
+)
+from viz.sections.training_start import freed
+from viz.workbench import Workbench, choose, workbench
+
+SEGMENTS = ("begin", "settings", "curves", "film", "runs")
+
+
+class Part(StrEnum):
+    """Keys of this page's controls, which are parameters of the address bar."""
+
+    SEGMENT = "part"
 
 
 def page(lens: Inspectable) -> Iterator[None]:
-    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    """The segment is chosen first; what it shows reads the training and not the trace, and is drawn last."""
+    bench = workbench()
+    if bench.begun:  # outside this fragment, the list of models has a new entry
+        bench.begun = False
+        st.rerun()
+    training_settings.follow(training.training(bench))
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    segment = choose(_("Part of the page"), SEGMENTS, SEGMENTS[0], Part.SEGMENT, segment_name, row)
+    said, place = st.container(), st.container()
     yield
     yield
-    training_curves.show()
-    training_film.show()
+    standing(said, bench)
+    with place:
+        if segment == "begin":
+            training_demonstration.show(bench)
+            training_begin.show(bench, lens)
+        elif segment == "settings":
+            training_settings.show(bench)
+        elif segment == "curves":
+            training_curves.show()
+        elif segment == "film":
+            training_film.show()
+        else:
+            training_runs.show(bench)
+
+
+def standing(place: DeltaGenerator, bench: Workbench) -> None:
+    """What there is to say of a training that does not simply run."""
+    live = training.training(bench)
+    if live is None:
+        if freed(bench):
+            place.info(
+                _("The training of this address was freed: nobody had looked at it for ten minutes. Begin another.")
+            )
+        return
+    snapshot = live.snapshot
+    if snapshot.status == "waiting":
+        place.info(
+            _(
+                "This training waits: as many as may run at once here are running, and {count} stand before it. It "
+                "goes on by itself."
+            ).format(count=snapshot.ahead)
+        )
+    elif snapshot.status == "failed":
+        place.error(snapshot.message)
+    elif snapshot.status == "finished":
+        place.info(
+            _(
+                "The run has ended after step {step}. To go on, raise the steps under Settings, or go back or branch "
+                "under Runs."
+            ).format(step=f"{snapshot.step:,}")
+        )
+    elif snapshot.unseen:
+        place.info(_("The training paused because nobody looked at it for ten seconds: ▶ in the sidebar trains on."))
+
+
+def segment_name(segment: str) -> str:
+    return {
+        "begin": _("Begin"),
+        "settings": _("Settings"),
+        "curves": _("Curves"),
+        "film": _("Film"),
+        "runs": _("Runs"),
+    }[segment]

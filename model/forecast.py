@@ -1,0 +1,86 @@
+"""What a training will cost, before it begins: memory by arithmetic on its largest batch, time by a step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from model.analysis.costs import Costs, costs
+from model.config import TransformerConfig
+from model.copies import trainable
+from model.corpus import Batch, Corpus
+from model.inspectable import Inspectable
+from model.training import Trainer
+from model.training_settings import TrainingSettings
+
+CGROUP = Path("/sys/fs/cgroup")
+MEMINFO = Path("/proc/meminfo")
+
+
+def forecast(config: TransformerConfig, corpus: Corpus, settings: TrainingSettings) -> Costs:
+    """Costs of the largest batch of the first epoch.
+
+    Raises:
+        ValueError: there is nothing to train on.
+    """
+    order = corpus.order(settings.batch_tokens, random.Random(settings.seed))
+    if not order:
+        raise ValueError("there is nothing to train on: all rows are kept for validation and test; give more of them")
+    found = [costs_of_batch(config, corpus.batch(indices, None)) for indices in order[:: max(1, len(order) // 64)]]
+    return max(found, key=lambda each: each.memory["activations"])
+
+
+def timed_step(start: Inspectable, corpora: tuple[Corpus, Corpus], settings: TrainingSettings) -> float:
+    """Seconds of a training step, the second one of a copy of the model: the first makes room.
+
+    Raises:
+        ValueError: the settings do not go together with the data.
+        FloatingPointError: the loss is not finite.
+    """
+    trainer = Trainer(trainable(start.model), *corpora, settings)
+    return [report.seconds for report in islice(trainer.steps(), 2)][-1]
+
+
+def free_memory(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
+    """Bytes that this process can still get on the CPU; None where the system does not say."""
+    limits: list[Callable[[], int]] = [
+        lambda: next(1024 * int(line.split()[1]) for line in _lines(meminfo) if line.startswith("MemAvailable")),
+        lambda: int(_lines(cgroup / "memory.max")[0]) - int(_lines(cgroup / "memory.current")[0]),
+    ]
+    known = []
+    for limit in limits:
+        try:
+            known.append(limit())
+        except (OSError, ValueError, IndexError, StopIteration):  # not Linux, or "max": no limit
+            continue
+    return min(known, default=None)
+
+
+def require_memory(needed: int, device: torch.device) -> None:
+    """A process that takes more than there is is killed by the system, with all its sessions.
+
+    Raises:
+        ValueError: the CPU has less free memory than is needed.
+    """
+    free = free_memory() if device.type == "cpu" else None
+    if free is not None and needed > free:
+        raise ValueError(
+            f"the training needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower d_model, the "
+            "layers or batch_tokens"
+        )
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="ascii").splitlines()
+
+
+def costs_of_batch(config: TransformerConfig, batch: Batch) -> Costs:
+    """Of the texts of this batch, its padding included."""
+    ids = [each for each in batch.inputs if each is not None and each.dtype == torch.long]
+    source = ids[0].shape[1] if config.n_encoder_layers else 0
+    target = ids[-1].shape[1] if config.n_decoder_layers else 0
+    return costs(config, len(ids[0]), source, target, batch.predicted)

@@ -1,0 +1,171 @@
+"""What a table or a text of one's own holds: columns, rows, and those that cannot be used, with their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from model.data import Pair
+from model.tables import SHOWN, SOURCE, TARGET, scan_records, split_record
+
+DELIMITERS = ("\t", ",", ";")
+LIMIT = 10 << 20  # bytes: larger files are for the command line
+SAMPLE = 200  # lines on which the delimiter is sought
+ALIKE = 0.5  # the share of them that must have as many columns as the first
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+Reason = Literal["encoding", "quote", "columns", "empty"]
+
+
+class Fault(NamedTuple):
+    """A row that cannot be used: the number and the beginning of its line, and why.
+
+    encoding: it is not UTF-8. quote: one is not closed, or stands inside a cell. columns: one that is wanted is
+    missing. empty: nothing stands in it.
+    """
+
+    number: int
+    beginning: str
+    reason: Reason
+
+
+class Record(NamedTuple):
+    """The cells of a row, and the number of the line where it begins."""
+
+    number: int
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What stands in a file. delimiter: between columns; none in a text that has none. blank: lines with nothing."""
+
+    delimiter: str
+    records: tuple[Record, ...]
+    faults: tuple[Fault, ...]
+    blank: int
+
+    @property
+    def width(self) -> int:
+        """How many columns the widest row has."""
+        return max((len(record.cells) for record in self.records), default=0)
+
+    @property
+    def titled(self) -> bool:
+        """Whether the first row names a source and a target."""
+        titles = [title.strip().lower() for title in self.records[0].cells] if self.records else []
+        return {SOURCE, TARGET} <= set(titles)
+
+
+@dataclass(frozen=True)
+class Usable:
+    """What can be learned from. texts: each once. duplicates: rows left out because they come again."""
+
+    texts: tuple[tuple[str, ...], ...]
+    faults: tuple[Fault, ...]
+    duplicates: int
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Of two columns."""
+        return [Pair(source, target) for source, target in self.texts]
+
+
+def decode(content: bytes) -> tuple[str, tuple[Fault, ...]]:
+    r"""The text of a file, its lines ended by "\n", and its lines that are not UTF-8, which the text has empty.
+
+    Raises:
+        ValueError: it is too large, empty, or no text in UTF-8 at all.
+    """
+    if len(content) > LIMIT:
+        raise ValueError(
+            f"the file has {len(content) / (1 << 20):.1f} MiB, and {LIMIT >> 20} MiB is the most here: "
+            "train on it with python -m model train"
+        )
+    if content.startswith(UTF16):
+        raise ValueError("the file is in UTF-16: save it as UTF-8")
+    if b"\0" in content:
+        raise ValueError("the file holds zero bytes, so it is not a text: give a TSV, CSV or text file in UTF-8")
+    plain = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if not plain.strip():
+        raise ValueError("there is nothing in it but white space: give rows with a source and a target, or a text")
+    try:
+        return plain.decode(), ()
+    except UnicodeDecodeError:
+        lines, faults = [], []
+        for number, line in enumerate(plain.split(b"\n"), start=1):
+            try:
+                lines.append(line.decode())
+            except UnicodeDecodeError:
+                lines.append("")
+                faults.append(Fault(number, line.decode("utf-8", "replace")[:SHOWN], "encoding"))
+        return "\n".join(lines), tuple(faults)
+
+
+def inspect(content: bytes, delimiter: str | None = None) -> Found:
+    """What a file holds. delimiter: between columns, none for a text without; None: find out.
+
+    Raises:
+        ValueError: see `decode`.
+    """
+    text, faults = decode(content)
+    delimiter = find_delimiter(text) if delimiter is None else delimiter
+    records, broken, blank = [], list(faults), -len(faults)
+    for number, row, whole in _rows(text, delimiter):
+        if not row.replace(delimiter or " ", "").strip():
+            blank += 1
+        elif whole:
+            records.append(Record(number, _cells(row, delimiter)))
+        else:
+            broken.append(Fault(number, row[:SHOWN], "quote"))
+    return Found(delimiter, tuple(records), tuple(sorted(broken)), blank)
+
+
+def find_delimiter(text: str) -> str:
+    """Of tab, comma and semicolon the one that gives most of the first rows as many columns as the first has; none if
+    there is no such. A text has commas too, but not as many in each line, and with a space behind them.
+    """
+    sample = "\n".join([line for line in text.split("\n", 4 * SAMPLE)[: 4 * SAMPLE] if line.strip()][:SAMPLE])
+    for delimiter in DELIMITERS:
+        widths = [_width(row, delimiter) if whole else 0 for _, row, whole in _rows(sample, delimiter)]
+        if widths and widths[0] > 1 and widths.count(widths[0]) > ALIKE * len(widths):
+            return delimiter
+    return ""
+
+
+def usable(found: Found, columns: tuple[int, ...], titled: bool) -> Usable:
+    """The texts in these columns, each row once. titled: the first row names the columns and is none of them."""
+    faults, texts = list(found.faults), []
+    for number, cells in found.records[int(titled) :]:
+        beginning = (found.delimiter or " ").join(cells).split("\n")[0][:SHOWN]
+        if len(cells) <= max(columns):
+            faults.append(Fault(number, beginning, "columns"))
+            continue
+        chosen = tuple(cells[column].strip() for column in columns)
+        if all(chosen):
+            texts.append(chosen)
+        else:
+            faults.append(Fault(number, beginning, "empty"))
+    once = tuple(dict.fromkeys(texts))
+    return Usable(once, tuple(sorted(faults)), len(texts) - len(once))
+
+
+def _rows(text: str, delimiter: str) -> Iterator[tuple[int, str, bool]]:
+    """Rows with the numbers of their first lines, and whether their quotes are right; only a CSV has quotes."""
+    if delimiter in (",", ";"):
+        yield from scan_records(text, delimiter)
+    else:
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
+            yield number, line, True
+
+
+def _width(row: str, delimiter: str) -> int:
+    """How many columns a row has; where a space follows the sign it is a sentence with commas, of one."""
+    cells = _cells(row, delimiter)
+    return 1 if delimiter != "\t" and any(cell.startswith(" ") for cell in cells[1:]) else len(cells)
+
+
+def _cells(row: str, delimiter: str) -> tuple[str, ...]:
+    if not delimiter:
+        return (row,)
+    return tuple(row.split("\t")) if delimiter == "\t" else split_record(row, delimiter)

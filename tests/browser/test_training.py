@@ -1,0 +1,71 @@
+"""The story of a training: begun in one click, typed into while it runs, reloaded, gone back, saved, found, deleted."""
+
+import re
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.looking import eventually, source
+
+pytestmark = pytest.mark.browser
+
+FACTS = ".vitrine.strip .facts"
+
+
+def step(page: Page) -> int:
+    found = re.search(r"step ([\d,]+)", page.locator(FACTS).inner_text())
+    return int(found.group(1).replace(",", "")) if found else -1
+
+
+def field(page: Page, label: str, text: str) -> None:
+    """Write into a field as a user does."""
+    place = page.locator(f'input[aria-label="{label}"]')
+    place.fill(text)
+    place.press("Enter")
+
+
+def part(page: Page, name: str) -> None:
+    page.get_by_role("radio", name=name, exact=True).click()
+
+
+def test_the_story_of_a_training(visit):
+    visited = visit()
+    page = visited.open(model="reverse")
+    page.get_by_role("link", name="Training", exact=True).click()
+    page.get_by_role("button", name="Begin and run").click()
+    eventually(page, lambda: step(page) >= 5)
+    before = step(page)
+    source(page).fill("glass")
+    expect(page.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
+    expect(page.locator(".vitrine .tokens.target .chip")).to_have_text(["<s>", *"ssalg"])
+    eventually(page, lambda: step(page) > before + 2)
+    expect(page.get_by_role("progressbar").first).to_be_visible()
+    part(page, "Settings")
+    field(page, "rate", "0.002")
+    eventually(page, lambda: step(page) > before + 15)
+    page.get_by_role("button", name="Pause").click()
+    part(page, "Runs")
+    expect(page.get_by_text("Key frames:")).to_be_visible()
+    given = dict(parse_qsl(urlsplit(page.url).query))
+    visited.open(**given)  # as after a reload: the address finds the training again
+    page.get_by_role("link", name="Training", exact=True).click()
+    part(page, "Runs")
+    expect(page.get_by_text("Key frames:")).to_be_visible()
+    assert step(page) > before + 15
+    field(page, "Step", "10")
+    page.get_by_role("button", name="Go back to step 10").click()
+    eventually(page, lambda: step(page) == 10)
+    field(page, "Name: letters, digits, - and _", "a-story")
+    page.get_by_role("button", name="Save as a checkpoint").click()
+    expect(page.get_by_text("Saved as a-story")).to_be_visible()
+    page.locator('[data-testid="stSidebar"]').get_by_role("combobox").click()
+    page.get_by_role("option", name="a-story").click()
+    expect(page.locator('[data-testid="stSidebar"]')).to_contain_text("0.172")
+    eventually(page, lambda: "model=a-story" in page.url)
+    page.get_by_text("Saved models: 1").click()
+    page.get_by_role("button", name="Delete a-story from the disk").click()
+    expect(page.get_by_text("a-story is deleted.")).to_be_visible()
+    eventually(page, lambda: "model=a-story" not in page.url)
+    page.get_by_role("button", name="Give it up").click()
+    expect(page.get_by_text("No training has begun")).to_be_visible()

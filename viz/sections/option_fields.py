@@ -1,0 +1,136 @@
+"""Fields for the options of a config or of a training, each with what is wrong with it beneath."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.commands.options import HELP
+from viz.i18n import _
+
+WRONG = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
+
+
+@dataclass(frozen=True)
+class Option:
+    """A field of a dataclass. kind: its annotation. choices: the only values, if they are named."""
+
+    name: str
+    kind: str
+    choices: tuple[str, ...] = ()
+
+    def read(self, raw: Any) -> Any:
+        """The value of what a field holds.
+
+        Raises:
+            ValueError: it is no such value; the message begins with the option's name.
+        """
+        if self.kind == "bool" or self.choices:
+            return raw
+        text = str(raw or "").strip().replace("−", "-")
+        if not text and "None" in self.kind:
+            return None
+        whole = self.kind.startswith("int")
+        try:
+            value: float = int(text.replace(",", "")) if whole else float(text)
+        except ValueError:
+            sentence = (
+                _("{name} (“{text}”) must be a whole number") if whole else _("{name} (“{text}”) must be a number")
+            )
+            raise ValueError(sentence.format(name=self.name, text=text[:20])) from None
+        if math.isnan(value):
+            raise ValueError(_("{name} (“{text}”) must be a number").format(name=self.name, text=text[:20]))
+        return value
+
+
+def options_of(described: type, choices: Mapping[str, tuple[str, ...]]) -> dict[str, Option]:
+    """The options of a dataclass, by name."""
+    return {
+        field.name: Option(field.name, str(field.type), choices.get(field.name, ()))
+        for field in dataclasses.fields(described)
+    }
+
+
+def written(value: Any) -> Any:
+    """A value as its field holds it."""
+    if isinstance(value, bool | str):
+        return value
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Fields of the options `described`, kept in the session under `prefix`; changed: called with a name after."""
+
+    prefix: str
+    described: Mapping[str, Option]
+    changed: Callable[[str], None] | None = None
+
+    def key(self, name: str) -> str:
+        return f"{self.prefix}_{name}"
+
+    def put(self, values: Mapping[str, Any]) -> None:
+        """Write values into the fields; only before they are drawn, or in a callback."""
+        for name, value in values.items():
+            if name in self.described:
+                st.session_state[self.key(name)] = written(value)
+
+    def holds(self) -> bool:
+        """Whether values have been put in this session."""
+        return all(self.key(name) in st.session_state for name in self.described)
+
+    def read(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+        """The values of these fields, and what is wrong with those that have none, by name."""
+        values, wrong = {}, {}
+        for name in names:
+            try:
+                values[name] = self.described[name].read(st.session_state[self.key(name)])
+            except ValueError as error:
+                wrong[name] = str(error)
+        return values, wrong
+
+    def draw(
+        self,
+        place: DeltaGenerator,
+        names: Sequence[str],
+        wrong: Mapping[str, str],
+        columns: int = 3,
+        fixed: bool = False,
+    ) -> None:
+        """The fields in rows. fixed: they cannot be changed now."""
+        for first in range(0, len(names), columns):
+            row = place.columns(columns, gap="small")
+            for cell, name in zip(row, names[first : first + columns], strict=False):
+                self._field(cell, self.described[name], fixed)
+                if name in wrong:
+                    cell.html(f'<p role="alert" style="{WRONG}">{html.escape(wrong[name])}</p>')
+
+    def _field(self, place: DeltaGenerator, option: Option, fixed: bool) -> None:
+        name = option.name
+        more: dict[str, Any] = {
+            "key": self.key(name),
+            "help": _(HELP[name]),
+            "disabled": fixed,
+            "persist_state": "session",
+            "on_change": self.changed,
+            "args": (name,),
+        }
+        if option.kind == "bool":
+            place.toggle(name, **more)
+        elif option.choices:
+            place.selectbox(name, option.choices, **more)
+        else:
+            place.text_input(name, **more)
+
+
+def whose(message: str, names: Sequence[str]) -> str:
+    """The option that a message speaks of first, or nothing."""
+    found = [(message.index(name), -len(name), name) for name in names if name in message]
+    return min(found)[2] if found else ""

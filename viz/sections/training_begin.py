@@ -1,0 +1,144 @@
+"""Begin a training: the demonstration in one click, a new model, or the one that is shown; data, costs, the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.beginnings import Data, material_of, new_config
+from model.config import TransformerConfig
+from model.inspectable import Inspectable
+from model.materials import Material, Units
+from viz import training
+from viz.i18n import _
+from viz.sections import training_cost, training_data, training_network, training_settings
+from viz.sections.memory import remembered
+from viz.sections.option_fields import whose
+from viz.sections.training_start import start
+from viz.workbench import Workbench, choice, choose
+
+WAYS = ("new", "on")
+
+
+class Part(StrEnum):
+    """Names in the session state; the first is in the address bar too."""
+
+    FORM = "begin_form"
+    WAY = "begin"
+    MATERIAL = "begin_material"
+    BEGIN = "begin_button"
+    MESSAGE = "begin_message"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a training begins with. lens: the model that goes on; None: a new one of this config."""
+
+    lens: Inspectable | None
+    config: TransformerConfig
+    material: Material
+    data: Data
+
+
+def show(bench: Workbench, lens: Inspectable) -> None:
+    """The model on one side, the data on the other; beneath them what it costs, and the start."""
+    begun = training.training(bench) is not None
+    # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
+    form = st.expander(_("Train something else"), expanded=not begun, key=f"{Part.FORM}{begun}", on_change="rerun")
+    if form.open:
+        with form:
+            _form(bench, lens)
+
+
+def _form(bench: Workbench, lens: Inspectable) -> None:
+    row = st.container(horizontal=True, vertical_alignment="center")
+    new = choice(WAYS, WAYS[0], Part.WAY) == "new"
+    choose(_("Which model"), WAYS, WAYS[0], Part.WAY, lambda way: way_name(way, lens), row)
+    left, right = st.columns(2, gap="medium")
+    kind = training_network.chosen_kind() if new else lens.kind
+    with right:
+        usual = "" if new else str(lens.training.get("task") or "")
+        data = training_data.show(right.container(), kind, usual)
+    plan, wrong = (_new if new else _on)(left, lens, data)
+    settings, bad = training_settings.read()
+    if bad:
+        wrong = [*wrong, *bad.values()]
+    foot = st.container()
+    if plan is None or settings is None:
+        for sentence in wrong:
+            foot.error(sentence)
+    ready = plan is not None and settings is not None
+    costs = foot.container()
+    foot.button(
+        _("Begin this training"),
+        key=Part.BEGIN,
+        type="primary",
+        disabled=not ready,
+        on_click=_begin,
+        args=(plan, settings),
+    )
+    if message := st.session_state.get(Part.MESSAGE):
+        foot.error(message)
+    if training.training(bench):
+        foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
+    if plan is not None and settings is not None:
+        training_cost.show(costs, plan.lens, plan.config, plan.material, settings)
+
+
+def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Plan | None, list[str]]:
+    """The form of a new model."""
+    kind, _preset = training_network.choose_kind(place)
+    options, wrong = training_network.read(kind)
+    form, below = place.container(), place.container()
+    units, vocabulary = training_network.tokens(below, kind, data)
+    found, sentences = _material(kind, data, units, vocabulary)
+    plan = None
+    if found is not None and data is not None and not wrong:
+        try:
+            plan = Plan(None, new_config(kind, options, found.tokenizers), found, data)
+        except ValueError as error:
+            wrong = {whose(str(error), list(options)): str(error)}
+    training_network.fields(form, kind, wrong)
+    return plan, [*sentences, *wrong.values()]
+
+
+def _on(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Plan | None, list[str]]:
+    """The model that is shown, with its own tokenizers."""
+    place.markdown(
+        _(
+            "A copy of **{name}** goes on from the weights it has now, with its own tokenizers. The model itself stays."
+        ).format(name=lens.name)
+    )
+    found, sentences = _material(lens.kind, data, "characters", 0, lens)
+    plan = Plan(lens, lens.config, found, data) if found is not None and data is not None else None
+    return plan, sentences
+
+
+def _material(
+    kind: Any, data: Data | None, units: Units, vocabulary: int, lens: Inspectable | None = None
+) -> tuple[Material | None, list[str]]:
+    """What is learned from, made once of the same things; or why it cannot be."""
+    if data is None:
+        return None, []
+    tokenizers = (lens.source_tokenizer, lens.target_tokenizer) if lens else None
+    made_of = (kind, data, units, vocabulary, tokenizers)
+    try:
+        return remembered(Part.MATERIAL, made_of, lambda: material_of(kind, data, units, vocabulary, tokenizers)), []
+    except ValueError as error:
+        return None, [str(error)]
+
+
+def _begin(plan: Plan, settings: Any) -> None:
+    try:
+        st.session_state[Part.MESSAGE] = ""
+        start(plan.lens, plan.config, plan.material, settings, plan.data.name)
+    except (ValueError, MemoryError, RuntimeError) as error:  # torch says RuntimeError where memory does not suffice
+        st.session_state[Part.MESSAGE] = str(error).splitlines()[0]
+
+
+def way_name(way: str, lens: Inspectable) -> str:
+    return _("A new model") if way == "new" else _("Go on with {name}").format(name=lens.name)

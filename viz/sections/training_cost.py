@@ -1,0 +1,100 @@
+"""What a training will cost, before it begins."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.costs import parameters
+from model.config import TransformerConfig
+from model.corpus import Corpus
+from model.demonstration import fresh
+from model.device import choose_device
+from model.failures import is_out_of_memory
+from model.forecast import forecast, require_memory, timed_step
+from model.inspectable import Inspectable
+from model.materials import Material
+from model.training_settings import TrainingSettings
+from viz.i18n import _
+from viz.sections.memory import remembered
+from viz.words import significant
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    CORPORA = "cost_corpora"
+    COSTS = "cost_costs"
+    MEASURE = "cost_measure"
+    MEASURED = "cost_measured"
+
+
+def show(
+    place: DeltaGenerator,
+    lens: Inspectable | None,
+    config: TransformerConfig,
+    material: Material,
+    settings: TrainingSettings,
+) -> None:
+    """Parameters, memory, steps, and, once it was asked for, the time of a step."""
+    row = place.container(horizontal=True, vertical_alignment="center")
+    facts, act = row.container(width="content"), row.container(width="content")
+    made_of = (material, config.max_length, settings.undo_merges)
+    now = (*made_of, config, settings)
+    try:
+        corpora = remembered(Part.CORPORA, made_of, lambda: material.corpora(config.max_length, settings.undo_merges))
+        found = remembered(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
+    except ValueError as error:
+        place.error(str(error))
+        return
+    if act.button(_("Measure a step"), key=Part.MEASURE, help=_("Trains two steps of a copy, and forgets it")):
+        with place:
+            st.session_state[Part.MEASURED] = (now, measure(lens, config, material, corpora, settings))
+    measured = st.session_state.get(Part.MEASURED)
+    seconds = measured[1] if measured and measured[0] == now else None
+    parts = [
+        _("{count} parameters").format(count=f"{sum(parameters(config).values()):,}"),
+        _("about {size} of memory while it trains").format(size=size(found.training_memory)),
+        _("{count} examples").format(count=f"{len(corpora[0]):,}"),
+    ]
+    if settings.steps:
+        parts.append(_("{count} steps").format(count=f"{settings.steps:,}"))
+    if isinstance(seconds, float):
+        parts.append(_("{time} ms a step").format(time=significant(1000 * seconds)))
+        if settings.steps:
+            minutes, rest = divmod(round(seconds * settings.steps), 60)
+            parts.append(_("{time} in all").format(time=f"{minutes}:{rest:02d}"))
+    facts.markdown(" · ".join(parts))
+    if isinstance(seconds, str):
+        place.error(seconds)
+
+
+def measure(
+    lens: Inspectable | None,
+    config: TransformerConfig,
+    material: Material,
+    corpora: tuple[Corpus, Corpus],
+    settings: TrainingSettings,
+) -> float | str:
+    """Seconds of a step, or why there is none."""
+    try:
+        with st.spinner(_("A step is measured …")):
+            if lens is None:
+                require_memory(2 * forecast(config, corpora[0], settings).training_memory, choose_device())
+            return timed_step(lens or fresh("measured", config, material, settings.seed), corpora, settings)
+    except (ValueError, FloatingPointError) as error:
+        return str(error)
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
+            return _("A step does not fit into memory: lower batch_tokens or d_model.")
+        raise
+
+
+def size(count: float) -> str:
+    """Bytes as they are written on the screen."""
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while count >= 1000 and len(units) > 1:
+        count, units = count / 1000, units[1:]
+    return f"{significant(count)} {units[0]}"

@@ -1,0 +1,99 @@
+"""What to learn from: a built-in task, sentences made by rule, or a table or text of the user's own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from streamlit.delta_generator import DeltaGenerator
+
+from model.beginnings import Data, phrase_data, task_data
+from model.config import Kind
+from model.reading import TASK_PAIRS
+from model.tasks import TASKS
+from viz.i18n import _
+from viz.sections import training_own
+from viz.sections.memory import remembered
+from viz.workbench import choose
+
+SOURCES = ("task", "phrases", "own")
+SHARES = (1, 2, 5, 10, 20)  # percent for validation
+SHOWN = 4  # pairs
+
+
+class Part(StrEnum):
+    """Names in the session state; the first is in the address bar too."""
+
+    SOURCE = "data"
+    TASK = "data_task"
+    COUNT = "data_count"
+    SHARE = "data_share"
+    TASK_PAIRS = "data_task_pairs"
+
+
+def show(place: DeltaGenerator, kind: Kind, task: str) -> Data | None:
+    """The controls; gives what is chosen, or nothing where there is none yet, which they say. task: the usual one."""
+    source = choose(_("Data"), SOURCES, SOURCES[0], Part.SOURCE, source_name, place)
+    if source == "task":
+        return _task(place, task)
+    if source == "phrases":
+        found = phrase_data(kind)
+        example = found.pairs[0].source + " → " + found.pairs[0].target if found.pairs else found.text.split("\n")[0]
+        count = len(found.pairs) or found.text.count("\n") + 1
+        place.caption(
+            _("{count} sentences put together by rule, such as: {example}").format(count=f"{count:,}", example=example)
+        )
+        return Data(found.name, found.pairs, found.text, held=share(place))
+    return training_own.show(place, kind, lambda: share(place))
+
+
+def _task(place: DeltaGenerator, usual: str) -> Data | None:
+    left, right = place.columns([3, 1], gap="small")
+    names = list(TASKS)
+    name = left.selectbox(
+        _("Task"),
+        names,
+        index=names.index(usual if usual in names else "reverse"),
+        format_func=task_words,
+        key=Part.TASK,
+        persist_state="session",
+    )
+    count = right.number_input(
+        _("Pairs"), 10, 1_000_000, TASK_PAIRS, step=1000, key=Part.COUNT, persist_state="session"
+    )
+    held = share(place)
+    try:
+        found = remembered(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
+    except ValueError as error:
+        place.error(str(error))
+        return None
+    lines = [f"{pair.source} → {pair.target}" for pair in found.pairs[:SHOWN]]
+    place.caption(_("Such as: {examples}").format(examples=" · ".join(f"`{line}`" for line in lines)))
+    return Data(found.name, found.pairs, task=found.task, held=held)
+
+
+def share(place: DeltaGenerator) -> int:
+    """The percentage that is kept for validation; 2 % more are kept for a test."""
+    found: int = place.selectbox(
+        _("Kept for validation"),
+        SHARES,
+        index=SHARES.index(5),
+        format_func=lambda percent: f"{percent} %",
+        key=Part.SHARE,
+        persist_state="session",
+        help=_("By a hash of the source, so that the same source is always on the same side; 2 % more are for a test"),
+    )
+    return found
+
+
+def task_words(name: str) -> str:
+    """The name of a task and what it asks for."""
+    task = TASKS[name]
+    return f"{name} · {_(task.description)}"
+
+
+def source_name(source: str) -> str:
+    return {
+        "task": _("Built-in task"),
+        "phrases": _("Sentences made by rule"),
+        "own": _("Your own file or text"),
+    }[source]

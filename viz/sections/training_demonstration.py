@@ -1,0 +1,81 @@
+"""The first demonstration: from nothing to a model that turns words round, while attention comes to be."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from model.demonstration import REVERSE
+from viz import training
+from viz.i18n import _
+from viz.sections.training_start import demonstrate
+from viz.workbench import Workbench
+
+if TYPE_CHECKING:
+    from model.live import LiveTraining
+
+GOAL = 0.99  # of unseen words, exactly right
+ATTENTION = "viz/pages/attention.py"
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    BEGIN = "demonstration_begin"
+
+
+def show(bench: Workbench) -> None:
+    """What it is and its goal; while it goes on, how far it is."""
+    live = training.training(bench)
+    running = live if live is not None and is_demonstration(live) else None
+    with st.container(border=True):
+        text, act = st.columns([4, 1], gap="medium", vertical_alignment="center")
+        text.markdown(
+            f"**{_('Train a tiny model to reverse strings')}** · "
+            + _(
+                "a new encoder-decoder learns from {pairs} words to write them backwards. Its goal: {goal} % of "
+                "unseen words exactly right within {steps} steps, about a minute. Its cross-attention turns into an "
+                "anti-diagonal."
+            ).format(pairs=f"{REVERSE.pairs:,}", goal=round(100 * GOAL), steps=f"{REVERSE.settings.steps:,}")
+        )
+        act.button(
+            _("Begin again") if running else _("Begin and run"),
+            key=Part.BEGIN,
+            type="secondary" if running else "primary",
+            width="stretch",
+            on_click=demonstrate,
+        )
+        if running:
+            st.progress(progress(running), progress_words(running))
+            st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
+
+
+def is_demonstration(live: LiveTraining) -> bool:
+    return live.source.data == REVERSE.source.data
+
+
+def progress(live: LiveTraining) -> float:
+    """The share of the steps that is done."""
+    snapshot = live.snapshot
+    return min(1.0, snapshot.step / snapshot.total) if snapshot.total else 0.0
+
+
+def progress_words(live: LiveTraining) -> str:
+    """Whether the goal is reached, and how good it is now."""
+    snapshot = live.snapshot
+    if live.current is None or snapshot.exact_match is None:
+        return _("step {step}: not measured yet, that comes every {every} steps").format(
+            step=f"{snapshot.step:,}", every=live.choices.settings.validate_every
+        )
+    steps, shares = live.current.curves.get("exact match")
+    reached = steps[shares >= GOAL]
+    now = f"{100 * snapshot.exact_match:.1f}"
+    if len(reached):
+        sentence = _("step {step}: {now} % exactly right; the goal of {goal} % was reached after step {reached}")
+        return sentence.format(
+            step=f"{snapshot.step:,}", now=now, goal=round(100 * GOAL), reached=f"{int(reached[0]):,}"
+        )
+    sentence = _("step {step}: {now} % exactly right, the goal is {goal} %")
+    return sentence.format(step=f"{snapshot.step:,}", now=now, goal=round(100 * GOAL))

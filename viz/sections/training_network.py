@@ -1,0 +1,117 @@
+"""A new model: its kind, a preset, and every option of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, get_args
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.beginnings import KIND_UNITS, VOCABULARY, Data, preset_options, usual_units, without_stack
+from model.config import CHOICES, PRESETS, Kind, TransformerConfig
+from model.materials import Units
+from viz.i18n import _
+from viz.sections.option_fields import Form, options_of
+from viz.workbench import choice, choose
+
+USUAL = (
+    *("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_length"),
+    *("dropout", "position", "norm_placement"),
+)
+DESCRIBED = {
+    name: option for name, option in options_of(TransformerConfig, CHOICES).items() if not name.endswith("_vocabulary")
+}
+RARE = tuple(name for name in DESCRIBED if name not in USUAL)
+FIRST_PRESET = "tiny"
+FORM = Form("network", DESCRIBED)
+USUALLY = "usual"  # as the units: what suits the data
+
+
+class Part(StrEnum):
+    """Names in the session state; kind and preset are in the address bar too."""
+
+    KIND = "kind"
+    PRESET = "preset"
+    PUT = "network_put"
+    RARE = "network_rare"
+    UNITS = "network_units"
+    VOCABULARY = "network_vocabulary"
+
+
+def choose_kind(place: DeltaGenerator) -> tuple[Kind, str]:
+    """The kind and the preset; another one writes its options into the fields."""
+    kinds: Sequence[Kind] = get_args(Kind)
+    kind: Any = choose(_("Kind"), kinds, kinds[0], Part.KIND, kind_name, place)
+    preset = choose(_("Preset"), list(PRESETS), FIRST_PRESET, Part.PRESET, str, place)
+    if st.session_state.get(Part.PUT) != (kind, preset) or not FORM.holds():
+        FORM.put(preset_options(kind, preset))
+        st.session_state[Part.PUT] = (kind, preset)
+    return kind, preset
+
+
+def chosen_kind() -> Kind:
+    """Known before the buttons are drawn."""
+    kinds: Sequence[Kind] = get_args(Kind)
+    found: Any = choice(kinds, kinds[0], Part.KIND)
+    return found
+
+
+def read(kind: Kind) -> tuple[dict[str, Any], dict[str, str]]:
+    """The options in the fields, and what is wrong with them, by name."""
+    return FORM.read([name for name in DESCRIBED if name not in without_stack(kind)])
+
+
+def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
+    """Every option that this kind has: those one thinks of first, the others when opened."""
+    left_out = without_stack(kind)
+    FORM.draw(place, [name for name in USUAL if name not in left_out], wrong)
+    rare = place.expander(_("All options"), key=Part.RARE, on_change="rerun")
+    if rare.open:
+        switches = [name for name in RARE if DESCRIBED[name].kind == "bool"]
+        FORM.draw(rare, [name for name in RARE if name not in switches], wrong)
+        FORM.draw(rare, switches, wrong, columns=2)
+
+
+def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units, int]:
+    """What a token of the new tokenizers is, and how many a BPE has."""
+    left, right = place.columns(2, gap="small")
+    names = [USUALLY, *KIND_UNITS[kind]]
+    usual = usual_units(kind, data) if data else "mixed"
+    chosen: Any = left.selectbox(
+        _("Tokens"),
+        names,
+        format_func=lambda name: units_name(usual) + _(" (usual)") if name == USUALLY else units_name(name),
+        key=f"{Part.UNITS}_{kind}",
+        persist_state="session",
+    )
+    units = usual if chosen == USUALLY else chosen
+    vocabulary = right.number_input(
+        _("Size of a BPE vocabulary"),
+        8,
+        100_000,
+        VOCABULARY,
+        step=100,
+        key=Part.VOCABULARY,
+        persist_state="session",
+        disabled=units == "characters",
+    )
+    return units, vocabulary
+
+
+def kind_name(kind: str) -> str:
+    return {
+        "encoder-decoder": _("encoder-decoder"),
+        "decoder-only": _("decoder-only"),
+        "encoder-only": _("encoder-only"),
+    }[kind]
+
+
+def units_name(units: str) -> str:
+    return {
+        "mixed": _("BPE pieces → characters"),
+        "bpe": _("BPE pieces"),
+        "characters": _("characters"),
+        "joint": _("BPE pieces of one vocabulary"),
+    }[units]

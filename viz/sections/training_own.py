@@ -1,0 +1,195 @@
+"""Data of the user's own: an upload or a pasted text, what was found in it, and the rows that cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.beginnings import Data
+from model.config import Kind
+from model.inspection import LIMIT, Fault, Found, Usable, decode, inspect, usable
+from model.tables import SOURCE, TARGET
+from model.text import clean
+from viz.i18n import _
+from viz.sections.memory import remembered
+
+NAME = "data of one's own"  # on the model card: a file's name is nobody's business
+PREVIEW = 5  # rows
+WIDEST = 200  # characters of a cell in the preview
+CELL = 24  # characters of a column's name on the screen
+FOUND = "found"  # as the delimiter: find out
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    CONTENT = "own_content"
+    FILE = "own_file"
+    PASTED = "own_pasted"
+    DELIMITER = "own_delimiter"
+    TITLED = "own_titled"
+    SOURCE = "own_source"
+    TARGET = "own_target"
+    INSPECTED = "own_inspected"
+    USABLE = "own_usable"
+
+
+@dataclass(frozen=True)
+class Content:
+    """What was given, in this session's memory only."""
+
+    data: bytes
+
+
+def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | None:
+    """Upload or paste, then what was found; gives what can be learned from, or nothing, which it says."""
+    _ask(place)
+    content: Content | None = st.session_state.get(Part.CONTENT)
+    if content is None:
+        return None
+    words = {FOUND: _("found by itself"), "\t": _("tab"), ",": ",", ";": ";", "": _("none: a text")}
+    left, right = place.columns(2, gap="small", vertical_alignment="bottom")
+    delimiter = left.selectbox(
+        _("Between columns"),
+        list(words),
+        format_func=lambda name: words[name],
+        key=Part.DELIMITER,
+        persist_state="session",
+    )
+    try:
+        asked = None if delimiter == FOUND else delimiter
+        found = remembered(Part.INSPECTED, (content, asked), lambda: inspect(content.data, asked))
+    except ValueError as error:
+        place.error(str(error))
+        return None
+    if not found.delimiter and kind != "encoder-decoder":
+        place.caption(_("A text without columns, {count} lines.").format(count=f"{len(found.records):,}"))
+        lines = usable(found, (0,), titled=False)
+        report(place, found, lines)
+        return Data(NAME, text=remembered(Part.USABLE, (content,), lambda: decode(content.data)[0]), held=share())
+    wanted = 1 if kind == "encoder-only" else 2
+    if found.width < wanted:
+        place.error(_("No columns were found: rows need a source and a target, with a tab, a comma or ; between them."))
+        report(place, found, Usable((), found.faults, 0))
+        return None
+    titled = right.toggle(_("The first row names the columns"), value=found.titled, key=f"{Part.TITLED}{found.titled}")
+    columns = _columns(place, found, titled, wanted)
+    chosen = remembered(Part.USABLE, (found, columns, titled), lambda: usable(found, columns, titled))
+    report(place, found, chosen)
+    preview(place, found, titled)
+    if not chosen.texts:
+        place.error(_("No row can be used: choose other columns, or another sign between them."))
+        return None
+    if kind == "encoder-only":
+        return Data(NAME, text="\n".join(text for (text,) in chosen.texts), held=share())
+    return Data(NAME, tuple(chosen.pairs), held=share())
+
+
+def _ask(place: DeltaGenerator) -> None:
+    upload, paste = place.columns(2, gap="small")
+    upload.file_uploader(
+        _("TSV, CSV or text in UTF-8, at most {size} MB").format(size=LIMIT >> 20),
+        ["tsv", "csv", "txt"],
+        key=Part.FILE,
+        max_upload_size=LIMIT >> 20,
+        on_change=_take_file,
+    )
+    paste.text_area(
+        _("or paste it here"),
+        key=Part.PASTED,
+        height=92,
+        max_chars=1_000_000,
+        on_change=_take_text,
+        placeholder="source\ttarget",
+        persist_state="session",
+    )
+
+
+def _take_file() -> None:
+    file = st.session_state[Part.FILE]
+    if file is not None:
+        st.session_state[Part.CONTENT] = Content(file.getvalue())
+
+
+def _take_text() -> None:
+    text = clean(str(st.session_state[Part.PASTED] or ""))
+    st.session_state[Part.CONTENT] = Content(text.encode()) if text.strip() else None
+
+
+def _columns(place: DeltaGenerator, found: Found, titled: bool, wanted: int) -> tuple[int, ...]:
+    """Which columns are the source and the target."""
+    titles = column_names(found, titled)
+    lower = [title.lower() for title in titles]
+    usual = [lower.index(name) if titled and name in lower else at for at, name in enumerate((SOURCE, TARGET))]
+    labels = [_("Source"), _("Target")] if wanted == 2 else [_("Text")]
+    if found.width == wanted:
+        return tuple(usual[:wanted])
+    chosen = []
+    parts = zip(place.columns(wanted, gap="small"), labels, usual, (Part.SOURCE, Part.TARGET), strict=False)
+    for cell, label, index, key in parts:
+        chosen.append(
+            cell.selectbox(
+                label, range(found.width), index=index, format_func=titles.__getitem__, key=f"{key}{found.width}"
+            )
+        )
+    return tuple(chosen)
+
+
+def column_names(found: Found, titled: bool) -> list[str]:
+    """What the first row calls them, each once; else their numbers."""
+    first = found.records[0].cells if titled and found.records else ()
+    named = [
+        (first[at].strip()[:CELL] if at < len(first) else "") or _("column {number}").format(number=at + 1)
+        for at in range(found.width)
+    ]
+    return [f"{name} ({at + 1})" if named.count(name) > 1 else name for at, name in enumerate(named)]
+
+
+def report(place: DeltaGenerator, found: Found, chosen: Usable) -> None:
+    """How many rows there are, and a list of those that cannot be used."""
+    words = {"\t": _("tab"), "": _("nothing")}
+    place.caption(
+        _(
+            "Between columns: {delimiter} · columns: {columns} · rows to learn from: {usable} · duplicates left out: "
+            "{duplicates} · empty lines: {blank} · rows in error: {faults}"
+        ).format(
+            delimiter=words.get(found.delimiter, found.delimiter),
+            columns=found.width,
+            usable=f"{len(chosen.texts):,}",
+            duplicates=f"{chosen.duplicates:,}",
+            blank=f"{found.blank:,}",
+            faults=f"{len(chosen.faults):,}",
+        )
+    )
+    if chosen.faults:
+        place.caption(_("These rows cannot be used and are left out:"))
+        table = pd.DataFrame([_fault(each) for each in chosen.faults])
+        table.columns = [_("line"), _("why"), _("begins with")]
+        place.dataframe(table, hide_index=True, height=min(230, 38 + 35 * len(table)))
+
+
+def preview(place: DeltaGenerator, found: Found, titled: bool) -> None:
+    """The first rows, as they were cut into columns."""
+    rows = found.records[int(titled) :][:PREVIEW]
+    cells = [[*(cell[:WIDEST] for cell in row.cells), *[""] * (found.width - len(row.cells))] for row in rows]
+    table = pd.DataFrame(cells, columns=column_names(found, titled), index=[row.number for row in rows], dtype=str)
+    table.index.name = _("line")
+    place.dataframe(table, height=38 + 35 * len(rows))
+
+
+def _fault(fault: Fault) -> tuple[int, str, str]:
+    return fault.number, fault_words(fault.reason), fault.beginning
+
+
+def fault_words(reason: str) -> str:
+    return {
+        "encoding": _("not UTF-8"),
+        "quote": _("a quote is not closed, or stands inside a cell"),
+        "columns": _("a column is missing"),
+        "empty": _("a cell is empty"),
+    }[reason]

@@ -1,0 +1,221 @@
+"""The runs of this training: a table, going back to a key frame, another course from one, the end."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.changes import CHANGEABLE, RATES
+from model.config import CHOICES, TransformerConfig
+from model.training_settings import SETTING_CHOICES, TrainingSettings
+from viz import training
+from viz.i18n import _
+from viz.sections import training_saving
+from viz.sections.option_fields import options_of, written
+from viz.sections.training_start import give_up
+from viz.words import significant
+from viz.workbench import Workbench, workbench
+
+if TYPE_CHECKING:
+    from model.film import KeyFrame
+    from model.live import LiveTraining
+    from model.runs import Run
+
+DESCRIBED = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
+BRANCHES = ("rate", *(name for name in (*CHANGEABLE, *RATES) if name != "rate"))
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    RUN = "runs_run"
+    STEP = "runs_step"
+    SETTING = "runs_setting"
+    VALUE = "runs_value"
+    REWIND = "runs_rewind"
+    BRANCH = "runs_branch"
+    STOP = "runs_stop"
+    GIVE_UP = "runs_give_up"
+    MESSAGE = "runs_message"
+
+
+def show(bench: Workbench) -> None:
+    """The table; beneath it what can be done from a key frame, and saving."""
+    live = training.training(bench)
+    if live is None:
+        st.caption(
+            _("No training has begun: choose one under Begin, or train the model that is shown from the sidebar.")
+        )
+        return
+    runs = live.runs
+    if not runs:
+        st.caption(_("The data is being prepared: the first run follows."))
+        return
+    st.dataframe(table(runs, live.current), hide_index=True, height=38 + 35 * len(runs))
+    left, right = st.columns(2, gap="large")
+    travel(left, live, runs)
+    training_saving.show(right, live)
+
+
+def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:
+    """A row for each run: where it came from, how far it is, how good it is, and with which settings."""
+    rows = [
+        {
+            _("run"): f"{run.number} ●" if run is current else str(run.number),
+            _("left run"): ""
+            if run.parent is None
+            else _("{run} after step {step}").format(run=run.parent, step=f"{run.begins:,}"),
+            _("steps"): int(run.film.steps[-1]) if len(run.film) else run.begins,
+            _("training loss"): _figure(run, "loss"),
+            _("validation loss"): _figure(run, "validation"),
+            _("exact match"): _share(run.curves.latest("exact match")),
+            _("its settings differ"): differences(run, runs),
+        }
+        for run in runs
+    ]
+    return pd.DataFrame(rows)
+
+
+def differences(run: Run, runs: tuple[Run, ...]) -> str:
+    """From the oldest run that is kept, then what changed on the way."""
+    first = runs[0].choices.differences(run.choices)
+    parts = [f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in first.items()]
+    parts += [
+        _("after step {step}: {change}").format(
+            step=f"{mark.step:,}",
+            change=", ".join(f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in mark.changes.items()),
+        )
+        for mark in run.marks
+    ]
+    return "; ".join(parts)
+
+
+def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> None:
+    """Go back to a key frame, or take another course from it with one thing changed."""
+    place.markdown(f"**{_('Go back, or take another course')}**")
+    numbers = [run.number for run in runs]
+    left, right = place.columns(2, gap="small")
+    current = live.current.number if live.current else numbers[-1]
+    if st.session_state.get(Part.RUN) not in numbers:
+        st.session_state[Part.RUN] = current
+    number = left.selectbox(_("Run"), numbers, key=Part.RUN, persist_state="session")
+    wish = right.number_input(_("Step"), 0, None, 0, step=10, key=Part.STEP, persist_state="session")
+    run = next(run for run in runs if run.number == number)
+    key = nearest(run, int(wish))
+    kept = run.film.key_frames
+    place.caption(
+        _("Key frames: {count}, from step {first} to step {last}. The one to go back to is of step {step}.").format(
+            count=len(kept), first=f"{kept[0].step:,}", last=f"{kept[-1].step:,}", step=f"{key.step:,}"
+        )
+    )
+    buttons = place.container(horizontal=True)
+    buttons.button(
+        _("Go back to step {step}").format(step=f"{key.step:,}"),
+        key=Part.REWIND,
+        on_click=_rewind,
+        args=(number, key.step),
+        help=_("What this run did after it is forgotten"),
+    )
+    buttons.button(_("Stop"), key=Part.STOP, on_click=_stop, help=_("Ends the run; what it recorded stays"))
+    buttons.button(
+        _("Give it up"),
+        key=Part.GIVE_UP,
+        on_click=_give_up,
+        help=_("Frees the training with its film and all its runs"),
+    )
+    setting, value = place.columns(2, gap="small", vertical_alignment="bottom")
+    name = setting.selectbox(_("Change this"), BRANCHES, key=Part.SETTING, persist_state="session")
+    option, now = DESCRIBED[name], _now(key, name)
+    field: dict[str, Any] = {"key": f"{Part.VALUE}_{name}", "persist_state": "session"}
+    label = _("from {value} to").format(value=_value(now))
+    if option.choices:
+        value.selectbox(label, option.choices, index=option.choices.index(now), **field)
+    else:
+        value.text_input(label, written(now), **field)
+    place.button(
+        _("Branch from step {step}").format(step=f"{key.step:,}"),
+        key=Part.BRANCH,
+        on_click=_branch,
+        args=(number, key.step, name),
+        help=_("The same batches with this one change, beside the run as it is"),
+    )
+    if message := st.session_state.get(Part.MESSAGE):
+        place.error(message)
+
+
+def nearest(run: Run, step: int) -> KeyFrame:
+    """The last key frame that is not later than `step`."""
+    keys = run.film.key_frames
+    return next((key for key in reversed(keys) if key.step <= step), keys[0])
+
+
+def _rewind(number: int, step: int) -> None:
+    def act(live: LiveTraining, key: KeyFrame) -> None:
+        live.rewind(key)
+        live.settled(1.0)
+
+    _from(number, step, act)
+
+
+def _branch(number: int, step: int, name: str) -> None:
+    def act(live: LiveTraining, key: KeyFrame) -> None:
+        value = DESCRIBED[name].read(st.session_state[f"{Part.VALUE}_{name}"])
+        if value == _now(key, name):
+            raise ValueError(
+                _("{name} is {value} already: write another value to branch.").format(name=name, value=value)
+            )
+        runs_on = live.snapshot.status == "running"
+        live.branch(key, **{name: value})
+        if live.settled(1.0):  # then the table has it
+            st.session_state[Part.RUN] = live.runs[-1].number
+        if runs_on:
+            live.run()
+
+    _from(number, step, act)
+
+
+def _from(number: int, step: int, act: Any) -> None:
+    """Do something from a key frame, if it is still there."""
+    live = training.training(workbench())
+    runs = [run for run in live.runs if run.number == number] if live else []
+    if not live or not runs:
+        st.session_state[Part.MESSAGE] = _("Run {number} is not kept any more.").format(number=number)
+        return
+    try:
+        st.session_state[Part.MESSAGE] = ""
+        act(live, nearest(runs[0], step))
+        workbench().begun = True  # the sidebar too shows where it stands now
+    except ValueError as error:
+        st.session_state[Part.MESSAGE] = str(error)
+
+
+def _stop() -> None:
+    if live := training.training(workbench()):
+        live.stop()
+        workbench().begun = True
+
+
+def _give_up() -> None:
+    give_up(workbench())
+
+
+def _now(key: KeyFrame, name: str) -> Any:
+    rates = key.choices.rates
+    return rates[name] if name in rates else getattr(key.choices.settings, name)
+
+
+def _value(value: Any) -> str:
+    return "–" if value is None else str(written(value))
+
+
+def _figure(run: Run, name: str) -> str:
+    value = run.curves.latest(name)
+    return "" if value is None else significant(value)
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"

@@ -1,0 +1,125 @@
+"""Keep what was trained: as a checkpoint that the list of models shows, or as a file to take away."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from enum import StrEnum
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from viz import training
+from viz.i18n import _
+from viz.opening import bundled_names, saved_folder, saved_names
+from viz.workbench import Key, workbench
+
+if TYPE_CHECKING:
+    from model.live import LiveTraining
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+MESSAGE = {"good": st.success, "wrong": st.error}
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    NAME = "saving_name"
+    REPLACE = "saving_replace"
+    SAVE = "saving_save"
+    ZIP = "saving_zip"
+    CURVES = "saving_curves"
+    DELETE = "saving_delete"
+    GONE = "saving_gone"
+    SAID = "saving_said"
+
+
+def show(place: DeltaGenerator, live: LiveTraining) -> None:
+    """A name, then the folder or the file."""
+    place.markdown(f"**{_('Keep the model')}**")
+    name = place.text_input(
+        _("Name: letters, digits, - and _"), live.start.name, max_chars=64, key=Part.NAME, persist_state="session"
+    )
+    sentence = refused(name or "", replace=bool(st.session_state.get(Part.REPLACE)))
+    if name in saved_names():
+        place.checkbox(_("Replace the saved model of this name"), key=Part.REPLACE)
+    if sentence:
+        place.caption(sentence)
+    buttons = place.container(horizontal=True)
+    buttons.button(
+        _("Save as a checkpoint"), key=Part.SAVE, disabled=bool(sentence), on_click=_save, help=str(saved_folder())
+    )
+    installed = find_spec("tensorboard") is not None
+    curves = place.checkbox(
+        _("With the curves of all runs, for TensorBoard"),
+        key=Part.CURVES,
+        disabled=not installed,
+        help=None if installed else _("TensorBoard is not installed: pip install tensorboard"),
+        persist_state="session",
+    )
+    valid = bool(NAME.fullmatch(name or ""))
+    buttons.download_button(
+        _("Download as .zip"),
+        lambda: live.zip(name or "", curves and installed),
+        f"{name if valid else 'model'}.zip",
+        "application/zip",
+        key=Part.ZIP,
+        disabled=not valid or not live.runs,
+        on_click="ignore",
+    )
+    if said := st.session_state.get(Part.SAID):
+        with place:
+            MESSAGE[said[0]](said[1])
+    if names := saved_names():
+        delete(place, list(names))
+
+
+def refused(name: str, replace: bool) -> str:
+    """Why a model cannot be saved under this name; nothing if it can."""
+    if not NAME.fullmatch(name):
+        return _("A name has 1 to 64 letters, digits, - and _, and begins with a letter or a digit.")
+    if name in bundled_names() or name == training.ENTRY:
+        return _("{name} is the name of a bundled model: choose another one.").format(name=name)
+    if name in saved_names() and not replace:
+        return _("There is a saved model of this name: choose another one, or replace it.")
+    return ""
+
+
+def delete(place: DeltaGenerator, names: list[str]) -> None:
+    """Remove a saved model again."""
+    row = place.expander(_("Saved models: {count}").format(count=len(names)), key=f"{Part.GONE}_open")
+    gone = row.selectbox(_("Model to delete"), names, key=Part.GONE)
+    row.button(
+        _("Delete {name} from the disk").format(name=gone),
+        key=Part.DELETE,
+        on_click=_delete,
+        args=(gone,),
+        disabled=gone is None,
+    )
+
+
+def _save() -> None:
+    live, name = training.training(workbench()), str(st.session_state[Part.NAME])
+    if live is None or refused(name, bool(st.session_state.get(Part.REPLACE))):
+        return
+    folder = saved_folder() / name
+    try:
+        live.save(folder)
+    except (ValueError, OSError) as error:
+        st.session_state[Part.SAID] = ("wrong", _("It could not be saved: {reason}").format(reason=error))
+        return
+    st.session_state[Part.REPLACE] = False
+    st.session_state[Part.SAID] = ("good", _("Saved as {name}: it is in the list of models.").format(name=name))
+    workbench().begun = True  # the list is drawn again
+
+
+def _delete(name: str) -> None:
+    if name not in saved_names():
+        return
+    shutil.rmtree(saved_folder() / name)
+    st.session_state[Part.SAID] = ("good", _("{name} is deleted.").format(name=name))
+    if st.session_state.get(Key.MODEL) == name:
+        st.session_state[Key.MODEL] = bundled_names()[0]
+    workbench().begun = True

@@ -1,0 +1,192 @@
+"""How to train: the settings of the next training, or those of the present one, which change while it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.changes import CHANGEABLE, RATES
+from model.config import CHOICES, TransformerConfig
+from model.training_settings import SETTING_CHOICES, TrainingSettings, learning_rate
+from viz import training
+from viz.components.views import Mount, Series, chart
+from viz.i18n import _
+from viz.parts import explanation, plot_words
+from viz.sections.option_fields import Form, options_of, whose, written
+from viz.workbench import Workbench, workbench
+
+if TYPE_CHECKING:
+    from model.changes import Choices
+    from model.live import LiveTraining
+
+USUAL = (
+    *("steps", "batch_tokens", "rate", "warmup", "schedule", "label_smoothing", "weight_decay", "clip"),
+    *("precision", "seed", "accumulation", "validate_every"),
+)
+RARE = tuple(name for name in CHANGEABLE if name not in USUAL)
+FIRST_ONLY = ("undo_merges", "average", "average_last", "patience")
+NAMES = (*USUAL, *RARE, *FIRST_ONLY)
+NEW_RATE = 1e-3  # of a model from nothing; one that is trained goes on with training.RATE
+BEGINNING = TrainingSettings(
+    steps=1500,
+    batch_tokens=1000,
+    rate=NEW_RATE,
+    warmup=100,
+    label_smoothing=0.0,
+    average=0.0,
+    undo_merges=0.0,
+    validate_every=100,
+)
+POINTS = 300  # of the schedule's curve
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    SEEN = "training_settings_seen"
+    WRONG = "training_settings_wrong"
+    SCHEDULE = "training_schedule"
+    RARE = "training_rare"
+    EXPLANATION = "training_settings_explanation"
+
+
+def form() -> Form:
+    described = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
+    return Form("setting", {name: described[name] for name in (*NAMES, *RATES)}, change)
+
+
+def follow(live: LiveTraining | None) -> None:
+    """Put what is in force into the fields: at first, and whenever going back or branching changed it."""
+    fields = form()
+    if not fields.holds():
+        fields.put(dataclasses.asdict(BEGINNING) | dict.fromkeys(RATES, 0.0))
+    if live is None:
+        return
+    seen: Choices | None = st.session_state.get(Part.SEEN)
+    if seen is live.choices:
+        return
+    found = dataclasses.asdict(live.choices.settings) | dict(live.choices.rates)
+    before = dataclasses.asdict(seen.settings) | dict(seen.rates) if seen else {}
+    fields.put({name: value for name, value in found.items() if name not in before or before[name] != value})
+    st.session_state[Part.SEEN] = live.choices
+
+
+def put(values: Mapping[str, Any]) -> None:
+    """Write settings into the fields."""
+    form().put(values)
+
+
+def read() -> tuple[TrainingSettings | None, dict[str, str]]:
+    """What the fields say, and what is wrong with them, by name."""
+    values, wrong = form().read(NAMES)
+    if wrong:
+        return None, wrong
+    try:
+        return TrainingSettings(**values), {}
+    except ValueError as error:
+        return None, {whose(str(error), NAMES) or NAMES[0]: str(error)}
+
+
+def change(name: str) -> None:
+    """A field was changed: if a training lasts, it goes on with that."""
+    live, (values, wrong) = training.training(workbench()), form().read([name])
+    st.session_state[Part.WRONG] = {}
+    if live is None or wrong or name in FIRST_ONLY or values[name] == _asked(live, name):
+        return
+    try:
+        live.change(**values)
+        st.session_state[Part.SEEN] = live.choices
+    except ValueError as error:
+        st.session_state[Part.WRONG] = {name: str(error)}
+
+
+def _asked(live: LiveTraining, name: str) -> Any:
+    choices = live.choices
+    return choices.rates[name] if name in choices.rates else getattr(choices.settings, name)
+
+
+def show(bench: Workbench) -> None:
+    """The fields on one side, the schedule that they make on the other."""
+    live = training.training(bench)
+    settings, wrong = read()
+    wrong |= st.session_state.get(Part.WRONG, {}) | form().read(RATES)[1]
+    left, right = st.columns([11, 9], gap="medium")
+    with left:
+        st.caption(
+            _("These are in force. A change counts from the next step on, and is marked on the curves.")
+            if live
+            else _("The next training begins with these; while it runs they can be changed here.")
+        )
+        fields = form()
+        fields.draw(left, USUAL, wrong)
+        if live:
+            fields.draw(left, RATES, wrong)
+        rare = st.expander(_("More settings"), key=Part.RARE, on_change="rerun")
+        if rare.open:
+            fields.draw(rare, RARE, wrong)
+            if live:
+                rare.caption(_("These hold from the beginning of a training to its end; the next one takes them up:"))
+            fields.draw(rare, FIRST_ONLY, wrong)
+    with right:
+        schedule(right, settings, live)
+        explanation(
+            Part.EXPLANATION,
+            [
+                r"\eta_t = \eta\,\frac{t}{w}\ (t \le w), \qquad "
+                r"\eta_t = \frac{\eta}{2}\Big(1 + \cos\pi\,\tfrac{t - w}{T - w}\Big)"
+                r"\ \text{or}\ \eta\sqrt{\tfrac{w}{t}}\ \text{or}\ \eta"
+            ],
+            _(
+                "After w steps of warm-up the rate η falls as a cosine (Loshchilov and Hutter, 2017, equation 5), as "
+                "in Vaswani et al., 2017, section 5.3, or not at all. This code says the rate of each step:"
+            ),
+            learning_rate,
+        )
+
+
+def schedule(place: DeltaGenerator, settings: TrainingSettings | None, live: LiveTraining | None) -> None:
+    """The rate over the steps, and where the training stands."""
+    total = (settings.steps if settings else None) or (live.snapshot.total if live else 0)
+    if settings is None:
+        place.caption(_("The schedule is drawn once every field holds a number that can be."))
+    elif not total:
+        place.caption(_("Without a number of steps the epochs say how many there are: known once the training begins."))
+    else:
+        with place:
+            picture(settings, total, live)()
+
+
+def picture(settings: TrainingSettings, total: int, live: LiveTraining | None) -> Mount:
+    places = np.unique(np.rint(np.linspace(1, total, POINTS)).astype(int))
+    if settings.warmup <= total:
+        places = np.union1d(places, [max(1, settings.warmup)])
+    rates = np.array([learning_rate(int(step), total, settings) for step in places])
+    series = [Series(_("rate"), places, rates, "#0072B2")]
+    if live and 1 <= live.snapshot.step <= total:
+        step = live.snapshot.step
+        series.append(
+            Series(_("now"), np.array([step]), np.array([learning_rate(step, total, settings)]), "#D55E00", "dots")
+        )
+    peak = written(float(rates.max()))
+    return chart(
+        series,
+        {
+            "name": _("Learning rate over the steps"),
+            "x": {"title": _("step")},
+            "y": {"title": _("rate"), "zero": True},
+            "tall": 240,
+            "alt": _("The rate rises to {peak} and ends at {last} after {total} steps.").format(
+                peak=peak, last=written(float(rates[-1])), total=f"{total:,}"
+            ),
+            "file": "schedule",
+            "stamp": f"{settings.schedule} {total}",
+            "words": plot_words(_("series"), _("step"), _("rate")),
+        },
+        Part.SCHEDULE,
+    )

@@ -1,0 +1,71 @@
+"""The start of a training: its model is built, the page shows it, and it runs."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from model.config import TransformerConfig
+from model.demonstration import REVERSE, fresh
+from model.device import choose_device
+from model.forecast import forecast, require_memory
+from model.inspectable import Inspectable
+from model.live import LiveTraining
+from model.materials import Material
+from model.training_settings import TrainingSettings
+from viz import input_bar, training
+from viz.opening import checkpoint_names
+from viz.workbench import Key, Workbench, workbench
+
+NEW = "new"  # what a model from nothing is called until it is saved
+
+
+def start(
+    lens: Inspectable | None, config: TransformerConfig, material: Material, settings: TrainingSettings, data: str
+) -> None:
+    """Begin and run; lens: a model that goes on, None: a new one. In a callback, before anything is drawn.
+
+    Raises:
+        ValueError: the settings do not go together with the data, or the memory does not suffice.
+    """
+    train, _validation = material.corpora(config.max_length, settings.undo_merges)
+    made = lens
+    if made is None:
+        # Twice: the model that it begins with is kept, and the page is given copies to look into.
+        require_memory(2 * forecast(config, train, settings).training_memory, choose_device())
+        made = fresh(NEW, config, material, settings.seed)
+    _run(made, material, settings, data, "" if lens else material.example)
+
+
+def demonstrate() -> None:
+    """The demonstration, from nothing: begun, running, and seen on the text that shows it best."""
+    lens, material, _probe = REVERSE.begin()
+    bench = workbench()
+    bench.say(Key.KIND, "cross")
+    st.session_state[Key.KIND] = "cross"
+    _run(lens, material, REVERSE.settings, REVERSE.source.data, REVERSE.text)
+
+
+def _run(lens: Inspectable, material: Material, settings: TrainingSettings, data: str, text: str) -> LiveTraining:
+    bench = workbench()
+    if text:
+        input_bar.write_source(text)
+        input_bar.write_target()
+    live = training.begin(bench, lens, material, settings, data, text)
+    live.run()
+    bench.begun = True
+    return live
+
+
+def freed(bench: Workbench) -> bool:
+    """Whether the address names a training that is no more."""
+    return training.training(bench) is None and bool(bench.run or st.query_params.get(training.RUN))
+
+
+def give_up(bench: Workbench) -> None:
+    """Free this session's training; the page shows the model that it began with, where that is in the list."""
+    if live := training.training(bench):
+        training.trainings().end(bench.run)
+        bench.run, bench.begun = "", True
+        bench.say(training.RUN, None)
+        names = checkpoint_names()
+        st.session_state[Key.MODEL] = live.start.name if live.start.name in names else names[0]
