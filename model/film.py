@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,6 +28,7 @@ BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
 KEY_EVERY = 10  # steps between two key frames, as long as all fit
 
 Array = npt.NDArray[Any]
+_editions = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Film:
     """What a probe showed at the steps of a run: each one as long as the budget lasts, then every second, and so on.
 
     Any thread may look at it while another records. Frames are numbered from 0; `steps` says which steps they show.
+    edition: in one edition of one film a step has one frame; no other has its number.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Film:
         self._frames: Thinned[Frame] = Thinned(budget)
         self._camera = Camera(lens, probe)
         self._lock = threading.RLock()
+        self.edition = next(_editions)
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -94,6 +99,10 @@ class Film:
         """To go back to, in order of their steps."""
         with self._lock:
             return list(self.keys)
+
+    def still(self) -> AbstractContextManager[object]:
+        """As long as this lasts, no frame comes or goes: several things can be read that belong together."""
+        return self._lock
 
     @property
     def names(self) -> list[str]:
@@ -124,6 +133,7 @@ class Film:
             if probe != self.probe:
                 self._camera = Camera(self.lens, probe)
                 self._frames = Thinned(self._frames.budget)
+                self.edition = next(_editions)
 
     def rerender(self, probe: Probe) -> Iterator[float]:
         """Show another probe, in the past too: each key frame gives a frame of it. Yields the share done.
@@ -144,6 +154,7 @@ class Film:
                 raise ValueError("another probe was chosen while the film was rendered again: render it for that one")
             camera.slots = own.slots
             self._frames.put(frames)
+            self.edition = next(_editions)
 
     def attention(
         self, kind: AttentionKind, after: int = -1
@@ -197,6 +208,7 @@ class Film:
         with self._lock:
             self._frames.cut(step)
             self.keys.cut(step)
+            self.edition = next(_editions)
 
     def until(self, step: int, run: int, **budgets: int) -> Film:
         """The film of another run that begins like this one: what is not later than `step`."""

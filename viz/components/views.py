@@ -116,8 +116,9 @@ def chart(
     """Series over tokens, layers or numbers; a click puts {series, index} into the state as `place`.
 
     header: `x`, {title, and for tokens or layers labels and side, or log}; `y`, {title, log, low, high, zero: begin
-    there}; `chosen`, a token's band, or -1; `tall`, CSS pixels of the plane; `name`, `sentence`, `note`, `alt`, `file`
-    and `stamp` as of a heatmap; `words`, {download, csv: the names of series, place and value}.
+    there}; `marks`, each {x, text}, lines at places of a numeric axis; `chosen`, a token's band, or -1; `tall`, CSS
+    pixels of the plane; `name`, `sentence`, `note`, `alt`, `file` and `stamp` as of a heatmap;
+    `words`, {download, csv: the names of series, place and value}.
     """
     arrays: list[NDArray[Any]] = []
     described = []
