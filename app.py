@@ -112,6 +112,8 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     with bar:
         mount_tokens()
     next(drawing, None)
+    if live and trained and training.is_behind(bench, live):
+        st.rerun()
 
 
 def choose_language(place: DeltaGenerator) -> None:

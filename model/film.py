@@ -109,6 +109,10 @@ class Film:
         """What `series` knows; see `Camera`."""
         return list(self._camera.slots)
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a quantity in each frame."""
+        return self._camera.slots[name].shape
+
     @property
     def size(self) -> int:
         """Bytes of all frames and key frames."""

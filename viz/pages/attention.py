@@ -97,11 +97,15 @@ def pack_heads(
         "head": _("head"),
         "entropy": _("entropy"),
         "masked": _("masked"),
+        "film": _("film: step {step}"),
         "caption": caption.format(
             layers=layers, heads=heads, rows=side_name(trace, rows), columns=side_name(trace, columns)
         ),
     }
+    bench = workbench()
+    filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass
     header = {
+        "kind": kind if filmed else "",
         "stamp": stamp(trace),
         "chosen": [chosen.layer, chosen.head],
         "entropy": entropies,
