@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz import i18n, input_bar, training, varying
 from viz.components.views import page_file
+from viz.film_feed import is_behind
 from viz.i18n import _
 from viz.opening import checkpoint_names, open_model
 from viz.words import page_name
@@ -112,7 +113,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     with bar:
         mount_tokens()
     next(drawing, None)
-    if live and trained and training.is_behind(bench, live):
+    if live and trained and is_behind(bench, live):
         st.rerun()
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from model.film import Film
     from model.live import LiveTraining
+    from viz.workbench import Workbench
 
 MOST = 20 << 20  # bytes of attention in the browser
 
@@ -33,9 +34,13 @@ class Sent:
         """Nothing yet."""
         self.edition, self.steps, self.tokens = edition, set(), set()
 
-    def lacks(self, live: LiveTraining) -> bool:
-        """Whether there is another film by now."""
-        return live.current is not None and live.current.film.edition != self.edition
+
+def is_behind(bench: Workbench, live: LiveTraining) -> bool:
+    """Whether the strip stands still and does not know of what has just been done to the training."""
+    if bench.moving:
+        return False
+    settled, run = live.settled(0.1), live.current
+    return not settled or (run is not None and run.film.edition != bench.sent.edition)
 
 
 def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
@@ -60,7 +65,7 @@ def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | N
         names = (*film.kinds, LOSS, TOKENS, PROBABILITIES)
         series = {name: film.series(name, after)[chosen] for name in names}
         header = described(film)
-    weights = [series[kind].reshape(len(fresh), -1) for kind in film.kinds]
+    weights = [series[kind].reshape(len(fresh), math.prod(series[kind].shape[1:])) for kind in film.kinds]
     tokens = series[TOKENS].astype(np.int32)
     new = sorted(set(np.unique(tokens).tolist()) - sent.tokens)
     sent.steps, sent.tokens = set(kept), sent.tokens.union(new)

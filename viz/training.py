@@ -212,11 +212,6 @@ def is_moving(live: LiveTraining | None) -> bool:
     return live is not None and (live.snapshot.busy or live.snapshot.status in MOVING)
 
 
-def is_behind(bench: Workbench, live: LiveTraining) -> bool:
-    """Whether the strip stands still and does not know of what has just been done to the training."""
-    return not bench.moving and (not live.settled(0.1) or bench.sent.lacks(live))
-
-
 def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
     """The strip in the sidebar, drawn again and again while a training moves; the whole page, when one begins to."""
     i18n.use(st.session_state[Key.LANGUAGE])
