@@ -30,7 +30,9 @@ function buildFilm(parentElement) {
   root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}/s`, speed, speed === 15, speed === 15)));
   root.standing = controls.appendChild(element("span", "standing"));
   root.standing.setAttribute("aria-live", "off");
-  root.line = root.appendChild(element("canvas", "line"));
+  const track = root.appendChild(element("div", "track"));
+  root.line = track.appendChild(element("canvas", "line"));
+  root.cursor = track.appendChild(element("div", "cursor"));
   root.line.tabIndex = 0;
   root.line.setAttribute("role", "slider");
   root.line.setAttribute("aria-valuemin", 0);
@@ -54,9 +56,15 @@ function buildFilm(parentElement) {
   root.places = guesses.appendChild(element("div", "places"));
   root.rows = guesses.appendChild(element("div", "rows"));
   root.large.choose = (row) => choosePosition(root, row);
-  const sizes = new ResizeObserver(() => bus.film && paintLine(root));
+  const sizes = new ResizeObserver(() => {
+    paintLine(root);
+    moveCursor(root);
+  });
   sizes.observe(root.line);
-  const silent = onFilm(() => showFilmSoon(root, true), () => showFilmSoon(root));
+  const silent = onFilm(
+    () => showFilmSoon(root),
+    () => (root.playing ? showFrame(root) : showFilmSoon(root, false)), // playing is in an animation frame already
+  );
   const dark = lightChips(root);
   root.stop = () => {
     play(root, false);
@@ -99,8 +107,8 @@ function play(root, on) {
     const next = (now) => {
       const wanted = from + Math.floor((Math.max(0, now - began) * speed) / 1000);
       const last = bus.film ? bus.film.steps.length - 1 : 0;
-      root.playing = wanted < last ? requestAnimationFrame(next) : undefined;
       if (bus.film) goToFrame(wanted);
+      root.playing = wanted < last ? requestAnimationFrame(next) : undefined;
       if (!root.playing) showPlaying(root);
     };
     root.playing = requestAnimationFrame(next);
@@ -212,7 +220,17 @@ function keyUnder(root, event) {
   return Math.abs(x(key) - (event.clientX - box.left)) <= NEAR ? key : null;
 }
 
-// The loss over the steps, key frames below it, flags, and where the film stands.
+// An attribute is written only where it changes: writing has the browser look at the whole element again.
+function put(node, name, value) {
+  if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+}
+
+function moveCursor(root) {
+  if (!bus.film?.steps.length) return;
+  root.cursor.style.transform = `translateX(${lineScale(root).x(bus.film.steps[frameAt()]).toFixed(1)}px)`;
+}
+
+// The loss over the steps, key frames below it, and flags; not painted again while the film plays.
 function paintLine(root) {
   const { line } = root;
   const width = line.clientWidth;
@@ -234,15 +252,14 @@ function paintLine(root) {
     if (!frames.has(root.flags[name])) continue;
     const at = x(root.flags[name]);
     pen.line([[at, 0], [at, bottom]], { colour: FLAGS[name], width: 2 });
-    pen.text(name.toUpperCase(), at + (at > width - 20 ? -12 : 5), 9, { colour: FLAGS[name], strong: true });
+    const left = at > width - 20 || (name === "a" && at > 20);
+    pen.text(name.toUpperCase(), at + (left ? -5 : 5), 9, { colour: FLAGS[name], strong: true, align: left ? "right" : "left" });
   }
-  const at = x(steps[frameAt()]);
-  pen.line([[at, 0], [at, bottom]], { width: 2 });
-  pen.dot(at, bottom, 5, appearance(root).colour);
 }
 
-function showFilmSoon(root, all) {
-  root.all ||= all;
+// lined: the line has changed too, and not only where the film stands.
+function showFilmSoon(root, lined = true) {
+  root.lined ||= lined;
   root.soon ??= requestAnimationFrame(() => {
     root.soon = undefined;
     showFrame(root);
@@ -294,19 +311,21 @@ function showFrame(root) {
   root.heads.thumbnails.forEach((button, index) => {
     const here = index === layer * heads + head;
     button.classList.toggle("chosen", here);
-    button.setAttribute("aria-pressed", here);
-    button.setAttribute("aria-label", words.head.replace("{layer}", Math.floor(index / heads) + 1).replace("{head}", (index % heads) + 1));
+    put(button, "aria-pressed", here);
+    put(button, "aria-label", words.head.replace("{layer}", Math.floor(index / heads) + 1).replace("{head}", (index % heads) + 1));
   });
   showLarge(root, weights.subarray((layer * heads + head) * cells, (layer * heads + head + 1) * cells), top / 255, sentence, step);
   showGuesses(root, frame);
   const loss = Number.isFinite(frame.loss) ? ` · ${words.loss.replace("{loss}", significant(frame.loss))}` : "";
   write(root.standing, `${words.step.replace("{step}", step.toLocaleString("en"))}${loss} · ${number + 1} / ${steps.length}`);
-  root.line.setAttribute("aria-valuemax", steps.length - 1);
-  root.line.setAttribute("aria-valuenow", number);
-  root.line.setAttribute("aria-valuetext", root.standing.textContent);
-  root.buttons.difference.setAttribute("aria-pressed", root.comparing);
-  for (const name of ["a", "b"]) root.buttons[name].setAttribute("aria-pressed", frames.has(root.flags[name]));
-  paintLine(root);
+  put(root.line, "aria-valuemax", steps.length - 1);
+  put(root.line, "aria-valuenow", number);
+  put(root.line, "aria-valuetext", root.standing.textContent);
+  put(root.buttons.difference, "aria-pressed", root.comparing);
+  for (const name of ["a", "b"]) put(root.buttons[name], "aria-pressed", frames.has(root.flags[name]));
+  moveCursor(root);
+  if (root.lined) paintLine(root);
+  root.lined = false;
   root.painted += 1;
   root.dataset.step = step;
   root.dataset.frames = steps.length;
@@ -343,7 +362,7 @@ function showGuesses(root, frame) {
     const at = root.position * ranks + rank;
     const right = frame.best[at] === answers[root.position];
     row.classList.toggle("right", right);
-    row.firstChild.style.width = `${100 * frame.probabilities[at]}%`;
+    row.firstChild.style.transform = `scaleX(${frame.probabilities[at].toFixed(4)})`;
     write(row.children[1], `${shown(names[frame.best[at]])}${right ? " ✓" : ""}`);
     write(row.children[2], significant(frame.probabilities[at]));
   });
@@ -371,6 +390,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.trigger = (name, value) => setTriggerValue(name, value);
   root.chosen = header.chosen;
   showWords(root);
+  root.lined = true;
   showFrame(root);
   return () => root.stop();
 }

@@ -41,7 +41,11 @@ def part_name(path: str) -> str:
         "output": _("output"),
         "self_attention": _("self-attention"),
         "cross_attention": _("cross-attention"),
+        "self_attention_block": _("self-attention"),
+        "cross_attention_block": _("cross-attention"),
         "feed_forward": _("feed-forward"),
+        "feed_forward_block": _("feed-forward"),
+        "norm": _("norm"),
     }
     parts = [part for part in path.split(".") if part != "layers"]
     return " ".join(str(int(part) + 1) if part.isdigit() else words.get(part, part) for part in parts)

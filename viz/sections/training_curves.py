@@ -32,8 +32,10 @@ SMOOTHINGS = ("0.9", "0.98", "0")
 SCALES = ("linear", "log", "log-log")
 NOISY = ("loss", "gradient norm", "update ratio")  # what is smoothed
 WIDE = ("loss", "validation", "rate", "gradient norm", "update ratio", "γ drift")  # what has a logarithm worth seeing
+SHARES = {"accuracy": {"low": 0, "high": 1}}
 POINTS, ALL = 400, 12_000  # of a series, of a chart
 TALL = 150
+LEGIBLE = 12  # names of curves above a chart; of more, the pointer says them
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def over_runs(name: str, runs: Sequence[Run], parent: Run | None) -> list[Line]:
 def parts_of(title: str, run: Run, parent: Run | None) -> list[Line]:
     """A figure that each layer, embedding, norm or feed-forward has."""
     names = [name for name in run.curves.names if name.startswith(f"{title}/")]
+    names.sort(key=lambda name: not name.startswith(f"{title}/encoder"))  # the others keep their order
     return [
         Line(name, each, part_name(name.partition("/")[2]), hue(index), each is not run)
         for each in (run, parent)
@@ -168,14 +171,18 @@ def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run:
     for line in lines:
         xs, ys = table.get(line.run, line.name)
         kept = outline(xs, ys, most)
-        quiet = line.dash and len(lines) > 8
+        quiet = len(lines) == 1 or len(lines) > LEGIBLE or (line.dash and "/" in line.name)
         if look.keep and line.name.partition("/")[0] in NOISY and len(ys) > 1:
             if "/" not in line.name:
                 series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50% / 0.28)", quiet=True))
             kept = outline(xs, smoothed(ys, look.keep), most)
         series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
     quantity = lines[0].name.partition("/")[0]
-    noisy = look.keep and quantity in NOISY
+    sentences = [_("smoothed by {keep}").format(keep=look.keep)] if look.keep and quantity in NOISY else []
+    if len(lines) > LEGIBLE:
+        sentences.append(_("point at a curve for its name"))
+    if any(line.dash for line in lines):
+        sentences.append(_("dashed: the run it left"))
     name = title_of(title) if title in (*WHOLE, quantity) else title
     marks = [{"x": mark.step, "text": change_text(mark.changes)} for mark in run.marks]
     if run.parent is not None:
@@ -183,11 +190,11 @@ def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run:
     last = next((f"{each.ys[-1]:.3g}" for each in reversed(series) if len(each.ys)), "")
     header = {
         "x": {"title": _("step"), "log": look.log_x},
-        "y": {"title": unit_of(quantity), "log": look.log and quantity in WIDE},
+        "y": {"title": unit_of(quantity), "log": look.log and quantity in WIDE, **SHARES.get(quantity, {})},
         "marks": marks,
         "tall": TALL,
         "name": name,
-        "sentence": _("smoothed by {keep}").format(keep=look.keep) if noisy else "",
+        "sentence": " · ".join(sentences),
         "note": "",
         "alt": _("{name} over the steps, {count} curves; the last value is {last}.").format(
             name=name, count=len(lines), last=last
