@@ -83,10 +83,11 @@ def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | N
 
 def thinned(count: int, most: int) -> NDArray[np.intp]:
     """Which of so many frames are sent: all, or every second, fourth … and the last."""
-    every = 1
-    while -(-count // every) > most - 1 and every < count:
+    kept, every = np.arange(count), 1
+    while len(kept) > max(most, 2):
         every *= 2
-    return np.unique(np.append(np.arange(0, count, every), count - 1)) if count > most else np.arange(count)
+        kept = np.unique(np.append(np.arange(0, count, every), count - 1))
+    return kept
 
 
 def described(film: Film) -> dict[str, Any]:

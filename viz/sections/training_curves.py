@@ -35,7 +35,7 @@ WIDE = ("loss", "validation", "rate", "gradient norm", "update ratio", "γ drift
 SHARES = {"accuracy": {"low": 0, "high": 1}}
 POINTS, ALL = 400, 12_000  # of a series, of a chart
 TALL = 150
-LEGIBLE = 12  # names of curves above a chart; of more, the pointer says them
+LEGIBLE = 8  # names of curves above a chart; of more, the pointer says them
 
 
 @dataclass(frozen=True)
