@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz import i18n, input_bar, training, varying
 from viz.components.views import page_file
+from viz.film_feed import is_behind
 from viz.i18n import _
 from viz.opening import checkpoint_names, open_model
 from viz.words import page_name
@@ -116,6 +117,8 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     with bar:
         (mount_tokens or input_bar.pack_tokens(bench))()
     next(drawing, None)
+    if live and trained and is_behind(bench, live):
+        st.rerun()
 
 
 def choose_language(place: DeltaGenerator) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,6 +29,7 @@ KEYS = 50  # are enough to choose from
 KEY_EVERY = 10  # steps between two key frames, as long as all fit
 
 Array = npt.NDArray[Any]
+_editions = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Film:
     """What a probe showed at the steps of a run: each one as long as the budget lasts, then every second, and so on.
 
     Any thread may look at it while another records. Frames are numbered from 0; `steps` says which steps they show.
+    edition: in one edition of one film a step has one frame; no other has its number.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Film:
         self._frames: Thinned[Frame] = Thinned(budget)
         self._camera = Camera(lens, probe)
         self._lock = threading.RLock()
+        self.edition = next(_editions)
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -96,10 +101,18 @@ class Film:
         with self._lock:
             return list(self.keys)
 
+    def still(self) -> AbstractContextManager[object]:
+        """As long as this lasts, no frame comes or goes: several things can be read that belong together."""
+        return self._lock
+
     @property
     def names(self) -> list[str]:
         """What `series` knows; see `Camera`."""
         return list(self._camera.slots)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a quantity in each frame."""
+        return self._camera.slots[name].shape
 
     @property
     def size(self) -> int:
@@ -145,6 +158,7 @@ class Film:
                 raise ValueError("another probe was chosen while the film was rendered again: render it for that one")
             if self.probe == probe:
                 self._frames.put(frames)
+                self.edition = next(_editions)
             else:
                 camera = Camera(self.lens, probe)
                 camera.slots = own.slots
@@ -155,6 +169,7 @@ class Film:
         with self._lock:
             self._camera, self._frames = camera, Thinned(self._frames.budget)
             self._frames.put(frames)
+            self.edition = next(_editions)
 
     def attention(
         self, kind: AttentionKind, after: int = -1
@@ -208,6 +223,7 @@ class Film:
         with self._lock:
             self._frames.cut(step)
             self.keys.cut(step)
+            self.edition = next(_editions)
 
     def until(self, step: int, run: int, **budgets: int) -> Film:
         """The film of another run that begins like this one: what is not later than `step`."""

@@ -78,6 +78,13 @@ class Curves:
         measured = ~np.isnan(values)
         return steps[measured], values[measured]
 
+    def table(self) -> tuple[Array, Array]:
+        """Of all that each step has: the steps, and the figures (step, name) in the order of `names`; NaN where not."""
+        with self._lock:
+            rows = list(self._rows)
+        values = [row.values for row in rows] or np.empty((0, len(self._columns)))
+        return np.array([row.step for row in rows], np.int64), np.array(values)
+
     def latest(self, name: str) -> float | None:
         """The newest value; None if it was never measured."""
         with self._lock:

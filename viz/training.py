@@ -10,6 +10,7 @@ import streamlit as st
 
 from viz import i18n
 from viz.components.views import training_strip
+from viz.film_feed import film_data
 from viz.i18n import _
 from viz.words import significant
 from viz.workbench import Key, Workbench, workbench
@@ -212,7 +213,9 @@ def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
     """The strip in the sidebar, drawn again and again while a training moves; the whole page, when one begins to."""
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training(bench)
-    training_strip(strip_data(live), STRIP, lambda: _act(lens))
+    bench.moving = moving
+    film, frames = film_data(live, bench.sent)
+    training_strip({**strip_data(live), "film": film}, frames, STRIP, lambda: _act(lens), bench.sent.begin)
     if bench.message:
         st.error(bench.message)
     if is_moving(live) != moving or bench.begun:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from viz.film_feed import Sent
 from viz.what_if import CHANGES, WhatIf
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class Workbench:
     step: int | None = None  # of the training that the shown model has
     begun: bool = False
     message: str = ""
+    moving: bool = False  # the strip looks at the training again and again
+    sent: Sent = field(default_factory=Sent)  # of the film
     _comparison: Comparison | None = None
     _address: dict[str, str] = field(default_factory=dict)
 

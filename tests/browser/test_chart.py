@@ -138,3 +138,18 @@ def test_nothing_to_draw_is_an_empty_plane(blank, ys):
     assert "norm" in chart.texts()
     blank.set_viewport_size({"width": 320, "height": 600})
     expect(blank.locator("canvas")).to_be_visible()
+
+
+def test_marks_are_lines_at_their_places_with_what_happened(blank):
+    line = {"name": "loss", "colour": BLUE, "xs": [0, 100], "ys": [1, 2]}
+    marks = [{"x": 50, "text": "rate 1 → 2"}, {"x": 51, "text": HOSTILE[1]}, {"x": 300, "text": "outside"}]
+    chart = Shown(blank, [line], marks=marks)
+    svg = chart.svg()
+    dotted = [node for node in svg.iter(f"{SVG}polyline") if node.get("stroke-dasharray") == "2 3"]
+    (curve,) = curves(svg, BLUE)
+    places = [float(node.get("points").split(",")[0]) for node in dotted]
+    assert places == pytest.approx([curve[:, 0].mean(), curve[0, 0] + 0.51 * np.ptp(curve[:, 0])])
+    written = [node for node in svg.iter(f"{SVG}text") if node.text in ("rate 1 → 2", HOSTILE[1], "outside")]
+    assert [node.text for node in written] == ["rate 1 → 2", HOSTILE[1]]
+    assert written[0].get("transform").split()[1] != written[1].get("transform").split()[1]  # not over each other
+    assert blank.locator("img, script").count() == 0

@@ -210,3 +210,39 @@ def test_a_small_budget_holds():
     assert film.steps[0] == 0
     assert film.steps[-1] == 11
     assert film.size <= 5 * size
+
+
+def test_an_edition_gives_each_step_one_frame():
+    own = watched()
+    film = own.run.film
+    editions = [film.edition]
+    for _ in range(5):
+        own.step()
+    assert film.edition == editions[0]
+    film.show(film.probe)
+    assert film.edition == editions[0]
+    own.rewind(film.key_frames[0])
+    editions.append(film.edition)
+    film.show(probe(own.lens, "dc"))
+    editions.append(film.edition)
+    list(film.rerender(film.probe))
+    editions.append(film.edition)
+    own.branch(film.key_frames[0], {})
+    editions.append(own.run.film.edition)
+    assert sorted(set(editions)) == editions
+
+
+def test_the_curves_as_one_table_are_the_curves():
+    own = watched()
+    for _ in range(6):
+        own.step()
+    curves = own.run.curves
+    steps, values = curves.table()
+    dense = curves.names[: values.shape[1]]
+    assert steps.tolist() == list(range(7))
+    for column, name in enumerate(dense):
+        measured = ~np.isnan(values[:, column])
+        assert_array_equal(steps[measured], curves.get(name)[0])
+        assert_array_equal(values[measured, column], curves.get(name)[1])
+    assert "loss" in dense
+    assert "validation" not in dense

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.analysis.maps import Quantity
 from viz.attention.shown import Shown
 from viz.attention.thumbnails import Thumbnails
 from viz.attention.words import metric_caption, metric_name, metric_number, quantity_name
@@ -20,15 +21,23 @@ Heads = Sequence[tuple[int, int]]
 
 
 def pack_heads(
-    shown: Shown, made: Thumbnails, heads: Heads, chosen: tuple[int, int], key: str, on_head: Callable[[], None]
+    shown: Shown,
+    made: Thumbnails,
+    heads: Heads,
+    chosen: tuple[int, int],
+    key: str,
+    on_head: Callable[[], None],
+    filmed: bool = False,
 ) -> Mount:
-    """The thumbnails of these heads, in this order."""
+    """The thumbnails of these heads, in this order. filmed: the film of a training may take their place."""
     wish, maps = shown.wish, shown.maps
     index = tuple(np.array(heads, dtype=int).reshape(-1, 2).T)
     cells, tops = made.cells[index], top_values(shown, made)[index]
     strengths = made.strengths[index] if wish.threshold else None
     hidden = np.zeros(cells.shape, bool) if strengths is None else strengths < wish.threshold
+    plain = wish.quantity == Quantity.WEIGHT and not shown.differing and tuple(made.block) == (1, 1)
     header = {
+        "kind": wish.kind if filmed and plain and not wish.threshold else "",
         "stamp": stamp(shown.trace),
         "chosen": list(chosen),
         "order": [list(place) for place in heads],
@@ -78,6 +87,7 @@ def words(shown: Shown, count: int) -> dict[str, Any]:
         "missing": _("not in the pinned trace"),
         "hidden": _("below {threshold}").format(threshold=wish.threshold),
         "quantity": quantity_name(wish.quantity),
+        "film": _("film: step {step}"),
         "block": _("largest of {rows} × {columns} cells"),
         "caption": caption.format(
             shown=count,

@@ -158,6 +158,23 @@ function drawSeries(pen, place, header, series) {
   }
 }
 
+// Lines at places of a numeric axis, with what happened there; a text that would meet another stands under it.
+function drawMarks(pen, place, { marks = [], x: { log } }) {
+  const { left, right, top, bottom, ranges, measure } = place;
+  const ends = [];
+  for (const { x, text } of marks) {
+    if (x < ranges.x[0] || x > ranges.x[1] || (log && x <= 0)) continue;
+    const at = place.x(x);
+    pen.line([[at, top], [at, bottom]], { width: 1, dash: [2, 3] });
+    const wide = measure(text);
+    const from = Math.max(left + 2, at + 5 + wide > right ? at - 5 - wide : at + 5);
+    let line = ends.findIndex((end) => end < from);
+    if (line < 0) line = ends.length;
+    ends[line] = from + wide + 8;
+    if (top + 8 + line * LEGEND.line < bottom) pen.text(text, from, top + 8 + line * LEGEND.line, { faint: true });
+  }
+}
+
 function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) {
   const { x, series } = header;
   const { left, right, top, bottom, wide } = place;
@@ -167,6 +184,7 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   drawAxes(pen, place, { ...header, lit, pointed });
   if (place.ranges.y[0] < 0 && place.ranges.y[1] > 0) pen.line([[left, place.y(0)], [right, place.y(0)]], { width: 1 });
   series.forEach((each) => drawSeries(pen, place, header, each));
+  drawMarks(pen, place, header);
   const named = series.filter(({ quiet }) => !quiet);
   place.legend.places.forEach(([at, line], index) => {
     const y = 8 + line * LEGEND.line;

@@ -1,4 +1,5 @@
-// Heads as thumbnails, in any order. Click one to open it large.
+// Heads as thumbnails, in any order. Click one to open it large. While the film of a training stands at an earlier step,
+// that frame of it is shown, from bytes that are here already.
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
 const LEVELS = 65533; // of a value; above it a cell is not drawn
@@ -98,6 +99,8 @@ function build(parentElement) {
     paint(root);
   });
   root.sizes.observe(root.grid);
+  const again = () => root.sent?.kind && showHeads(root);
+  root.still = onFilm(again, again);
   return root;
 }
 
@@ -157,10 +160,40 @@ function leave(root) {
 
 const headName = (words, [layer, head]) => `${words.layer} ${layer + 1}, ${words.head} ${head + 1}`;
 
+// A frame of the film where it stands at an earlier step of these very tokens, in the place of what the server sent.
+function filmed(sent) {
+  const { kind, labels, order, rows, cells, tops, words } = sent;
+  if (bus.at == null || !kind || !isFilmed(kind, labels.rows, labels.columns)) return sent;
+  const weights = filmWeights(kind, bus.at);
+  const heads = bus.film.kinds[kind].shape[1];
+  const size = rows * cells;
+  const levels = new Uint16Array(order.length * size);
+  const highest = order.map(([layer, head], index) => {
+    const part = weights.subarray((layer * heads + head) * size, (layer * heads + head + 1) * size);
+    part.forEach((weight, cell) => (levels[index * size + cell] = Math.round((weight / 255) * LEVELS)));
+    return part.reduce((top, weight) => Math.max(top, weight / 255), 1 / 255);
+  });
+  const caption = words.film.replace("{step}", bus.at.toLocaleString("en"));
+  const scale = { low: 0, high: 1, tops: tops.every((top) => top === 1) ? tops : highest };
+  return { ...sent, ...scale, levels, notes: order.map(() => ""), words: { ...words, caption }, step: bus.at };
+}
+
+function showHeads(root) {
+  const shown = (root.shown = filmed(root.sent));
+  shown.order.forEach((place, index) => {
+    write(root.thumbnails[index].querySelector(".number"), shown.notes[index]);
+    root.thumbnails[index].setAttribute("aria-label", `${headName(shown.words, place)}, ${shown.words.metric} ${shown.notes[index]}`);
+  });
+  shown.picture = cellPicture(root.picture, shown.levels, shown.states, shown);
+  paint(root);
+  write(root.tip, shown.words.caption);
+  root.dataset.step = shown.step ?? "";
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   const shown = unpack(data);
-  const { order, columns, notes, words, chosen, stamp, rows, cells } = shown;
+  const { order, columns, chosen, stamp, rows, cells } = shown;
   const [levels, states] = shown.arrays;
   root.send = (place) => setTriggerValue("head", place);
   root.chosen = chosen;
@@ -170,18 +203,17 @@ export default function ({ data, parentElement, setTriggerValue }) {
   while (root.thumbnails.length < order.length) root.thumbnails.push(newThumbnail(root, root.thumbnails.length));
   if (before !== `${order.length} ${columns}`) root.places = undefined;
   order.forEach(([layer, head], index) => {
-    const [dot, name, note] = root.thumbnails[index].firstElementChild.children;
+    const [dot, name] = root.thumbnails[index].firstElementChild.children;
     dot.style.background = headColour(head);
     write(name, `${layer + 1}.${head + 1}`);
-    write(note, notes[index]);
-    root.thumbnails[index].setAttribute("aria-label", `${headName(words, order[index])}, ${words.metric} ${notes[index]}`);
   });
-  root.shown = { ...shown, levels, states };
-  root.shown.picture = cellPicture(root.picture, levels, states, shown);
-  paint(root);
-  write(root.tip, words.caption);
+  root.sent = { ...shown, levels, states };
+  showHeads(root);
   mark(root);
   root.dataset.cells = `${cells} ${rows}`;
   root.dataset.painted = stamp;
-  return () => root.sizes.disconnect();
+  return () => {
+    root.sizes.disconnect();
+    root.still();
+  };
 }

@@ -176,7 +176,8 @@ function paint(root) {
   const measure = measurer(canvas.getContext("2d"), look);
   const place = (root.place = kind.arrange(root.shown.header, root.width, ratio, measure));
   const context = cleared(canvas, Math.round(place.width * ratio), Math.round(place.height * ratio));
-  canvas.style.height = `${place.height}px`;
+  const tall = `${place.height}px`;
+  if (canvas.style.height !== tall) canvas.style.height = tall; // a film paints sixty times a second
   kind.placed?.(root);
   kind.draw(canvasPen(context, ratio, look), place, { ...root.shown, lit: root.lit, pointed: root.pointed });
 }
@@ -294,8 +295,10 @@ function showPlot(root, shown) {
   write(sentence, header.sentence ?? "");
   write(note, header.note ?? "");
   const opener = root.heading.querySelector(".opener");
-  opener.title = header.words.download;
-  opener.setAttribute("aria-label", header.words.download);
+  if (opener.title !== header.words.download) {
+    opener.title = header.words.download;
+    opener.setAttribute("aria-label", header.words.download);
+  }
   root.canvas.setAttribute("aria-label", header.alt);
   root.tip.hidden = true;
   root.pointed = {};

@@ -10,10 +10,20 @@ function buildStrip(parentElement) {
   root.curve = element("canvas", "curve");
   root.curve.setAttribute("role", "img");
   root.sentence = element("div", "sentence");
-  root.append(root.buttons, root.facts, root.curve, root.sentence);
+  root.film = element("label", "film");
+  root.film.hidden = true;
+  root.standing = root.film.appendChild(element("span"));
+  root.slider = root.film.appendChild(element("input"));
+  Object.assign(root.slider, { type: "range", min: 0, step: 1 });
+  root.slider.addEventListener("input", () => goToFrame(Number(root.slider.value)));
+  root.append(root.buttons, root.facts, root.curve, root.film, root.sentence);
   const sizes = new ResizeObserver(() => paintCurve(root));
   sizes.observe(root.curve);
-  root.stop = () => sizes.disconnect();
+  const silent = onFilm(() => showFilm(root), () => showFilm(root));
+  root.stop = () => {
+    sizes.disconnect();
+    silent();
+  };
   return root;
 }
 
@@ -54,7 +64,20 @@ function paintCurve(root) {
   context.stroke();
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+// The slider has a place for each frame; it stands where the film stands.
+function showFilm(root) {
+  root.film.hidden = !(bus.film?.steps.length > 1);
+  if (root.film.hidden) return;
+  root.slider.max = bus.film.steps.length - 1;
+  root.slider.value = frameAt();
+  const text = bus.at == null ? bus.film.words.newest : bus.film.words.film.replace("{step}", bus.at.toLocaleString("en"));
+  write(root.standing, text);
+  root.film.title = bus.film.words.drag;
+  root.slider.setAttribute("aria-valuetext", text);
+}
+
+export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  const data = unpack(bytes);
   const root = parentElement.querySelector(".vitrine") ?? buildStrip(parentElement);
   root.act = (what) => setTriggerValue("act", what);
   showButtons(root, data);
@@ -68,6 +91,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.curve.hidden = data.losses.length < 2;
   root.curve.setAttribute("aria-label", data.words.curve);
   paintCurve(root);
+  if (!data.film) forgetFilm();
+  else if (!receiveFilm(data.film, data.arrays)) setTriggerValue("again", data.film.edition);
+  showFilm(root);
   write(root.sentence, data.sentence);
   root.sentence.className = "sentence " + data.status;
   root.dataset.step = data.step;

@@ -18,7 +18,7 @@ Mount = Callable[[], object]
 LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
 
 _token_bar = component("token_bar")
-_head_grid = component("head_grid")
+_head_grid = component("head_grid", "film_store")
 _heatmap = component("heatmap", "plot")
 _lines = component("lines", "plot")
 _chart = component("chart", "plot")
@@ -26,7 +26,7 @@ _panels = component("panels", "plot")
 _stages = component("stages")
 _model_map = component("model_map", "plot", "map_layout", "map_drawing")
 _page_file = component("page_file")
-_training_strip = component("training_strip")
+_training_strip = component("training_strip", "film_store")
 _wiring = component("wiring", "plot")
 
 
@@ -132,8 +132,9 @@ def chart(
     """Series over tokens, layers or numbers; a click puts {series, index} into the state as `place`.
 
     header: `x`, {title, and for tokens or layers labels and side, or log}; `y`, {title, log, low, high, zero: begin
-    there}; `chosen`, a token's band, or -1; `tall`, CSS pixels of the plane; `name`, `sentence`, `note`, `alt`, `file`
-    and `stamp` as of a heatmap; `words`, {download, csv: the names of series, place and value}.
+    there}; `marks`, each {x, text}, lines at places of a numeric axis; `chosen`, a token's band, or -1; `tall`, CSS
+    pixels of the plane; `name`, `sentence`, `note`, `alt`, `file` and `stamp` as of a heatmap;
+    `words`, {download, csv: the names of series, place and value}.
     """
     arrays: list[NDArray[Any]] = []
     described = []
@@ -234,9 +235,17 @@ def page_file(words: Mapping[str, str], key: str) -> None:
     _page_file(data=words, key=key)
 
 
-def training_strip(data: Mapping[str, Any], key: str, on_act: Callable[[], None]) -> None:
-    """A training's buttons, figures and loss. A click puts {name, count} into the state as `act`.
+def training_strip(
+    header: Mapping[str, Any],
+    frames: Sequence[NDArray[Any]],
+    key: str,
+    on_act: Callable[[], None],
+    on_again: Callable[[], None],
+) -> None:
+    """A training's buttons, figures, loss and film. A click puts {name, count} into the state as `act`; `again`: a part
+    of the film is missing.
 
-    data: status, step, facts ({text, title}), losses, sentence, words, and `possible`, the names of what can be done.
+    header: status, step, facts ({text, title}), losses, sentence, words, `possible`, the names of what can be done, and
+    `film` with `frames` as of `viz.film_feed.film_data`.
     """
-    _training_strip(data=data, key=key, on_act_change=on_act)
+    _training_strip(data=pack(header, frames), key=key, on_act_change=on_act, on_again_change=on_again)

@@ -96,7 +96,8 @@ def page(lens: Inspectable) -> Iterator[None]:
     chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
     made = thumbnails(shown)
     listed = shown.shown_heads(made.values)
-    parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head))]
+    filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass
+    parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
     parts.append((steps, pack_stages(shown, chosen, Part.STAGES, on_query)))
     drawn = None
     problem = refusal(shown, listed)

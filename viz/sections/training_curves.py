@@ -1,7 +1,232 @@
-"""The curves of this session's training."""
+"""The curves of this session's training: every run over the others, with marks where settings changed."""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from model.analysis.series import outline, smoothed
+from viz.components.views import Series, chart
+from viz.i18n import _
+from viz.parts import plot_words
+from viz.sections.curve_names import change_text, group_name, part_name, smoothing_name, title_of
+from viz.training import training
+from viz.words import attention_name
+from viz.workbench import Key, attention_kinds, choose, workbench
+
+if TYPE_CHECKING:
+    from model.runs import Run
+    from model.trace import AttentionKind
+
+GROUP, SMOOTHING, AXES = "curves", "smoothing", "axes"  # in the address
+GROUPS = ("whole", "layers", "heads")
+WHOLE = ("loss", "validation", "accuracy", "rate", "gradient norm")
+SMOOTHINGS = ("0.9", "0.98", "0")
+SCALES = ("linear", "log", "log-log")
+NOISY = ("loss", "gradient norm", "update ratio")  # what is smoothed
+WIDE = ("loss", "validation", "rate", "gradient norm", "update ratio", "γ drift")  # what has a logarithm worth seeing
+SHARES = {"accuracy": {"low": 0, "high": 1}}
+POINTS, ALL = 400, 12_000  # of a series, of a chart
+TALL = 150
+LEGIBLE = 8  # names of curves above a chart; of more, the pointer says them
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve's name in its run, and how it is drawn."""
+
+    name: str
+    run: Run
+    label: str
+    colour: int  # a hue, in degrees
+    dash: bool = False
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the user chose. keep: the weight of the past in the average."""
+
+    keep: float
+    log: bool
+    log_x: bool
+
+
+class Table:
+    """What is drawn now of some runs; read once for all charts."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._dense = {run.number: (run.curves.table(), {n: i for i, n in enumerate(run.curves.names)}) for run in runs}
+
+    def get(self, run: Run, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        (steps, values), columns = self._dense[run.number]
+        column = columns[name]
+        if column >= values.shape[1]:  # not measured at every step
+            places, found = run.curves.get(name)
+            return places.astype(float), found
+        measured = ~np.isnan(values[:, column])
+        return steps[measured].astype(float), values[measured, column]
+
 
 def show() -> None:
-    """Nothing yet."""
+    """Small multiples of one group of curves; all of them as a file."""
+    live = training(workbench())
+    run = live.current if live else None
+    if live is None or run is None:
+        st.caption(_("There are no curves yet: train a step."))
+        return
+    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    group = choose(_("Curves"), GROUPS, GROUPS[0], GROUP, group_name, row)
+    keep = choose(_("Smoothing"), SMOOTHINGS, SMOOTHINGS[0], SMOOTHING, smoothing_name, row)
+    words = {"linear": _("linear axes"), "log": _("log values"), "log-log": _("log both")}
+    scale = choose(_("Axes"), SCALES, SCALES[0], AXES, lambda name: words[name], row)
+    look = Look(float(keep), scale != "linear", scale == "log-log")
+    row.download_button("CSV", lambda: table_of(live.runs), "curves.csv", "text/csv", key="curves_csv")
+    table = Table(live.runs)
+    parent = next((other for other in live.runs if other.number == run.parent), None)
+    if group == "whole":
+        charts = {title: over_runs(title, live.runs, parent) for title in WHOLE}
+        charts["accuracy"] += over_runs("exact match", live.runs, parent)
+        charts["loss"] += charts.pop("validation")
+        columns = 2
+    elif group == "layers":
+        charts = {
+            title: parts_of(title, run, parent) for title in ("gradient norm", "update ratio", "γ drift", "dead units")
+        }
+        columns = 2
+    else:
+        kinds = attention_kinds(live.start.model)
+        kind = kinds[0]
+        if len(kinds) > 1:
+            kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+        charts = heads_of(kind, run, parent)
+        columns = min(4, max(2, len(charts)))
+    charts = {title: lines for title, lines in charts.items() if lines}
+    places = [place for __ in range(0, len(charts), columns) for place in st.columns(columns, gap="medium")]
+    for place, (title, lines) in zip(places, charts.items(), strict=False):
+        with place:
+            pack_chart(title, lines, table, look, run)
+
+
+def hue(number: int) -> int:
+    """The colour of a run, or of a layer; far from that of the one before."""
+    return round(215 + (number - 1) * 137.5) % 360
+
+
+def over_runs(name: str, runs: Sequence[Run], parent: Run | None) -> list[Line]:
+    """A figure of the whole network in every run."""
+    label = title_of(name)
+    return [
+        Line(
+            name,
+            run,
+            label if len(runs) == 1 else f"{label} · {_('run {number}').format(number=run.number)}",
+            (hue(run.number) + (160 if name in ("validation", "exact match") else 0)) % 360,
+            run is parent,
+        )
+        for run in runs
+    ]
+
+
+def parts_of(title: str, run: Run, parent: Run | None) -> list[Line]:
+    """A figure that each layer, embedding, norm or feed-forward has."""
+    names = [name for name in run.curves.names if name.startswith(f"{title}/")]
+    names.sort(key=lambda name: not name.startswith(f"{title}/encoder"))  # the others keep their order
+    return [
+        Line(name, each, part_name(name.partition("/")[2]), hue(index), each is not run)
+        for each in (run, parent)
+        if each
+        for index, name in enumerate(names, start=1)
+    ]
+
+
+def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, list[Line]]:
+    """The entropy of every head, a chart for each layer."""
+    from model.trace import ATTENTION_PATHS
+
+    stack = "encoder" if kind == "encoder" else "decoder"
+    charts: dict[str, list[Line]] = {}
+    layer = 0
+    while names := [n for n in run.curves.names if n.startswith(f"entropy/{ATTENTION_PATHS[kind].format(layer)}/")]:
+        charts[part_name(f"{stack}.layers.{layer}")] = [
+            Line(name, each, f"{_('head')} {head + 1}", round(head * 137.5) % 360, each is not run)
+            for each in (run, parent)
+            if each
+            for head, name in enumerate(names)
+        ]
+        layer += 1
+    return charts
+
+
+def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> None:
+    """One chart, drawn where it is mounted."""
+    most = max(40, min(POINTS, ALL // len(lines)))
+    series: list[Series] = []
+    for line in lines:
+        xs, ys = table.get(line.run, line.name)
+        kept = outline(xs, ys, most)
+        quiet = len(lines) == 1 or len(lines) > LEGIBLE or (line.dash and "/" in line.name)
+        if look.keep and line.name.partition("/")[0] in NOISY and len(ys) > 1:
+            if "/" not in line.name:
+                series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50% / 0.28)", quiet=True))
+            kept = outline(xs, smoothed(ys, look.keep), most)
+        series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
+    quantity = lines[0].name.partition("/")[0]
+    sentences = [_("smoothed by {keep}").format(keep=look.keep)] if look.keep and quantity in NOISY else []
+    if len(lines) > LEGIBLE:
+        sentences.append(_("point at a curve for its name"))
+    if any(line.dash for line in lines):
+        sentences.append(_("dashed: the run it left"))
+    name = title_of(title) if title in (*WHOLE, quantity) else title
+    marks = [{"x": mark.step, "text": change_text(mark.changes)} for mark in run.marks]
+    if run.parent is not None:
+        marks.append({"x": run.begins, "text": _("run {number}").format(number=run.number)})
+    last = next((f"{each.ys[-1]:.3g}" for each in reversed(series) if len(each.ys)), "")
+    header = {
+        "x": {"title": _("step"), "log": look.log_x},
+        "y": {"title": unit_of(quantity), "log": look.log and quantity in WIDE, **SHARES.get(quantity, {})},
+        "marks": marks,
+        "tall": TALL,
+        "name": name,
+        "sentence": " · ".join(sentences),
+        "note": "",
+        "alt": _("{name} over the steps, {count} curves; the last value is {last}.").format(
+            name=name, count=len(lines), last=last
+        ),
+        "file": f"curves-{title.replace(' ', '-')}",
+        "stamp": f"{run.number} {int(series[0].xs[-1]) if len(series[0].xs) else 0}",
+        "words": plot_words(_("series"), _("step"), _("value")),
+    }
+    chart(series, header, f"curves_{title}")()
+
+
+def unit_of(quantity: str) -> str:
+    """What the value axis says."""
+    return {
+        "loss": _("nats per token"),
+        "entropy": _("nats"),
+        "accuracy": _("share"),
+        "dead units": _("share"),
+        "update ratio": "‖Δw‖ / ‖w‖",
+        "γ drift": "√mean (γ − γ₀)²",
+        "gradient norm": "‖g‖",
+    }.get(quantity, _("rate"))
+
+
+def table_of(runs: Sequence[Run]) -> bytes:
+    """Every figure of every run: run, step, name, value; in UTF-8 with the mark that tells spreadsheets so."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", "step", "name", "value"])
+    table = Table(runs)
+    for run in runs:
+        for name in run.curves.names:
+            for step, value in zip(*table.get(run, name), strict=True):
+                writer.writerow([run.number, int(step), name, repr(float(value))])
+    return text.getvalue().encode("utf-8-sig")

@@ -1,7 +1,155 @@
-"""The film of this session's training."""
+"""The film of this session's training: every head at every step that is kept, and the ways back into the past."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import streamlit as st
+
+from viz.components.training_views import training_film
+from viz.i18n import _
+from viz.parts import plot_words
+from viz.sides import SIDES
+from viz.training import training
+from viz.words import attention_name
+from viz.workbench import Key, Workbench, choose, workbench
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from model.film import Film, KeyFrame
+    from model.live import LiveTraining
+    from model.trace import AttentionKind
+
+FILM, RENDER = "training_film", "film_render"
+
 
 def show() -> None:
-    """Nothing yet."""
+    """The film, and what shows another text in its past too."""
+    bench = workbench()
+    live = training(bench)
+    film = live.current.film if live and live.current else None
+    if live is None or film is None or not film.kinds:
+        st.caption(_("There is no film yet: train a step."))
+        return
+    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    kinds = film.kinds
+    kind = kinds[0]
+    if len(kinds) > 1:
+        kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    render_again(film, row)
+    layers, heads, queries, _keys = film.shape(kind)
+    chosen = bench.fit_selection(layers, heads, queries)
+    header = {**described(film, kind), "chosen": [chosen.layer, chosen.head], "words": words()}
+    training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch)()
+
+
+def described(film: Film, kind: AttentionKind) -> dict[str, Any]:
+    """Whose tokens the rows and the columns are."""
+    probe = film.probe
+    rows, columns = SIDES[kind] if probe.target else ("source", "source")
+    labels = {"source": probe.source.labels, "target": probe.target.labels if probe.target else []}
+    return {
+        "kind": kind,
+        "labels": {"rows": labels[rows], "columns": labels[columns]},
+        "sides": {"rows": rows, "columns": columns},
+        "titles": {"rows": _("query (from)"), "columns": _("key (to)")},
+    }
+
+
+def visible_of(bench: Workbench, film: Film, kind: AttentionKind) -> NDArray[np.bool_]:
+    """The mask of the trace, where it is of the film's tokens; no cell is known to be masked otherwise."""
+    trace, probe = bench.trace, film.probe
+    queries, keys = film.shape(kind)[2:]
+    target = probe.target.labels if probe.target else []
+    if trace and bench.step is not None and (trace.source_tokens, trace.target_tokens) == (probe.source.labels, target):
+        found: NDArray[np.bool_] = trace[f"{trace.attention_paths(kind)[0]}.visible"].cpu().numpy()
+        if found.shape == (queries, keys):
+            return found
+    return np.ones((queries, keys), dtype=bool)
+
+
+def render_again(film: Film, place: st.delta_generator.DeltaGenerator) -> None:
+    """A button while the film does not show its text at the key frames, as after another one was typed."""
+    lacking = {key.step for key in film.key_frames} - set(film.steps.tolist())
+    if len(lacking) < 2:
+        return
+    label = _("Show this text at {count} earlier steps too").format(count=len(lacking))
+    if not place.button(label, key=RENDER):
+        return
+    bar = place.progress(0.0, text=label)
+    try:
+        for share in film.rerender(film.probe):
+            bar.progress(share, text=label)
+    except ValueError as error:
+        st.error(str(error))
+        return
+    st.rerun()
+
+
+def words() -> dict[str, Any]:
+    """All that the component says."""
+    return {
+        **plot_words(_("query"), _("key"), _("weight"), _("masked")),
+        "weight": _("weight"),
+        "difference": _("difference"),
+        "play": _("Play"),
+        "pause": _("Pause"),
+        "help": _("←, →, Page Up, Page Down, Home and End move it; Enter offers to go back"),
+        "speed": _("Frames per second"),
+        "scrub": _("Probe loss over the steps; ◆ is a key frame: click it to go back there"),
+        "alt": _("Film of the training"),
+        "buttons": {
+            "back": _("One frame back"),
+            "on": _("One frame on"),
+            "a": _("Flag A stands at this frame"),
+            "b": _("Flag B stands at this frame"),
+            "difference": _("Show frame B minus frame A; without flags, this frame minus the first"),
+            "largest": _("Go to where the chosen head changed most from one frame to the next"),
+            "keys": _("Go back to the key frame nearest to this step …"),
+        },
+        "moved": _("Head {head} changed most from step {before} to step {after}: {moved} of its attention moved."),
+        "key": _("Key frame of step {step}:"),
+        "rewind": _("Go back here"),
+        "rewinding": _("Forget what came after this step, and stand here"),
+        "branch": _("Branch from here"),
+        "branching": _("Begin another run here with the same batches; the one so far is kept"),
+        "close": _("Close"),
+        "waiting": _("The film of this text is on its way …"),
+        "frame": _("step {step}"),
+        "step": _("step {step}"),
+        "loss": _("loss {loss}"),
+        "between": _("step {b} minus step {a}"),
+        "head": _("Layer {layer}, head {head}"),
+        "guesses": _("What it holds for most probable after"),
+    }
+
+
+def on_head() -> None:
+    clicked = st.session_state[FILM].head
+    workbench().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
+
+
+def on_rewind() -> None:
+    live, key = key_frame(st.session_state[FILM].rewind)
+    if live and key:
+        live.rewind(key)
+
+
+def on_branch() -> None:
+    live, key = key_frame(st.session_state[FILM].branch)
+    if live and key:
+        live.branch(key)
+
+
+def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | None]:
+    """That of this step; none if it has been thinned out meanwhile, which the bench says."""
+    bench = workbench()
+    live = training(bench)
+    keys = live.current.film.key_frames if live and live.current else []
+    found = next((key for key in keys if key.step == int(wanted["step"])), None)
+    bench.message = (
+        "" if found else _("The key frame of step {step} is gone: choose another.").format(step=wanted["step"])
+    )
+    return live, found

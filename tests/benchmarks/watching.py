@@ -1,0 +1,137 @@
+"""What watching a training costs: steps a second in the application, with its film and an open page, beside the bare
+trainer.
+
+    python -m tests.benchmarks.watching [rounds] [--write]
+
+The strip trains the bundled model of the `reverse` task while Chromium shows its Attention page, two looks a second;
+it is paused while this process trains the same model on the same data with nothing else, both with one torch thread.
+They take turns of some seconds; the ratio is the median of the rounds'. Steps are counted from one change of the
+strip to another. On a machine that others share the processor time of a step says more than steps a second: that of
+the server, all it does for the page included, beside that of the bare trainer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from model.checkpoints import open_checkpoint
+from model.copies import trainable
+from model.device import compute_alone
+from model.training import Trainer
+from model.training_settings import TrainingSettings
+from tests.benchmarks import results
+from tests.browser.server import CHROMIUM_OPTIONS, ROOT, serve
+from viz.training import RATE, STEPS, material_of, usual_data
+
+MODEL, TURN, TARGET = "reverse", 7.0, 0.9
+TEXT = "abcdefgh"
+WATCH = """
+() => {
+  const strip = [...document.querySelectorAll("*")].map((host) => host.shadowRoot?.querySelector(".vitrine.strip"))
+    .find((found) => found);
+  window.looks = [];
+  new MutationObserver(() => window.looks.push([performance.now() / 1000, Number(strip.dataset.step)]))
+    .observe(strip, { attributes: true, attributeFilter: ["data-step"] });
+}
+"""
+
+
+def bare() -> Trainer:
+    """The trainer that the strip begins, alone."""
+    lens = open_checkpoint(ROOT / "checkpoints" / MODEL)
+    material = material_of(lens, usual_data(lens))
+    settings = TrainingSettings(steps=STEPS, warmup=20, rate=RATE, label_smoothing=0.0, average=0.0)
+    model = trainable(lens.model)
+    return Trainer(model, *material.corpora(model.config.max_length, settings.undo_merges), settings)
+
+
+def child() -> int:
+    """The process that this one has started."""
+    (only,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+    return int(only)
+
+
+def seconds_of(process: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def bare_speed(trainer: Trainer) -> tuple[float, float]:
+    """Steps a second over one turn, and the processor time of a step in seconds."""
+    began, used, count = time.perf_counter(), time.process_time(), 0
+    for _report in trainer.steps():
+        count += 1
+        if time.perf_counter() - began > TURN:
+            break
+    return count / (time.perf_counter() - began), (time.process_time() - used) / count
+
+
+def watched_speed(page: Page, server: int) -> tuple[float, float, float]:
+    """The same, and how many looks a second found a newer step."""
+    page.evaluate("window.looks = []")
+    step = int(page.locator(".vitrine.strip").get_attribute("data-step") or 0)
+    used = seconds_of(server)
+    page.get_by_role("button", name="Train on").click()
+    page.wait_for_timeout(1000 * TURN)
+    looks = page.evaluate("window.looks")
+    page.get_by_role("button", name="Pause").click()
+    page.wait_for_timeout(2500)
+    used = seconds_of(server) - used
+    done = int(page.locator(".vitrine.strip").get_attribute("data-step") or 0) - step
+    (first, begins), (last, ends) = looks[1], looks[-1]
+    return (ends - begins) / (last - first), used / done, (len(looks) - 2) / (last - first)
+
+
+def main(rounds: int, write: bool) -> None:
+    compute_alone()
+    trainer = bare()
+    found = []
+    with serve("app.py") as url:
+        server = child()
+        with sync_playwright() as play:
+            browser = play.chromium.launch(**CHROMIUM_OPTIONS)  # type: ignore[arg-type]
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            page.goto(f"{url}/?model={MODEL}&source={TEXT}")
+            page.wait_for_selector(".vitrine.heatmap[data-painted]", timeout=60_000)
+            page.get_by_role("button", name="Train 1 steps").click()
+            page.wait_for_selector(".vitrine.strip[data-step='1']", timeout=60_000)
+            page.wait_for_timeout(1500)
+            page.evaluate(WATCH)
+            bare_speed(trainer)
+            for _ in range(rounds):
+                found.append((*bare_speed(trainer), *watched_speed(page, server)))
+                alone, spent, watched, taken, looks = found[-1]
+                print(
+                    f"{alone:.1f} and {watched:.1f} steps/s, {1000 * spent:.0f} and {1000 * taken:.0f} ms, {looks:.1f}"
+                )
+            browser.close()
+    alone, spent, watched, taken, looks = (statistics.median(column) for column in zip(*found, strict=True))
+    ratios = [each[2] / each[0] for each in found]
+    text = "\n".join(
+        [
+            f"model {MODEL}, {rounds} rounds of {TURN:.0f} s each, medians; load {os.getloadavg()[0]:.1f}",
+            f"bare trainer {alone:6.1f} steps a second, {1000 * spent:5.1f} ms of processor time a step",
+            f"watched      {watched:6.1f} steps a second, {1000 * taken:5.1f} ms, {looks:.1f} looks a second",
+            f"steps a second, ratio   {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+            f"processor time, ratio   {statistics.median(each[1] / each[3] for each in found):.2f}",
+            f"target                ≥ {TARGET:.2f}",
+        ]
+    )
+    print(text)
+    if write:
+        results.write("Watching a training", f"```text\n{text}\n```")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="What watching a training costs.")
+    parser.add_argument("rounds", type=int, nargs="?", default=5)
+    parser.add_argument("--write", action="store_true", help="put the medians into RESULTS.md")
+    options = parser.parse_args()
+    main(options.rounds, options.write)

@@ -1,0 +1,126 @@
+"""Curves and film of a training, as the page sends them to the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+
+from model.live import LiveTraining
+from tests.model.live_examples import live
+from tests.viz.components.test_pack import unpack
+from viz.sections import training_curves, training_film
+
+
+def curves_page() -> None:
+    from viz.sections import training_curves
+
+    training_curves.show()
+
+
+def film_page() -> None:
+    from viz.sections import training_film
+
+    training_film.show()
+
+
+@pytest.fixture(scope="module")
+def trained() -> Iterator[LiveTraining]:
+    """Eight steps, and after the fourth of them a branch with another rate, which is changed once more."""
+    training = live()
+    training.advance(8)
+    training.settled()
+    assert training.current
+    training.branch(training.current.film.key_frames[1], rate=1e-3)
+    training.advance(2)
+    training.settled()
+    training.change(rate=2e-3)
+    training.advance(2)
+    training.settled()
+    yield training
+    training.close()
+
+
+@pytest.fixture
+def opened(trained, monkeypatch):
+    for section in (training_curves, training_film):
+        monkeypatch.setattr(section, "training", lambda bench: trained)
+    return lambda page: AppTest.from_function(page, default_timeout=60).run()
+
+
+def components(app: AppTest, name: str) -> list:
+    assert not app.exception
+    found = [each.proto for each in app.get("bidi_component") if each.proto.component_name == f"vitrine_{name}"]
+    return [unpack(proto.bytes) for proto in found]
+
+
+def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, trained):
+    first, second = trained.runs
+    charts = {header["name"]: (header, arrays) for header, arrays in components(opened(curves_page), "chart")}
+    assert list(charts) == ["training loss", "tokens predicted rightly", "learning rate", "gradient norm"]
+    header, arrays = charts["learning rate"]
+    assert [each.get("dash") for each in header["series"]] == [True, False]  # the run that was left, the present one
+    for run, xs, ys in zip((first, second), arrays[::2], arrays[1::2], strict=True):
+        assert_allclose(xs, run.curves.get("rate")[0])
+        assert_allclose(ys, run.curves.get("rate")[1], rtol=1e-6)
+    assert header["marks"][0] == {"x": 6, "text": "rate 0.001 → 0.002"}
+    assert header["marks"][1]["x"] == 4
+    loss, arrays = charts["training loss"]
+    quiet = [each["quiet"] for each in loss["series"]]
+    raw = arrays[1::2][quiet.index(True)]
+    assert_allclose(raw, first.curves.get("loss")[1], rtol=1e-6)
+    assert "0.9" in loss["sentence"]
+
+
+def test_every_layer_and_head_has_its_curve(opened, trained):
+    app = opened(curves_page)
+    app.button_group(key="curves").set_value("layers").run()
+    names = {series["name"] for header, _ in components(app, "chart") for series in header["series"]}
+    assert {"encoder embedding", "decoder 1", "decoder 2", "encoder 1 feed-forward"} <= names
+    app.button_group(key="curves").set_value("heads").run()
+    charts = components(app, "chart")
+    assert [header["name"] for header, _ in charts] == ["decoder 1", "decoder 2"]  # cross-attention
+    _, arrays = charts[1]
+    run = trained.current
+    assert run
+    expected = run.curves.get("entropy/decoder.layers.1.cross_attention/0")[1]
+    assert_allclose(arrays[1], expected, rtol=1e-6)
+
+
+def test_the_file_has_every_figure(trained):
+    lines = training_curves.table_of(trained.runs).decode("utf-8-sig").splitlines()
+    assert lines[0] == "run,step,name,value"
+    count = sum(len(run.curves.get(name)[0]) for run in trained.runs for name in run.curves.names)
+    assert len(lines) == 1 + count
+    step, loss = trained.runs[1].curves.get("loss")
+    assert f"2,{step[-1]},loss,{loss[-1]!r}" in lines or f"2,{step[-1]},loss,{float(loss[-1])!r}" in lines
+
+
+def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(opened, trained):
+    run = trained.current
+    assert run
+    app = opened(film_page)
+    ((header, (visible,)),) = components(app, "training_film")
+    assert header["kind"] == "cross"
+    assert header["labels"]["columns"] == run.film.probe.source.labels
+    assert visible.shape == run.film.shape("cross")[2:]
+    assert not app.button
+    from tests.model.live_examples import probe
+
+    trained.set_probe(probe(trained.start, "dcba"))
+    trained.settled()
+    assert len(run.film) == 1
+    app.run().button[0].click().run()
+    assert not app.exception
+    assert len(run.film) == len(run.film.key_frames) + (run.film.steps[-1] not in [k.step for k in run.film.key_frames])
+    assert not app.button
+    assert np.diff(run.film.steps).min() > 0
+
+
+def test_without_a_training_it_says_so(monkeypatch):
+    for section, page in ((training_curves, curves_page), (training_film, film_page)):
+        monkeypatch.setattr(section, "training", lambda bench: None)
+        assert "train a step" in AppTest.from_function(page).run().caption[0].value

@@ -1,0 +1,87 @@
+// The film of the training, kept where every component of the page finds it: `bus.film`, filled by the strip in the
+// sidebar, and `bus.at`, the step it stands at, null at the newest. "film" on the bus: frames have come or gone;
+// "frame": it stands somewhere else. Neither asks the server for anything.
+
+// Add what has come. All kinds of attention stand in a frame's weights one after the other, `kinds` says where; its
+// values are loss, and tokens and probabilities (position, rank). Steps that are not in `steps` any more are forgotten.
+// Gives whether all frames are here: a message may have been lost.
+function receiveFilm({ edition, steps, kinds, tokens, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities]) {
+  const same = bus.film?.edition === edition;
+  const old = same ? bus.film.frames : new Map();
+  const frames = new Map();
+  const size = order.length ? weights.length / order.length : 0;
+  const values = order.length ? best.length / order.length : 0;
+  order.forEach((step, index) => {
+    // Copies: a part of a message would hold all of it.
+    old.set(step, {
+      weights: weights.slice(index * size, (index + 1) * size),
+      best: best.slice(index * values, (index + 1) * values),
+      probabilities: probabilities.slice(index * values, (index + 1) * values),
+      loss: losses[index],
+    });
+  });
+  const here = steps.filter((step) => old.has(step));
+  for (const step of here) frames.set(step, old.get(step));
+  const known = same ? bus.film.names : {};
+  bus.film = { edition, steps: here, frames, kinds, tokens, answers, keys, ranks, words, names: { ...known, ...names } };
+  if (bus.at != null && !frames.has(bus.at)) bus.at = same && here.length ? here[nearestFrame(bus.at)] : null;
+  bus.dispatchEvent(new CustomEvent("film"));
+  return here.length === steps.length;
+}
+
+function forgetFilm() {
+  if (!bus.film) return;
+  bus.film = undefined;
+  bus.at = null;
+  bus.dispatchEvent(new CustomEvent("film"));
+}
+
+// The number of the frame whose step is nearest.
+function nearestFrame(step) {
+  const { steps } = bus.film;
+  let best = 0;
+  steps.forEach((each, index) => {
+    if (Math.abs(each - step) < Math.abs(steps[best] - step)) best = index;
+  });
+  return best;
+}
+
+// The number of the frame that is shown.
+function frameAt() {
+  return bus.at == null ? bus.film.steps.length - 1 : bus.film.steps.indexOf(bus.at);
+}
+
+// Stand at a frame; at the last one, go on with those that come.
+function goToFrame(number) {
+  const { steps } = bus.film;
+  const index = Math.max(0, Math.min(steps.length - 1, number));
+  const at = index === steps.length - 1 ? null : steps[index];
+  if (at === (bus.at ?? null)) return;
+  bus.at = at;
+  bus.dispatchEvent(new CustomEvent("frame"));
+}
+
+// The weights (layer, head, query, key) of one kind, 0 to 255, at a step.
+function filmWeights(kind, step) {
+  const { first, shape } = bus.film.kinds[kind];
+  return bus.film.frames.get(step).weights.subarray(first, first + shape.reduce((a, b) => a * b, 1));
+}
+
+// Whether the film shows this kind of attention of these very tokens.
+function isFilmed(kind, rows, columns) {
+  const found = bus.film?.kinds[kind];
+  if (!found || !bus.film.steps.length) return false;
+  const [, , queries, keys] = found.shape;
+  const same = (one, other) => one.length === other.length && one.every((label, index) => label === other[index]);
+  const side = (name) => bus.film.tokens[name];
+  return queries === rows.length && keys === columns.length && same(side(found.rows), rows) && same(side(found.columns), columns);
+}
+
+function onFilm(frames, frame) {
+  bus.addEventListener("film", frames);
+  bus.addEventListener("frame", frame);
+  return () => {
+    bus.removeEventListener("film", frames);
+    bus.removeEventListener("frame", frame);
+  };
+}

@@ -1,0 +1,166 @@
+// A labelled heatmap: rows look at columns; masked cells are hatched; beside it a colour bar. A scale that begins below 0
+// is a diverging one. Cells may hold words, in `texts`. Lengths are CSS pixels.
+
+const LEGIBLE = 40; // labels on an axis; above that every k-th
+const LOWEST = 72; // of the colour bar: room for its title
+const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
+const BAR = { gap: 14, width: 10, room: 6 };
+
+// 256 colours from the scale's low end to its high end; `at` gives that of a value.
+function palette({ low, high, difference }, strength) {
+  const colours = Array.from({ length: 256 }, (_, index) => {
+    const value = low + (index / 255) * (high - low);
+    return low < 0
+      ? signedColour(value, high, 0.85 * strength, difference ? DIFFERENCE : SIGNED)
+      : `rgba(${HUE.join(",")},${((strength * value) / high).toFixed(3)})`;
+  });
+  return (value) => colours[Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))))];
+}
+
+// As much of a cell's words as there is room for.
+function fitted(words, room, measure) {
+  const letters = [...shortened(words)];
+  if (measure(letters.join("")) <= room) return letters.join("");
+  while (letters.length && measure(`${letters.join("")}…`) > room) letters.pop();
+  return letters.length ? `${letters.join("")}…` : "";
+}
+
+// Where everything goes in the width there is. measure: how wide a label will be drawn.
+function arrange({ rows, columns, scale, texts }, width, ratio, measure) {
+  const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
+  const count = { rows: names.rows.length, columns: names.columns.length };
+  const widths = names.columns.map(measure);
+  const widest = Math.max(...widths);
+  const marks = ticks(scale.low, scale.high, count.rows < 4 ? 2 : 5);
+  const markWidth = Math.max(...marks.map(([, text]) => measure(text)));
+  const snap = (length) => Math.round(length * ratio) / ratio;
+  const left = snap(30 + Math.max(...names.rows.map(measure)));
+  const bar = BAR.gap + BAR.width + BAR.room + markWidth + 22;
+  // Cells are alike where they are a whole number of the screen's pixels; very small ones share what there is.
+  const whole = (length) => (length * ratio < 6 ? length : Math.floor(length * ratio) / ratio);
+  let right = bar;
+  let wide, turn;
+  for (let attempt = 0; attempt < 2; attempt++) {
+    wide = whole(Math.min(texts ? 120 : 64, Math.max(0.05, (width - left - right) / count.columns)));
+    turn = widest + 6 <= wide ? 0 : wide >= 1.3 * FONT ? -45 : -90;
+    // A slanted label of one of the last columns reaches out to the right.
+    const reach = widths.map((label, column) => 0.71 * (label + FONT) - (count.columns - column - 0.5) * wide);
+    right = turn === -45 ? Math.max(bar, ...reach) : bar;
+  }
+  const tall = Math.max(34, Math.min(64, 240 / count.rows)); // few rows may be as high as wide
+  const high = whole(Math.min(Math.max(wide, 22), tall, Math.max(600 / count.rows, 4)));
+  const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
+  // As long as its rows, and as the colour bar's title needs.
+  const length = Math.max(count.rows * high, LOWEST, measure(scale.title));
+  const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));
+  const held = texts && high >= FONT + 2 ? texts.map((words) => fitted(words, wide - 6, measure)) : [];
+  return {
+    held, names, count, marks, markWidth, turn, left, top, wide, high, width,
+    x: (column) => (wide * ratio < 1 ? left + column * wide : snap(left + column * wide)), // narrower than a pixel: shared
+    y: (row) => snap(top + row * high),
+    length,
+    gap: Math.min(wide, high) >= 8 ? 1 : 0,
+    every: { rows: every(count.rows, high), columns: turn ? every(count.columns, wide) : 1 },
+    height: Math.ceil(top + length + 6),
+  };
+}
+
+function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, lit = {}, pointed = {} }) {
+  const { rows, columns, scale } = header;
+  const { held, names, count, turn, left, top, length, gap, every, x, y } = place;
+  const [right, bottom] = [x(count.columns), y(count.rows)];
+  pen.text(columns.title, (left + right) / 2, 9, { align: "center" });
+  pen.text(rows.title, 8, top + length / 2, { align: "center", turn: -90 });
+  names.columns.forEach((name, column) => {
+    const marked = column === pointed.column || column === lit[columns.side];
+    if (column % every.columns && !marked) return;
+    const align = turn ? "left" : "center";
+    pen.text(name, (x(column) + x(column + 1)) / 2, top - 9, { align, turn, marked, token: true });
+  });
+  names.rows.forEach((name, row) => {
+    const marked = row === pointed.row || row === lit[rows.side];
+    if (row % every.rows && !marked) return;
+    pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: true });
+  });
+
+  const colour = palette(scale, header.texts ? UNDER_TEXT : 1);
+  for (let row = 0; row < count.rows; row++) {
+    for (let column = 0; column < count.columns; column++) {
+      const cell = row * count.columns + column;
+      const box = [x(column), y(row), x(column + 1) - x(column) - gap, y(row + 1) - y(row) - gap];
+      if (visible[cell] && !Number.isNaN(values[cell])) pen.box(...box, colour(values[cell]));
+      else pen.hatch(...box);
+      if (held[cell]) pen.text(held[cell], (x(column) + x(column + 1)) / 2, (y(row) + y(row + 1)) / 2, { align: "center", token: true });
+    }
+  }
+  pen.frame(left, top, right - left, bottom - top, { faint: true });
+  const around = (row, column, span, style) =>
+    pen.frame(x(column), y(row), x(column + span) - x(column), y(row + 1) - y(row), style);
+  if (chosen >= 0) around(chosen, 0, count.columns, { width: gap + 1, colour: MARK });
+  if (chosenColumn >= 0) {
+    const wide = x(chosenColumn + 1) - x(chosenColumn);
+    pen.frame(x(chosenColumn), top, wide, bottom - top, { width: gap + 1, colour: MARK });
+  }
+  if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});
+
+  const edge = right + BAR.gap;
+  const [low, high] = [scale.low, scale.high];
+  for (let slice = 0; slice < length; slice++) {
+    pen.box(edge, top + slice, BAR.width, Math.min(1, length - slice), colour(high - (slice / length) * (high - low)));
+  }
+  pen.frame(edge, top, BAR.width, length, { faint: true });
+  for (const [value, text] of place.marks) {
+    const at = top + ((high - value) / (high - low)) * length;
+    pen.text(text, edge + BAR.width + BAR.room, Math.max(top + 5, Math.min(top + length - 5, at)), {});
+  }
+  const beside = edge + BAR.width + BAR.room + place.markWidth + 12;
+  pen.text(scale.title, beside, top + length / 2, { align: "center", turn: 90 });
+}
+
+// The cell under the pointer: its row and column, -1 outside.
+function cellAt({ place, canvas }, event) {
+  const box = canvas.getBoundingClientRect();
+  const column = Math.floor((event.clientX - box.left - place.left) / place.wide);
+  const row = Math.floor((event.clientY - box.top - place.top) / place.high);
+  const inside = row >= 0 && row < place.count.rows && column >= 0 && column < place.count.columns;
+  return inside ? { row, column } : { row: -1, column: -1 };
+}
+
+function point(root, event) {
+  const { header, values, visible } = root.shown;
+  const { rows, columns, scale, words, texts } = header;
+  const { row, column } = (root.pointed = event ? cellAt(root, event) : { row: -1, column: -1 });
+  hover(rows.side, row);
+  if (columns.side !== rows.side) hover(columns.side, column);
+  const cell = row * columns.labels.length + column;
+  root.canvas.style.cursor = row < 0 ? "" : "pointer";
+  paintSoon(root);
+  if (row < 0) return showTip(root);
+  const pair = element("div", "pair");
+  for (const label of [rows.labels[row], " → ", columns.labels[column]]) pair.appendChild(element("bdi", "", label));
+  const missing = Number.isNaN(values[cell]) && words.missing;
+  const value = visible[cell] ? missing || `${scale.title} ${exact(values[cell])}` : words.masked;
+  const held = texts?.[cell] ? [element("div", "pair", shown(texts[cell]))] : [];
+  showTip(root, [pair, ...held, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));
+}
+
+function click(root, event) {
+  const { row, column } = cellAt(root, event);
+  if (row < 0) return;
+  root.shown.chosen = row;
+  if (root.shown.header.cells) root.shown.column = column;
+  paint(root);
+  root.choose(row, column);
+}
+
+function lines({ header, values, visible }) {
+  const { rows, columns, words, texts } = header;
+  const found = [words.csv];
+  values.forEach((value, cell) => {
+    const row = rows.labels[Math.floor(cell / columns.labels.length)];
+    found.push([row, columns.labels[cell % columns.labels.length], exact(value), visible[cell] ? "False" : "True", ...(texts ? [texts[cell]] : [])]);
+  });
+  return found;
+}
+
+const KIND = { arrange, draw, point, click, lines, sides: ({ rows, columns }) => [rows.side, columns.side] };

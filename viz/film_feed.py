@@ -1,0 +1,118 @@
+"""The film on its way to the browser: each frame is sent once, and all of them are played there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viz.i18n import _
+from viz.sides import SIDES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from model.film import Film
+    from model.live import LiveTraining
+    from viz.workbench import Workbench
+
+MOST = 20 << 20  # bytes of attention in the browser
+
+
+@dataclass
+class Sent:
+    """What the browser has: frames of one edition of the film, by their steps, and names of tokens."""
+
+    edition: int = 0
+    steps: set[int] = field(default_factory=set)
+    tokens: set[int] = field(default_factory=set)
+
+    def begin(self, edition: int = 0) -> None:
+        """Nothing yet."""
+        self.edition, self.steps, self.tokens = edition, set(), set()
+
+
+def is_behind(bench: Workbench, live: LiveTraining) -> bool:
+    """Whether the strip stands still and does not know of what has just been done to the training."""
+    if bench.moving:
+        return False
+    settled, run = live.settled(0.1), live.current
+    return not settled or (run is not None and run.film.edition != bench.sent.edition)
+
+
+def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
+    """What the browser lacks of the film, and notes it as sent: a header, and of each frame its step, attention, loss,
+    tokens and probabilities. None while there is no film.
+    """
+    from model.camera import LOSS, PROBABILITIES, TOKENS
+
+    run = live.current if live else None
+    if run is None or not len(run.film):
+        return None, []
+    film = run.film
+    with film.still():
+        if film.edition != sent.edition:
+            sent.begin(film.edition)
+        steps = film.steps
+        size = sum(math.prod(film.shape(kind)) for kind in film.kinds)
+        kept = [int(step) for step in steps[thinned(len(steps), max(2, MOST // max(1, size)))]]
+        fresh = [step for step in kept if step not in sent.steps]
+        after = min(fresh, default=int(steps[-1]) + 1) - 1
+        chosen = np.isin(steps[steps > after], fresh)
+        names = (*film.kinds, LOSS, TOKENS, PROBABILITIES)
+        series = {name: film.series(name, after)[chosen] for name in names}
+        header = described(film)
+    weights = [series[kind].reshape(len(fresh), math.prod(series[kind].shape[1:])) for kind in film.kinds]
+    tokens = series[TOKENS].astype(np.int32)
+    new = sorted(set(np.unique(tokens).tolist()) - sent.tokens)
+    sent.steps, sent.tokens = set(kept), sent.tokens.union(new)
+    tokenizer = film.lens.target_tokenizer
+    header |= {"steps": kept, "run": run.number, "names": {token: tokenizer.label(token) for token in new}}
+    empty = np.zeros((len(fresh), 0), np.uint8)
+    return header, [
+        np.array(fresh, np.int32),
+        np.concatenate([*weights, empty], axis=1),
+        series[LOSS].astype(np.float32),
+        tokens,
+        series[PROBABILITIES].astype(np.float32),
+    ]
+
+
+def thinned(count: int, most: int) -> NDArray[np.intp]:
+    """Which of so many frames are sent: all, or every second, fourth … and the last."""
+    kept, every = np.arange(count), 1
+    while len(kept) > max(most, 2):
+        every *= 2
+        kept = np.unique(np.append(np.arange(0, count, every), count - 1))
+    return kept
+
+
+def described(film: Film) -> dict[str, Any]:
+    """What belongs to all frames: where each kind of attention stands in them, the probe's tokens, the key frames."""
+    from model.camera import PROBABILITIES
+
+    probe, lens = film.probe, film.lens
+    kinds, first = {}, 0
+    for kind in film.kinds:
+        shape = film.shape(kind)
+        rows, columns = SIDES[kind] if probe.target else ("source", "source")
+        kinds[kind] = {"first": first, "shape": shape, "rows": rows, "columns": columns}
+        first += math.prod(shape)
+    tokens = {"source": probe.source.labels, "target": probe.target.labels if probe.target else []}
+    answers: Sequence[int] = probe.labels(lens)
+    return {
+        "edition": film.edition,
+        "kinds": kinds,
+        "tokens": tokens,
+        "answers": list(answers),
+        "ranks": film.shape(PROBABILITIES)[-1],
+        "keys": [key.step for key in film.key_frames],
+        "words": {
+            "film": _("film: step {step}"),
+            "newest": _("film: newest step"),
+            "drag": _("Drag to see the heads as they were at an earlier step"),
+        },
+    }
