@@ -45,15 +45,23 @@ class Shown:
         film = self.own.run.film
         layers, heads, rows, columns = film.shape(KIND)
         named = described(film, KIND)
-        sizes = {"layers": layers, "heads": heads, "rows": rows, "columns": columns, "tops": [65535] * layers * heads}
-        said = dict.fromkeys(("layer", "head", "entropy", "masked", "caption"), "a") | {"film": "film: step {step}"}
-        header = {**sizes, "kind": kind, "words": said, "entropy": [0.5] * layers * heads, "chosen": [0, 0]}
+        order = [[layer, head] for layer in range(layers) for head in range(heads)]
+        sizes = {"rows": rows, "cells": columns, "low": 0, "high": 1, "tops": [1] * len(order), "count": len(order)}
+        said = dict.fromkeys(("layer", "head", "metric", "masked", "caption", "missing", "hidden", "block"), "a")
+        header = {
+            **sizes,
+            "kind": kind,
+            "words": said | {"film": "film: step {step}"},
+            "order": order,
+            "columns": heads,
+        }
+        header |= {"notes": ["H 0.5"] * len(order), "chosen": [0, 0], "block": [1, 1], "difference": False}
         header |= {"labels": named["labels"], "sides": named["sides"], "stamp": "a"}
-        data = pack(header, [np.zeros((layers, heads, rows, columns), np.uint16), self.visible])
+        data = pack(header, [np.zeros((len(order), rows, columns), np.uint16), self.visible])
         host = "document.body.insertAdjacentHTML('beforeend', '<section id=grid></section>')"
         self.page.evaluate(host)
         mount = MOUNT.replace("parentElement: document.body", "parentElement: document.querySelector('#grid')")
-        self.page.evaluate(mount, [*sources("head_grid", "film_store", "thumbnails"), list(data), 1200])
+        self.page.evaluate(mount, [*sources("head_grid", "film_store"), list(data), 1200])
 
     @property
     def film(self) -> Any:

@@ -219,11 +219,11 @@ def test_an_edition_gives_each_step_one_frame():
     for _ in range(5):
         own.step()
     assert film.edition == editions[0]
-    film.show(film.probe)
+    film.show(film.probe, own.stands)
     assert film.edition == editions[0]
     own.rewind(film.key_frames[0])
     editions.append(film.edition)
-    film.show(probe(own.lens, "dc"))
+    film.show(probe(own.lens, "dc"), own.stands)
     editions.append(film.edition)
     list(film.rerender(film.probe))
     editions.append(film.edition)

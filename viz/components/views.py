@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from viz.components import component, pack
 
 Mount = Callable[[], object]
+_nothing: Callable[[], None] = lambda: None  # a click that only the browser answers  # noqa: E731
 LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
 
 _token_bar = component("token_bar")
@@ -189,10 +190,6 @@ def wiring(header: Mapping[str, Any], key: str) -> Mount:
     way past the block, "bare", "" for none, or the name of a norm on it}; the rest as of a heatmap, `words.csv` of 3.
     """
     return partial(_wiring, data=pack(header), key=key)
-
-
-def _nothing() -> None:
-    """A click that only the browser answers."""
 
 
 def stages(

@@ -71,7 +71,15 @@ def test_the_arrays_entry_is_the_formats_own():
     assert found[0].tolist() == [1, 1, 1]
 
 
-PARTS = ("plot", "choices", "map_layout", "map_drawing", "heat", "thumbnails", "film_store")  # of several components, none by themselves
+PARTS = (
+    "plot",
+    "choices",
+    "map_layout",
+    "map_drawing",
+    "heat",
+    "thumbnails",
+    "film_store",
+)  # of several components, none by themselves
 
 
 @pytest.mark.parametrize("name", sorted({path.stem for path in HERE.glob("*.js")} - {"common", *PARTS}))
