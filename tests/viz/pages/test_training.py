@@ -237,6 +237,43 @@ def test_a_reload_finds_the_training_and_one_that_was_freed_is_said():
     assert "was freed" in words(page(run=key))
 
 
+def test_one_that_waits_says_so_and_goes_on_by_itself():
+    slots = training.trainings().slots
+    others = [SimpleNamespace(wake=lambda: None) for _ in range(slots.limit)]
+    assert all(slots.take(other) for other in others)
+    app = page()
+    app.button(key="demonstration_begin").click().run()
+    found = training.trainings().get(app.session_state["workbench"].run)
+    for _ in range(100):
+        if found.snapshot.status == "waiting":
+            break
+        found.settled(0.1)
+    assert "This training waits" in words(sound(app.run()))
+    for other in others:
+        slots.leave(other)
+    assert live(app).snapshot.step == 3
+
+
+def test_what_broke_a_training_off_is_said():
+    app = sound(part(demonstrated(), "settings"))
+    for name, value in (("steps", "20"), ("warmup", "0"), ("rate", "1e36"), ("clip", "inf")):
+        app.text_input(key=f"setting_{name}").set_value(value).run()
+    live(app).run()
+    assert live(app).snapshot.status == "failed"
+    assert "lower the rate" in app.run().error[0].value
+
+
+def test_a_trained_model_goes_on_gently_with_its_own_tokenizers():
+    app = page(begin="on", data="phrases")
+    assert "peak rate 0.0003" in words(app)
+    app.session_state["setting_steps"] = "1"
+    app.run()
+    app.button(key="begin_button").click().run()
+    given, before = live(sound(app)), viz.opening.open_model("small")
+    assert (given.snapshot.step, given.start.name) == (1, "small")
+    assert given.material.tokenizers == (before.source_tokenizer, before.target_tokenizer)
+
+
 def test_a_name_is_letters_digits_and_signs(here):
     assert refused("Mine-2_b", False) == ""
     for name in ("", "-a", "a b", "a/b", "..", "é", "a" * 65, ".hidden"):
