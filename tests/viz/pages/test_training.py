@@ -151,7 +151,10 @@ def test_no_columns_is_said_and_one_stack_reads_the_text():
     app = pasted("just one line\nand another\n")
     assert "No columns were found" in app.error[0].value
     app.session_state["kind"] = "encoder-only"
-    assert "without columns, 2 lines" in words(sound(app.run()))
+    assert "rows to learn from: 2" in words(sound(app.run()))
+    app.session_state["kind"] = "decoder-only"
+    app.run()
+    assert "read in its order: 2 lines, 26 characters" in words(app)
 
 
 def test_costs_are_shown_and_a_step_is_measured_when_asked():
