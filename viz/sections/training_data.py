@@ -81,7 +81,8 @@ def share(place: DeltaGenerator) -> int:
         key=Part.SHARE,
         persist_state="session",
         help=_(
-            "By a hash of the source, so that the same source is always on the same side, and 2 % more for a test; of a running text, its end"
+            "By a hash of the source, so that the same source is always on the same side, and 2 % more for a test; "
+            "of a running text, its end"
         ),
     )
     return found

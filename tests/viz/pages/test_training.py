@@ -147,6 +147,16 @@ def test_what_cannot_be_is_said_beside_the_form_and_nothing_begins(field, value,
     assert app.button(key="begin_button").disabled
 
 
+def test_an_upload_is_read_and_one_that_is_no_text_is_refused():
+    app = page(data="own")
+    app.file_uploader(key="own_file").set_value(("<img src=x>.csv", b"\x89PNG\0", "text/csv")).run()
+    assert "zero bytes" in app.error[0].value
+    assert not app.exception
+    app.file_uploader(key="own_file").set_value(("b.tsv", b"one\teins\ncaf\xe9\tx\ntwo\tzwei\n", "text/tab")).run()
+    assert "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1" in words(app)
+    assert list(app.dataframe[0].value["line"]) == [2]
+
+
 def test_no_columns_is_said_and_one_stack_reads_the_text():
     app = pasted("just one line\nand another\n")
     assert "No columns were found" in app.error[0].value
