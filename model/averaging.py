@@ -18,7 +18,7 @@ class RunningAverage:
     def __init__(self, model: Network, decay: float) -> None:
         self.model, self.decay = model, decay
         self.weights: Weights = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
-        self._trained = list(model.parameters())
+        self._trained: list[Tensor] = list(model.parameters())
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:

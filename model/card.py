@@ -38,7 +38,7 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         f"| device, torch | {record.get('device', '?')}, {record.get('torch', '?')} |",
         *(f"| {key.replace('_', ' ')} | {value} |" for key, value in settings.items() if key not in ("seed", "steps")),
         "",
-        f"The weights are {_averaged(settings)}{_kept(record)}.",
+        f"The weights are {_weights(settings, last=record.get('kept') == 'last')}.",
         *(["", str(record["note"])] if "note" in record else []),
         "",
     ]
@@ -77,14 +77,13 @@ def _split(record: Mapping[str, Any]) -> str:
     return f"{count:,} training {'pairs' if 'training_pairs' in record else 'sentences'}; of the sources, {SPLIT}."
 
 
-def _averaged(settings: Mapping[str, Any]) -> str:
-    if last := settings.get("average_last"):
-        return f"the mean of those at the last {last} validations, "
-    return "a running average over training, " if settings.get("average", 1) else ""
-
-
-def _kept(record: Mapping[str, Any]) -> str:
-    return "as it was after the last step" if record.get("kept") == "last" else "kept at the best validation loss"
+def _weights(settings: Mapping[str, Any], last: bool) -> str:
+    kept = "as it was after the last step" if last else "kept at the best validation loss"
+    if count := settings.get("average_last"):
+        return f"the mean of those at the last {count} validations, {kept}"
+    if settings.get("average") == 0:
+        return "those of the last step" if last else f"those {kept}"
+    return f"a running average over training, {kept}"
 
 
 def _figure(value: object) -> str:

@@ -143,10 +143,10 @@ class Driver:
 
     def _look(self) -> None:
         own = self.own
+        self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself
         lens = alone(own.lens)
         trace = lens.trace_tokens(own.probe.source, own.probe.target)
         self._view = View(own.stands, own.probe, lens, trace)
-        self._view_wanted = self._view_is_old = False
 
     def _fail(self, error: Exception) -> None:
         own = self.watched

@@ -23,6 +23,7 @@ from model.thinning import Thinned
 from model.trace import AttentionKind
 
 BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
+KEYS = 50  # are enough to choose from
 KEY_EVERY = 10  # steps between two key frames, as long as all fit
 
 Array = npt.NDArray[Any]
@@ -71,7 +72,7 @@ class Film:
     ) -> None:
         """lens: of the model that is trained, seen without dropout. Budgets in bytes."""
         self.lens = lens
-        self.keys: Thinned[KeyFrame] = Thinned(key_budget, key_every)
+        self.keys: Thinned[KeyFrame] = Thinned(key_budget, key_every, KEYS)
         self._frames: Thinned[Frame] = Thinned(budget)
         self._camera = Camera(lens, probe)
         self._lock = threading.RLock()
@@ -118,21 +119,21 @@ class Film:
         with self._lock:
             self.keys.add(key)
 
-    def show(self, probe: Probe) -> None:
-        """From the next frame on, record another probe; frames of the old one are forgotten."""
-        with self._lock:
-            if probe != self.probe:
-                self._camera = Camera(self.lens, probe)
-                self._frames = Thinned(self._frames.budget)
+    def show(self, probe: Probe, step: int) -> None:
+        """Record another probe from now, after `step`, on; frames of the old one are forgotten."""
+        if probe == self.probe:
+            self.record(step)
+            return
+        camera = Camera(self.lens, probe)
+        self._turn_to(camera, [camera.take(step)[0]])
 
     def rerender(self, probe: Probe) -> Iterator[float]:
-        """Show another probe, in the past too: each key frame gives a frame of it. Yields the share done.
+        """Show a probe in the past too: each key frame gives a frame of it. Yields the share done.
 
         Raises:
             ValueError: yet another probe was chosen meanwhile.
         """
-        self.show(probe)
-        camera = self._camera
+        before = self.probe
         own = Camera(alone(self.lens), probe)
         keys, frames = self.key_frames, []
         for number, key in enumerate(keys, start=1):
@@ -140,9 +141,19 @@ class Film:
             frames.append(own.take(key.step)[0])
             yield number / len(keys)
         with self._lock:
-            if camera is not self._camera:
+            if self.probe not in (before, probe):
                 raise ValueError("another probe was chosen while the film was rendered again: render it for that one")
-            camera.slots = own.slots
+            if self.probe == probe:
+                self._frames.put(frames)
+            else:
+                camera = Camera(self.lens, probe)
+                camera.slots = own.slots
+                self._turn_to(camera, frames)
+
+    def _turn_to(self, camera: Camera, frames: list[Frame]) -> None:
+        """Both at once: who looks finds either the old probe or the new one."""
+        with self._lock:
+            self._camera, self._frames = camera, Thinned(self._frames.budget)
             self._frames.put(frames)
 
     def attention(

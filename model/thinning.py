@@ -27,9 +27,9 @@ class Thinned(Generic[Item]):
     one comes in. Which ones stay depends on the steps alone.
     """
 
-    def __init__(self, budget: int, every: int = 1) -> None:
-        """every: the distance in steps between two items as long as all fit."""
-        self.budget, self.every, self.size = budget, every, 0
+    def __init__(self, budget: int, every: int = 1, most: int | None = None) -> None:
+        """every: the distance in steps between two items as long as all fit. most: how many there may be."""
+        self.budget, self.every, self.most, self.size = budget, every, most, 0
         self._items: list[Item] = []
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class Thinned(Generic[Item]):
         self._fit()
 
     def _fit(self) -> None:
-        while len(self._items) > 2 and self.size > self.budget:
+        while len(self._items) > 2 and (self.size > self.budget or (self.most and len(self._items) > self.most)):
             self.every *= 2
             first, *between, latest = self._items
             self._keep([first, *(item for item in between if item.step % self.every == 0), latest])

@@ -40,7 +40,7 @@ class Watched:
         """budgets: see `Film`."""
         if settings.compile:
             raise ValueError("compile (True) must be off in live training: a compiled network cannot be looked into")
-        self.material, self.probe, self.budgets = material, probe, budgets
+        self.material, self.budgets = material, budgets
         model = trainable(start.model)
         self.trainer = Trainer(model, *material.corpora(model.config.max_length, settings.undo_merges), settings)
         self._steps = self.trainer.steps()
@@ -82,11 +82,13 @@ class Watched:
             self.run.film.record_key(self.capture())
         return report
 
+    @property
+    def probe(self) -> Probe:
+        return self.run.film.probe
+
     def show(self, probe: Probe) -> None:
         """Watch another probe from now on."""
-        self.probe = probe
-        self.run.film.show(probe)
-        self.run.film.record(self.stands)
+        self.run.film.show(probe, self.stands)
 
     def capture(self) -> KeyFrame:
         """The state of the run as it is now."""
@@ -115,9 +117,9 @@ class Watched:
         if run is not self.run:
             self._keep_state()
         self._restore(key)
-        self.run = run
+        probe, self.run = self.probe, run
         run.go_back(key.step)
-        self.show(self.probe)
+        self.show(probe)
 
     def branch(self, key: KeyFrame, changes: Mapping[str, Any]) -> None:
         """Take another course from a key frame, with the same batches; the run that went on from there is kept.
@@ -133,11 +135,12 @@ class Watched:
         if len(self.runs) == RUNS:
             self.runs.remove(next(run for run in self.runs if run is not parent))
         self._restore(key)
+        probe = self.probe
         self.run = parent.branch(1 + max(run.number for run in self.runs), key.step, choices, **self.budgets)
         self.runs.append(self.run)
         self._use(choices)
         self.run.film.keys.put([self.capture()])  # with the new choices
-        self.show(self.probe)
+        self.show(probe)
 
     def restart(self) -> None:
         """Begin another run with the first weights and the settings that are in force now."""

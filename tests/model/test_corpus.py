@@ -9,6 +9,7 @@ import torch
 
 from model.corpus import IGNORED, AnswerCorpus, MaskedCorpus, PairCorpus, TextCorpus, digest_of, unshuffled
 from model.data import Pair
+from model.materials import prepare
 from model.text import train_bpe, train_text_characters
 from tests.model.examples import sentences, tokenizers
 
@@ -146,3 +147,15 @@ def test_another_digest_for_every_other_corpus():
     assert len({corpus.digest() for corpus in made}) == len(made)
     assert PairCorpus(PAIRS, BOTH, 32).digest() == made[0].digest()
     assert len({digest_of(rows) for rows in ([[1, 2], [3]], [[1], [2, 3]], [[1, 2, 3]], [[1, 2, 3], []])}) == 4
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only", "encoder-only"])
+def test_a_model_that_is_trained_on_keeps_its_tokenizers(kind):
+    first = prepare(kind, "task:copy:200", "characters", 0)
+    again = prepare(kind, "task:sort:200", "characters", 0, first.tokenizers)
+    assert again.tokenizers == first.tokenizers
+    assert len(again.corpora(32, 0.0)[0]) > 150
+    if kind == "encoder-only":
+        without = prepare("decoder-only", "task:copy:200", "characters", 0).tokenizers
+        with pytest.raises(ValueError, match="the tokenizer has no <mask> token: choose a model that was trained to"):
+            prepare(kind, "task:sort:200", "characters", 0, without)

@@ -1,9 +1,11 @@
 """Where to compute: chosen, or said by the environment."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
-from model.device import choose_device, choose_dtype, keep_freed_memory
+from model.device import choose_device, choose_dtype, compute_alone, keep_freed_memory
 
 
 @pytest.fixture
@@ -92,3 +94,15 @@ def test_a_c_library_without_mallopt_is_left_alone(monkeypatch):
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
     monkeypatch.setattr("sys.platform", "linux")
     keep_freed_memory()
+
+
+def test_a_thread_computes_alone_and_later_ones_as_before():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+            first.submit(compute_alone).result()
+            counts = [pool.submit(torch.get_num_threads).result() for pool in (first, second)]
+        assert (counts, torch.get_num_threads()) == ([1, 3], 3)
+    finally:
+        torch.set_num_threads(before)

@@ -73,6 +73,9 @@ def test_what_is_kept_is_spread_evenly_and_fits():
 def test_key_frames_are_thinned_from_their_own_distance():
     assert steps_of(thinned(40, 35, every=10)) == [0, 10, 20, 30]
     assert steps_of(thinned(40, 45, every=10)) == [0, 20, 40]
+    few: Thinned[Item] = Thinned(10**9, most=4)
+    few.put(Item(step) for step in range(9))
+    assert steps_of(few) == [0, 4, 8]
 
 
 def test_cutting_and_putting():
@@ -178,6 +181,13 @@ def test_another_probe_is_shown_in_the_past_too():
     assert_array_equal(given.run.film.series(LOSS), expected.run.film.series(LOSS)[[0, 4, 6]])
     for name, parameter in given.trainer.model.named_parameters():
         assert torch.equal(parameter, weights[name])
+    list(given.run.film.rerender(probe(lens, "abcd")))  # without having been shown first
+    given.step()
+    assert_array_equal(given.run.film.steps, [0, 4, 7])
+    again = watched()
+    for _ in range(7):
+        again.step()
+    assert_array_equal(given.run.film.attention("cross"), again.run.film.attention("cross")[[0, 4, 7]])
 
 
 def test_rendering_for_a_probe_that_is_replaced_says_so():
@@ -185,7 +195,7 @@ def test_rendering_for_a_probe_that_is_replaced_says_so():
     film, lens = given.run.film, given.lens
     rendering = film.rerender(probe(lens, "xyz"))
     next(rendering)
-    film.show(probe(lens, "zz"))
+    film.show(probe(lens, "zz"), 0)
     with pytest.raises(ValueError, match="another probe was chosen while"):
         list(rendering)
 

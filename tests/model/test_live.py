@@ -17,7 +17,7 @@ from model.checkpoints import open_checkpoint
 from model.live import LiveTraining
 from model.live_registry import LiveTrainings
 from model.slots import Slots
-from tests.model.live_examples import SETTINGS, live, material, probe, start, watched
+from tests.model.live_examples import SETTINGS, live, material, probe, watched
 
 LONG = 60.0  # seconds; nothing here takes so long
 
@@ -372,6 +372,21 @@ def test_a_batch_too_large_for_the_memory_pauses_on_the_last_good_step(error, do
     assert losses(given) == expected_losses(done + 2)
 
 
+def test_a_look_that_does_not_fit_into_memory_is_no_endless_loop(monkeypatch):
+    given = settled(live())
+
+    def breaks_off(lens):
+        raise MemoryError
+
+    monkeypatch.setattr("model.driver.alone", breaks_off)
+    given.advance(1)
+    assert status(given) == "failed"
+    monkeypatch.undo()
+    given.advance(1)
+    assert status(given) == "idle"
+    assert given.view().step == given.snapshot.step == 2
+
+
 def test_what_nobody_expected_is_told_and_logged(caplog, monkeypatch):
     given = settled(live())
     monkeypatch.setattr(given._driver.own.trainer, "_backward", lambda batches: {}["key"])
@@ -404,7 +419,13 @@ def test_a_run_is_a_checkpoint_of_ours(tmp_path):
     assert torch.equal(again["output.logits"], view.trace["output.logits"])
     assert (read.training["steps"], read.training["task"], read.example) == (6, "reverse", "abcd")
     card = (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
-    for part in ("# mine", "| steps | 6 |", "Trained from scratch in Vitrine.", "clip 1.0 → 0.5 after step 5"):
+    for part in (
+        "# mine",
+        "| steps | 6 |",
+        "Trained from scratch in Vitrine.",
+        "are those of the last step.",
+        "clip 1.0 → 0.5 after step 5",
+    ):
         assert part in card
     with zipfile.ZipFile(io.BytesIO(given.zip("yours"))) as archive:
         archive.extractall(tmp_path)
@@ -444,8 +465,3 @@ def test_twenty_runs_leave_no_thread_and_no_memory():
     assert threads() == before
     gc.collect()
     assert [model() for model in models] == [None] * 20
-
-
-def test_a_new_model_has_the_vocabulary_of_its_material():
-    learned = material("decoder-only")
-    assert start(learned, "decoder-only").config.vocabulary == len(learned.tokenizers[0])

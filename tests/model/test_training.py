@@ -237,8 +237,28 @@ def test_validation_comes_every_so_many_steps_and_at_the_end():
     assert [r.step for r in reports if r.validation is not None] == [*range(7, total, 7), total]
 
 
+def test_steps_instead_of_epochs():
+    """An epoch is put in order when it is reached."""
+    constant = {"schedule": "constant", "warmup": 0}
+    by_epochs, by_steps = make(epochs=4, **constant), make(epochs=1, steps=20, **constant)
+    assert (by_steps.total_steps, len(by_steps.epochs.ends)) == (20, 1)
+    assert by_steps.epochs.ends[0] < 10
+    reports = list(by_steps.steps())
+    assert [report.loss for report in reports] == [report.loss for report in by_epochs.steps(20)]
+    assert by_steps.epochs.ends == by_epochs.epochs.ends[: len(by_steps.epochs.ends)]
+    assert by_steps.finished
+    with pytest.raises(ValueError, match=r"steps \(0\) must be between 1 and inf"):
+        make(steps=0)
+
+
+def test_settings_of_the_weights_that_are_kept_do_not_change_in_a_run():
+    given = make()
+    with pytest.raises(ValueError, match=r"average cannot be changed in a run from 0.998 to 0.5: start another run"):
+        given.change(replace(given.settings, average=0.5))
+
+
 def test_two_trainers_side_by_side_train_as_each_does_alone():
-    """Though both draw dropout from torch's one generator, and others draw from it too."""
+    """Though both draw dropout, in threads at the same time too, and others draw from torch's generator."""
 
     def one(seed: int) -> Trainer:
         return trainer(
