@@ -208,7 +208,7 @@ def test_runs_go_back_and_branch_and_say_what_differs():
     given = live(sound(app))
     assert [(run.number, run.parent, run.begins) for run in given.runs] == [(1, None, 0), (2, 1, 0)]
     table = sound(app.run()).dataframe[0].value
-    assert list(table["its settings differ"]) == ["", "rate 0.003 → 0.01"]
+    assert list(table["its settings differ"]) == ["", f"rate {REVERSE.settings.rate:g} → 0.01"]
     assert list(table["run"]) == ["1", "2 ●"]
     app.button(key="runs_branch").click().run()
     assert "rate is 0.01 already" in app.error[0].value
