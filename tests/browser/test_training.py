@@ -18,6 +18,15 @@ def step(page: Page) -> int:
     return int(found.group(1).replace(",", "")) if found else -1
 
 
+def reaches(page: Page, wanted: int) -> None:
+    """The training comes to a step, on a busy machine too."""
+    for _ in range(3):
+        if step(page) >= wanted:
+            return
+        page.wait_for_timeout(5000)
+    eventually(page, lambda: step(page) >= wanted)
+
+
 def field(page: Page, label: str, text: str) -> None:
     """Write into a field as a user does."""
     place = page.locator(f'input[aria-label="{label}"]')
@@ -34,16 +43,16 @@ def test_the_story_of_a_training(visit):
     page = visited.open(model="reverse")
     page.get_by_role("link", name="Training", exact=True).click()
     page.get_by_role("button", name="Begin and run").click()
-    eventually(page, lambda: step(page) >= 5)
+    reaches(page, 5)
     before = step(page)
     source(page).fill("glass")
     expect(page.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
     expect(page.locator(".vitrine .tokens.target .chip")).to_have_text(["<s>", *"ssalg"])
-    eventually(page, lambda: step(page) > before + 2)
+    reaches(page, before + 3)
     expect(page.get_by_role("progressbar").first).to_be_visible()
     part(page, "Settings")
     field(page, "rate", "0.002")
-    eventually(page, lambda: step(page) > before + 15)
+    reaches(page, before + 16)
     page.get_by_role("button", name="Pause").click()
     part(page, "Runs")
     expect(page.get_by_text("Key frames:")).to_be_visible()

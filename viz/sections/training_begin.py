@@ -64,6 +64,8 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
         usual = "" if new else str(lens.training.get("task") or "")
         data = training_data.show(right.container(), kind, usual)
     plan, wrong = (_new if new else _on)(left, lens, data)
+    if training.training(bench) is None:  # else the fields say what is in force
+        training_settings.suit(new)
     settings, bad = training_settings.read()
     if bad:
         wrong = [*wrong, *bad.values()]

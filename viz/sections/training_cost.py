@@ -61,6 +61,7 @@ def show(
     ]
     if settings.steps:
         parts.append(_("{count} steps").format(count=f"{settings.steps:,}"))
+    parts.append(_("peak rate {rate}").format(rate=f"{settings.rate:g}"))
     if isinstance(seconds, float):
         parts.append(_("{time} ms a step").format(time=significant(1000 * seconds)))
         if settings.steps:

@@ -80,7 +80,10 @@ def share(place: DeltaGenerator) -> int:
         format_func=lambda percent: f"{percent} %",
         key=Part.SHARE,
         persist_state="session",
-        help=_("By a hash of the source, so that the same source is always on the same side; 2 % more are for a test"),
+        help=_(
+            "By a hash of the source, so that the same source is always on the same side, and 2 % more for a test; "
+            "of a running text, its end"
+        ),
     )
     return found
 

@@ -68,10 +68,14 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
         place.error(str(error))
         return None
     if not found.delimiter and kind != "encoder-decoder":
-        place.caption(_("A text without columns, {count} lines.").format(count=f"{len(found.records):,}"))
-        lines = usable(found, (0,), titled=False)
-        report(place, found, lines)
-        return Data(NAME, text=remembered(Part.USABLE, (content,), lambda: decode(content.data)[0]), held=share())
+        text = remembered(Part.USABLE, (content,), lambda: decode(content.data)[0])
+        if kind == "encoder-only":
+            report(place, found, usable(found, (0,), titled=False))
+        else:
+            sentence = _("A text without columns, read in its order: {lines} lines, {characters} characters.")
+            place.caption(sentence.format(lines=f"{len(found.records):,}", characters=f"{len(text):,}"))
+            list_faults(place, found.faults)
+        return Data(NAME, text=text, held=share())
     wanted = 1 if kind == "encoder-only" else 2
     if found.width < wanted:
         place.error(_("No columns were found: rows need a source and a target, with a tab, a comma or ; between them."))
@@ -151,7 +155,7 @@ def column_names(found: Found, titled: bool) -> list[str]:
 
 
 def report(place: DeltaGenerator, found: Found, chosen: Usable) -> None:
-    """How many rows there are, and a list of those that cannot be used."""
+    """How many rows there are, and those that cannot be used."""
     words = {"\t": _("tab"), "": _("nothing")}
     place.caption(
         _(
@@ -166,9 +170,14 @@ def report(place: DeltaGenerator, found: Found, chosen: Usable) -> None:
             faults=f"{len(chosen.faults):,}",
         )
     )
-    if chosen.faults:
+    list_faults(place, chosen.faults)
+
+
+def list_faults(place: DeltaGenerator, faults: tuple[Fault, ...]) -> None:
+    """The rows that cannot be used, each with its line."""
+    if faults:
         place.caption(_("These rows cannot be used and are left out:"))
-        table = pd.DataFrame([_fault(each) for each in chosen.faults])
+        table = pd.DataFrame([_fault(each) for each in faults])
         table.columns = [_("line"), _("why"), _("begins with")]
         place.dataframe(table, hide_index=True, height=min(230, 38 + 35 * len(table)))
 

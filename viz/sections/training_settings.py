@@ -82,6 +82,13 @@ def put(values: Mapping[str, Any]) -> None:
     form().put(values)
 
 
+def suit(new: bool) -> None:
+    """A model that is trained already goes on gently, unless the user chose another rate."""
+    usual, other = (NEW_RATE, training.RATE) if new else (training.RATE, NEW_RATE)
+    if st.session_state[form().key("rate")] == written(other):
+        put({"rate": usual})
+
+
 def read() -> tuple[TrainingSettings | None, dict[str, str]]:
     """What the fields say, and what is wrong with them, by name."""
     values, wrong = form().read(NAMES)

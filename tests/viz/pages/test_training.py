@@ -147,11 +147,24 @@ def test_what_cannot_be_is_said_beside_the_form_and_nothing_begins(field, value,
     assert app.button(key="begin_button").disabled
 
 
+def test_an_upload_is_read_and_one_that_is_no_text_is_refused():
+    app = page(data="own")
+    app.file_uploader(key="own_file").set_value(("<img src=x>.csv", b"\x89PNG\0", "text/csv")).run()
+    assert "zero bytes" in app.error[0].value
+    assert not app.exception
+    app.file_uploader(key="own_file").set_value(("b.tsv", b"one\teins\ncaf\xe9\tx\ntwo\tzwei\n", "text/tab")).run()
+    assert "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1" in words(app)
+    assert list(app.dataframe[0].value["line"]) == [2]
+
+
 def test_no_columns_is_said_and_one_stack_reads_the_text():
     app = pasted("just one line\nand another\n")
     assert "No columns were found" in app.error[0].value
     app.session_state["kind"] = "encoder-only"
-    assert "without columns, 2 lines" in words(sound(app.run()))
+    assert "rows to learn from: 2" in words(sound(app.run()))
+    app.session_state["kind"] = "decoder-only"
+    app.run()
+    assert "read in its order: 2 lines, 26 characters" in words(app)
 
 
 def test_costs_are_shown_and_a_step_is_measured_when_asked():
@@ -195,7 +208,7 @@ def test_runs_go_back_and_branch_and_say_what_differs():
     given = live(sound(app))
     assert [(run.number, run.parent, run.begins) for run in given.runs] == [(1, None, 0), (2, 1, 0)]
     table = sound(app.run()).dataframe[0].value
-    assert list(table["its settings differ"]) == ["", "rate 0.003 → 0.01"]
+    assert list(table["its settings differ"]) == ["", f"rate {REVERSE.settings.rate:g} → 0.01"]
     assert list(table["run"]) == ["1", "2 ●"]
     app.button(key="runs_branch").click().run()
     assert "rate is 0.01 already" in app.error[0].value
@@ -235,6 +248,43 @@ def test_a_reload_finds_the_training_and_one_that_was_freed_is_said():
     assert app.text_input(key="setting_steps").value == "3"
     training.trainings().end(key)
     assert "was freed" in words(page(run=key))
+
+
+def test_one_that_waits_says_so_and_goes_on_by_itself():
+    slots = training.trainings().slots
+    others = [SimpleNamespace(wake=lambda: None) for _ in range(slots.limit)]
+    assert all(slots.take(other) for other in others)
+    app = page()
+    app.button(key="demonstration_begin").click().run()
+    found = training.trainings().get(app.session_state["workbench"].run)
+    for _ in range(100):
+        if found.snapshot.status == "waiting":
+            break
+        found.settled(0.1)
+    assert "This training waits" in words(sound(app.run()))
+    for other in others:
+        slots.leave(other)
+    assert live(app).snapshot.step == 3
+
+
+def test_what_broke_a_training_off_is_said():
+    app = sound(part(demonstrated(), "settings"))
+    for name, value in (("steps", "20"), ("warmup", "0"), ("rate", "1e36"), ("clip", "inf")):
+        app.text_input(key=f"setting_{name}").set_value(value).run()
+    live(app).run()
+    assert live(app).snapshot.status == "failed"
+    assert "lower the rate" in app.run().error[0].value
+
+
+def test_a_trained_model_goes_on_gently_with_its_own_tokenizers():
+    app = page(begin="on", data="phrases")
+    assert "peak rate 0.0003" in words(app)
+    app.session_state["setting_steps"] = "1"
+    app.run()
+    app.button(key="begin_button").click().run()
+    given, before = live(sound(app)), viz.opening.open_model("small")
+    assert (given.snapshot.step, given.start.name) == (1, "small")
+    assert given.material.tokenizers == (before.source_tokenizer, before.target_tokenizer)
 
 
 def test_a_name_is_letters_digits_and_signs(here):
