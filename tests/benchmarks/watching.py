@@ -81,8 +81,9 @@ def watched_speed(page: Page, server: int) -> tuple[float, float, float]:
     page.get_by_role("button", name="Train on").click()
     page.wait_for_timeout(1000 * TURN)
     looks = page.evaluate("window.looks")
-    page.get_by_role("button", name="Pause").click()
-    page.wait_for_timeout(2500)
+    while page.locator(".vitrine.strip").get_attribute("data-status") == "running":
+        page.get_by_role("button", name="Pause").click()
+        page.wait_for_timeout(3000)
     used = seconds_of(server) - used
     done = int(page.locator(".vitrine.strip").get_attribute("data-step") or 0) - step
     (first, begins), (last, ends) = looks[1], looks[-1]

@@ -64,6 +64,11 @@ class Table:
     def __init__(self, runs: Sequence[Run]) -> None:
         self._dense = {run.number: (run.curves.table(), {n: i for i, n in enumerate(run.curves.names)}) for run in runs}
 
+    @property
+    def last(self) -> int:
+        """The latest step of them all."""
+        return max(1, *(int(steps[-1]) for (steps, _values), _columns in self._dense.values()))
+
     def get(self, run: Run, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         (steps, values), columns = self._dense[run.number]
         column = columns[name]
@@ -189,7 +194,7 @@ def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run:
         marks.append({"x": run.begins, "text": _("run {number}").format(number=run.number)})
     last = next((f"{each.ys[-1]:.3g}" for each in reversed(series) if len(each.ys)), "")
     header = {
-        "x": {"title": _("step"), "log": look.log_x},
+        "x": {"title": _("step"), "log": look.log_x, **({} if look.log_x else {"low": 0, "high": table.last})},
         "y": {"title": unit_of(quantity), "log": look.log and quantity in WIDE, **SHARES.get(quantity, {})},
         "marks": marks,
         "tall": TALL,
