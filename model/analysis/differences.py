@@ -54,6 +54,7 @@ class Comparison:
         self.trace, self.pinned = trace, pinned
         self.source = align(trace.source_tokens, pinned.source_tokens)
         self.target = align(trace.target_tokens, pinned.target_tokens)
+        self._stacks: dict[str, Alignment] = {}
 
     def counterpart(self, name: str) -> Tensor | None:
         """The pinned quantity of this name, at the places of this trace's tokens; NaN where a token was inserted.
@@ -104,8 +105,10 @@ class Comparison:
 
     def _alignments(self, name: str) -> tuple[Alignment, Alignment]:
         """Of the rows of the quantity of this name, and of the columns if it is a map."""
-        one_stack = not self.trace.target_tokens
-        own = self.source if one_stack or name.startswith("encoder.") else self.target
+        stack = "encoder." if name.startswith("encoder.") else "decoder."
+        own = self._stacks.get(stack)
+        if own is None:  # a decoder reads the source in a model of one stack, the target in one of two
+            own = self._stacks[stack] = align(self.trace.tokens_of(stack), self.pinned.tokens_of(stack))
         keys = self.source if ".cross_attention." in name else own
         return (keys if name.rpartition(".")[2] in OF_KEYS else own), keys
 
