@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from model import Inspectable, Trace
     from model.analysis.differences import Comparison
     from model.decoding import Generation
-    from model.text import Tokens
+    from model.text import Tokenizer, Tokens
     from model.trace import AttentionKind
 
 LONG = 256  # tokens of both texts
@@ -58,11 +58,17 @@ class Selection:
 
 @dataclass(frozen=True)
 class Pin:
-    """A trace kept as the reference: of which model, on which text."""
+    """A trace kept as the reference: of which model, on which text; tokenizer: of the tokens that it predicts."""
 
     model: str
     text: str
     trace: Trace
+    tokenizer: Tokenizer
+
+    def same_words(self, lens: Inspectable) -> bool:
+        """Whether a model chooses among the same tokens: only then their predictions can be compared."""
+        own, other = self.tokenizer, lens.target_tokenizer
+        return own is other or (len(own) == len(other) and own.to_json() == other.to_json())
 
 
 @dataclass
@@ -98,7 +104,8 @@ class Workbench:
         if known is None or known.trace is not self.trace or known.pinned is not self.pin.trace:
             from model.analysis.differences import Comparison
 
-            known = self._comparison = Comparison(self.trace, self.pin.trace)
+            assert self.lens is not None
+            known = self._comparison = Comparison(self.trace, self.pin.trace, self.pin.same_words(self.lens))
         return known
 
     def keep(self) -> None:
@@ -106,7 +113,7 @@ class Workbench:
         assert self.trace is not None
         assert self.lens is not None
         step = "" if self.step is None else f" · {self.step:,}"
-        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace)
+        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace, self.lens.target_tokenizer)
 
     def release(self) -> None:
         self.pin, self.differing = None, False

@@ -48,10 +48,13 @@ def align(tokens: Sequence[str], others: Sequence[str]) -> Alignment:
 
 
 class Comparison:
-    """A trace beside the pinned one, whose quantities are given at this trace's tokens."""
+    """A trace beside the pinned one, whose quantities are given at this trace's tokens.
 
-    def __init__(self, trace: Trace, pinned: Trace) -> None:
-        self.trace, self.pinned = trace, pinned
+    same_words: both models predict the tokens of one vocabulary; else no logit has a counterpart.
+    """
+
+    def __init__(self, trace: Trace, pinned: Trace, same_words: bool = True) -> None:
+        self.trace, self.pinned, self.same_words = trace, pinned, same_words
         self.source = align(trace.source_tokens, pinned.source_tokens)
         self.target = align(trace.target_tokens, pinned.target_tokens)
         self._stacks: dict[str, Alignment] = {}
@@ -61,6 +64,8 @@ class Comparison:
 
         None where the pinned trace has none of that name, or one of another shape: another model's.
         """
+        if name == "output.logits" and not self.same_words:
+            return None
         try:
             tensor, shape = self.pinned[name], self.trace[name].shape
         except KeyError:

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.opening
 import viz.workbench
+from model.text import train_characters
 from tests.viz.small import small_lens, write_small
 from viz.opening import checkpoint_names, open_model
 from viz.workbench import Key, Parameter, Selection, Workbench, attention_kinds
@@ -147,3 +148,21 @@ def test_a_name_that_is_no_checkpoint_is_a_value_error(tmp_path, monkeypatch, na
     write_small(tmp_path / "first")
     with pytest.raises(ValueError, match=r"there is no checkpoint .*: choose one of first"):
         open_model(name)
+
+
+def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path):
+    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    bench.look(lens, "The cat sees.", "")
+    bench.step = 3  # in a training, where a pin has the step in its name
+    bench.keep()
+    bench.look(lens, "The cat hears.", "")
+    assert bench.comparison.counterpart("output.logits") is not None
+    own = lens.target_tokenizer
+    shifted = "".join(chr(ord(own.label(token)) + 999) for token in range(len(own)) if token not in own.special)
+    others = train_characters([shifted])
+    assert len(others) == len(own)
+    stranger = type(lens)("stranger", lens.model, (lens.source_tokenizer, others), {})
+    bench.look(stranger, "The cat hears.", "")
+    assert bench.comparison.counterpart("output.logits") is None
+    assert "prediction" not in set(bench.comparison.changes["kind"])
+    assert bench.comparison.attention("cross") is not None

@@ -158,7 +158,8 @@ def pinned_losses(bench: Workbench, both: BeforeAfter) -> Tensor | None:
     """The pinned predictions' loss on these tokens; None where there are none to compare with."""
     if bench.pin is None or isinstance(both.now.lens, MaskFiller):
         return None
-    logits = Comparison(both.now.trace, bench.pin.trace).counterpart("output.logits")
+    same_words = bench.pin.same_words(both.now.lens)
+    logits = Comparison(both.now.trace, bench.pin.trace, same_words).counterpart("output.logits")
     return None if logits is None else token_losses(logits, labels_of(both.now.lens, both.source, both.target))
 
 
