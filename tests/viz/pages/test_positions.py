@@ -221,6 +221,17 @@ def test_more_tokens_than_were_trained_are_read(small):
     assert any("5000 is out of range: 1 to 4096." in each.proto.body for each in app.get("html"))
 
 
+def test_a_text_without_a_loss_is_told_and_no_nan_is_shown(here):
+    one(here / "goes-on", "decoder-only", position="rotary")
+    one(here / "hides", "encoder-only", position="rotary")
+    assert "No token of this text has a loss" in said(page("applied", model="goes-on", source=""))
+    app = page("applied", model="goes-on", source="cat " * 99, max_length="33")  # the token beyond predicts nothing
+    assert "nan" not in said(app)
+    app = page("applied", model="hides", source="The cat. " * 99, max_length="99")  # hidden are the first 64 alone
+    assert "Loss" in said(app)
+    assert "nan" not in said(app)
+
+
 def test_a_wish_is_for_one_model_and_an_impossible_one_is_refused(small, here):
     write_small(here / "zother", seed=2)
     app = page("applied", model="small", position="alibi")
