@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from model import Inspectable, Trace
     from model.analysis.differences import Comparison
     from model.decoding import Generation
-    from model.text import Tokenizer, Tokens
+    from model.text import Tokens
     from model.trace import AttentionKind
 
 LONG = 256  # tokens of both texts
@@ -58,16 +58,16 @@ class Selection:
 
 @dataclass(frozen=True)
 class Pin:
-    """A trace kept as the reference: of which model, on which text; tokenizer: of the tokens that it predicts."""
+    """A trace kept as the reference: of which model, on which text; model: its name, with the step of a training."""
 
     model: str
     text: str
     trace: Trace
-    tokenizer: Tokenizer
+    lens: Inspectable
 
-    def same_words(self, lens: Inspectable) -> bool:
-        """Whether a model chooses among the same tokens: only then their predictions can be compared."""
-        own, other = self.tokenizer, lens.target_tokenizer
+    def same_words(self, lens: Inspectable, side: str = "target") -> bool:
+        """Whether a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
+        own, other = (getattr(each, f"{side}_tokenizer") for each in (self.lens, lens))
         return own is other or (len(own) == len(other) and own.to_json() == other.to_json())
 
 
@@ -113,7 +113,7 @@ class Workbench:
         assert self.trace is not None
         assert self.lens is not None
         step = "" if self.step is None else f" · {self.step:,}"
-        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace, self.lens.target_tokenizer)
+        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace, self.lens)
 
     def release(self) -> None:
         self.pin, self.differing = None, False

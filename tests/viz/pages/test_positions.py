@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.opening
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.text import MASK
+from model.text import MASK, train_characters
 from model.variation import vary
 from tests.app_reading import APP, labels
 from tests.model.examples import one_stack
@@ -124,6 +126,26 @@ def test_a_pin_is_shown_as_difference_and_beside(small):
     assert np.isnan(values).any()
     assert [each["name"] for each in sent["norms-source"][0]["series"]][-1] == "their sum · pinned"
     assert [each["name"] for each in sent["plane-source-tokens"][0]["series"]][-1] == "pinned"
+
+
+def test_a_pin_of_another_vocabulary_of_the_same_size_is_not_compared(small):
+    app = page("tokens")
+    bench = app.session_state["workbench"]
+    bench.keep()
+    assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine", "cosine · pinned"]
+    others = train_characters(["".join(chr(0x5000 + place) for place in range(len(small.source_tokenizer) - 4))])
+    assert len(others) == len(small.source_tokenizer)
+    stranger = type(small)("stranger", small.model, (others, small.target_tokenizer), {})
+    bench.pin = replace(bench.pin, lens=stranger)
+    assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine"]
+    app.segmented_control(key="part").set_value("order").run()
+    assert "pinned" not in [each["name"] for each in series(app, "order")]
+
+
+def series(app, name: str) -> list[dict]:
+    headers = [header for header, _arrays in views(sound(app)).values()]
+    (found,) = [header["series"] for header in headers if header["file"].startswith(name) and "series" in header]
+    return found
 
 
 def test_the_laboratory_follows_its_fields_and_explains_what_cannot_be(small):
