@@ -165,8 +165,8 @@ def _difference(
     found = comparison.difference(name)
     against = np.full_like(values, np.nan) if found is None else numbers(found[head])
     top = largest(against)
-    missing = "" if found is not None else f" ({_('the pinned model has none')})"
-    return against, {"low": -top, "high": top, "difference": True}, f"{title} − {_('pinned')}{missing}"
+    against_title = f"{title} − {_('pinned')}" if found is not None else f"{title}: {_('none pinned')}"
+    return against, {"low": -top, "high": top, "difference": True}, against_title
 
 
 def largest(*arrays: NDArray[Any]) -> float:

@@ -36,6 +36,8 @@ def pinned(bench: Workbench) -> dict[str, Any]:
         alignments["source"] = _alignment(comparison.source, pin.trace.source_tokens)
         alignments["target"] = _alignment(comparison.target, pin.trace.target_tokens)
         changes = _changes(comparison)
+        if comparison.changes.empty:
+            words["none"] = _("nothing here can be compared with the pin")
     return {"words": words, "kept": kept, "differing": bench.differing, "alignments": alignments, "changes": changes}
 
 

@@ -59,11 +59,17 @@ class Selection:
 
 @dataclass(frozen=True)
 class Pin:
-    """A trace kept as the reference: of which model, on which text."""
+    """A trace kept as the reference: of which model, on which text; model: its name, with the step of a training."""
 
     model: str
     text: str
     trace: Trace
+    lens: Inspectable
+
+    def same_words(self, lens: Inspectable, side: str = "target") -> bool:
+        """Whether a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
+        own, other = (getattr(each, f"{side}_tokenizer") for each in (self.lens, lens))
+        return own is other or (len(own) == len(other) and own.to_json() == other.to_json())
 
 
 @dataclass
@@ -101,7 +107,8 @@ class Workbench:
         if known is None or known.trace is not self.trace or known.pinned is not self.pin.trace:
             from model.analysis.differences import Comparison
 
-            known = self._comparison = Comparison(self.trace, self.pin.trace)
+            assert self.lens is not None
+            known = self._comparison = Comparison(self.trace, self.pin.trace, self.pin.same_words(self.lens))
         return known
 
     def keep(self) -> None:
@@ -109,7 +116,7 @@ class Workbench:
         assert self.trace is not None
         assert self.lens is not None
         step = "" if self.step is None else f" · {self.step:,}"
-        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace)
+        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace, self.lens)
 
     def release(self) -> None:
         self.pin, self.differing = None, False

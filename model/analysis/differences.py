@@ -48,18 +48,24 @@ def align(tokens: Sequence[str], others: Sequence[str]) -> Alignment:
 
 
 class Comparison:
-    """A trace beside the pinned one, whose quantities are given at this trace's tokens."""
+    """A trace beside the pinned one, whose quantities are given at this trace's tokens.
 
-    def __init__(self, trace: Trace, pinned: Trace) -> None:
-        self.trace, self.pinned = trace, pinned
+    same_words: both models predict the tokens of one vocabulary; else no logit has a counterpart.
+    """
+
+    def __init__(self, trace: Trace, pinned: Trace, same_words: bool = True) -> None:
+        self.trace, self.pinned, self.same_words = trace, pinned, same_words
         self.source = align(trace.source_tokens, pinned.source_tokens)
         self.target = align(trace.target_tokens, pinned.target_tokens)
+        self._stacks: dict[str, Alignment] = {}
 
     def counterpart(self, name: str) -> Tensor | None:
         """The pinned quantity of this name, at the places of this trace's tokens; NaN where a token was inserted.
 
         None where the pinned trace has none of that name, or one of another shape: another model's.
         """
+        if name == "output.logits" and not self.same_words:
+            return None
         try:
             tensor, shape = self.pinned[name], self.trace[name].shape
         except KeyError:
@@ -104,8 +110,10 @@ class Comparison:
 
     def _alignments(self, name: str) -> tuple[Alignment, Alignment]:
         """Of the rows of the quantity of this name, and of the columns if it is a map."""
-        one_stack = not self.trace.target_tokens
-        own = self.source if one_stack or name.startswith("encoder.") else self.target
+        stack = "encoder." if name.startswith("encoder.") else "decoder."
+        own = self._stacks.get(stack)
+        if own is None:  # a decoder reads the source in a model of one stack, the target in one of two
+            own = self._stacks[stack] = align(self.trace.tokens_of(stack), self.pinned.tokens_of(stack))
         keys = self.source if ".cross_attention." in name else own
         return (keys if name.rpartition(".")[2] in OF_KEYS else own), keys
 

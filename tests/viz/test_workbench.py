@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.opening
 import viz.workbench
+from model.text import train_characters
 from tests.viz.small import small_lens, write_small
 from viz.opening import checkpoint_names, open_model
 from viz.workbench import Key, Parameter, Selection, Workbench, attention_kinds
@@ -163,3 +164,21 @@ def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monke
     assert not torch.equal(next(bundled.model.parameters()), next(saved.model.parameters()))
     monkeypatch.setenv(viz.opening.SAVED, " ")
     assert viz.opening.saved_folder() == Path.home() / ".vitrine" / "checkpoints"
+
+
+def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path):
+    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    bench.look(lens, "The cat sees.", "")
+    bench.step = 3  # in a training, where a pin has the step in its name
+    bench.keep()
+    bench.look(lens, "The cat hears.", "")
+    assert bench.comparison.counterpart("output.logits") is not None
+    own = lens.target_tokenizer
+    shifted = "".join(chr(ord(own.label(token)) + 999) for token in range(len(own)) if token not in own.special)
+    others = train_characters([shifted])
+    assert len(others) == len(own)
+    stranger = type(lens)("stranger", lens.model, (lens.source_tokenizer, others), {})
+    bench.look(stranger, "The cat hears.", "")
+    assert bench.comparison.counterpart("output.logits") is None
+    assert "prediction" not in set(bench.comparison.changes["kind"])
+    assert bench.comparison.attention("cross") is not None

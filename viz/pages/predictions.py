@@ -19,6 +19,7 @@ from viz.input_bar import CONTINUED, LINE_BREAK, first_source, typed, write_sour
 from viz.parts import data_table, stamp
 from viz.predictions import continuing, decoding, explaining, layers, positions, sampling, search
 from viz.predictions.subject import Subject, subject_of
+from viz.what_if import note
 from viz.workbench import Key, choose, workbench
 
 VIEWS = ("positions", "sampling", "layers", "film", "search")
@@ -191,6 +192,8 @@ def show_search(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     drawn = search.pack_tree(lens, tree, stamp(bench.trace), Part.TREE, on_node)
     yield
     mount((place, drawn))
+    if note(bench):
+        place.caption(_("The search is the unchanged model's: changes to masks are not in this tree."))
     if bench.pin is not None:
         place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
     with data:

@@ -60,7 +60,11 @@ def loss_note(subject: Subject) -> str:
     other = subject.pinned_losses
     if other is None or bool(other.isnan().all()):
         return note
-    return f"{note} ({_('pinned')} {significant(perplexity(other))})"
+    there, before = ~other.isnan(), significant(perplexity(other))
+    if bool(there[~subject.losses.isnan()].all()):
+        return f"{note} ({_('pinned')} {before})"
+    now = significant(perplexity(subject.losses[there]))
+    return f"{note} ({_('where both have the token: {now}, pinned {before}').format(now=now, before=before)})"
 
 
 def pack_top(subject: Subject, key: str, on_row: Callable[[], None]) -> Mount:

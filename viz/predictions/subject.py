@@ -16,7 +16,6 @@ from model.inspectable import Inspectable
 from model.text import MASK, SPECIAL, Tokens
 from model.trace import Trace
 from viz.i18n import _
-from viz.opening import open_model
 from viz.workbench import Workbench
 
 LOSS, PINNED, GOOD = "#5c7cfa", "#963cbe", "#009e73"
@@ -25,10 +24,7 @@ SIGNS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
 
 class Subject:
-    """A trace's logits, the tokens they are asked for, and the chosen position; a pinned trace's at the same tokens.
-
-    same_words: the pinned model has the same vocabulary, so that its logits are of the same tokens.
-    """
+    """A trace's logits, the tokens they are asked for, and the chosen position; a pinned trace's at the same tokens."""
 
     def __init__(
         self,
@@ -39,7 +35,6 @@ class Subject:
         chosen: int,
         comparison: Comparison | None = None,
         differing: bool = False,
-        same_words: bool = True,
     ) -> None:
         self.lens, self.trace, self.written, self.comparison = lens, trace, written, comparison
         tokenizer = lens.target_tokenizer
@@ -51,7 +46,7 @@ class Subject:
         self.chosen = min(chosen, len(self.tokens) - 1)
         self.logits = trace["output.logits"].float()
         self.actual = torch.tensor(self.ids, device=self.logits.device)
-        self.pinned = comparison.counterpart("output.logits") if comparison and same_words else None
+        self.pinned = comparison.counterpart("output.logits") if comparison else None
         self.differing = differing and self.pinned is not None
 
     @cached_property
@@ -133,25 +128,15 @@ class Subject:
 
 def subject_of(bench: Workbench) -> Subject:
     """What the workbench's trace predicts, beside the pinned one."""
-    lens, trace, target, pin = bench.lens, bench.trace, bench.target, bench.pin
+    lens, trace, target = bench.lens, bench.trace, bench.target
     assert lens is not None
     assert trace is not None
     written = target or bench.source
     assert written is not None
     wrote = bench.generation
     ended = not written.left_out and (wrote is None or lens.target_tokenizer.end in wrote.ids)
-    same = pin is None or pin.model == lens.name or same_words(lens, pin.model)
     chosen = bench.selection.query
-    return Subject(lens, trace, written, ended, chosen, bench.comparison, bench.differing, same)
-
-
-def same_words(lens: Inspectable, other: str) -> bool:
-    """Whether two models choose among the same tokens: only then their predictions can be compared."""
-    try:
-        tokenizer = open_model(other).target_tokenizer
-    except ValueError:
-        return False
-    return tokenizer.to_json() == lens.target_tokenizer.to_json()
+    return Subject(lens, trace, written, ended, chosen, bench.comparison, bench.differing)
 
 
 def visible(label: str) -> str:

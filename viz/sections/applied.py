@@ -51,7 +51,8 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
         with place:
             mount()
     if both.before is not None and lens is not trained:
-        kept = Pin(trained.name, typed(Key.SOURCE, first_source(lens)), both.before.trace)
+        text = typed(Key.SOURCE, first_source(lens))
+        kept = Pin(trained.name, text, both.before.trace, trained)
         pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
     elif lens is trained:
         changes.text(_("Choose another type, base or length: every page then shows the model with it."))

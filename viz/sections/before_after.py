@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,8 @@ def _pass(lens: Inspectable, trace: Trace, source: Tokens, target: Tokens | None
 def verdicts(both: BeforeAfter) -> list[str]:
     """Loss and perplexity now and as trained, and how many predictions are others."""
     now, before = both.now, both.before
+    if bool(now.losses.isnan().all()):
+        return [_("No token of this text has a loss: type more of it.")]
     figures = {"loss": significant(float(now.losses.nanmean())), "perplexity": significant(perplexity(now.losses))}
     if before is None:
         sentence = _("Loss {loss} nats per token, perplexity {perplexity}; as trained the model cannot read so many.")
@@ -109,6 +112,8 @@ def _beyond(both: BeforeAfter) -> list[str]:
         return []
     sentence = _("From position {length} on nothing was trained: mean loss {beyond} there, {within} before it.")
     beyond, within = (float(part.nanmean()) for part in (both.now.losses[length:], both.now.losses[:length]))
+    if math.isnan(beyond) or math.isnan(within):  # what is last predicts nothing, and only 64 tokens are hidden
+        return []
     return [sentence.format(length=length, beyond=significant(beyond), within=significant(within))]
 
 
@@ -158,7 +163,8 @@ def pinned_losses(bench: Workbench, both: BeforeAfter) -> Tensor | None:
     """The pinned predictions' loss on these tokens; None where there are none to compare with."""
     if bench.pin is None or isinstance(both.now.lens, MaskFiller):
         return None
-    logits = Comparison(both.now.trace, bench.pin.trace).counterpart("output.logits")
+    same_words = bench.pin.same_words(both.now.lens)
+    logits = Comparison(both.now.trace, bench.pin.trace, same_words).counterpart("output.logits")
     return None if logits is None else token_losses(logits, labels_of(both.now.lens, both.source, both.target))
 
 

@@ -58,7 +58,7 @@ def _pinned_cosines(
     bench: Workbench, chosen: Chosen, token: int, ids: Tensor, places: NDArray[np.int64]
 ) -> list[Series]:
     """The cosines of the same tokens in the pinned model's embedding, where that has the same vocabulary."""
-    if bench.pin is None:
+    if bench.pin is None or not bench.pin.same_words(chosen.lens, chosen.side):
         return []
     name = f"{chosen.stack}.embedding.tokens.weight"
     other = dict(bench.pin.trace.model.named_parameters()).get(name)

@@ -153,6 +153,8 @@ def _pinned(bench: Workbench, given: Tokens, order: list[int]) -> Tensor | None:
     config = model.config
     if any(getattr(config, name) != getattr(own, name) for name in ("kind", "source_vocabulary", "target_vocabulary")):
         return None
+    if not bench.pin.same_words(bench.lens, "source"):
+        return None
     if config.position == "learned" and len(given) > config.max_length:
         return None
     return remembered("order_pinned", (bench.trace, model), lambda: order_difference(model, given.ids, order))

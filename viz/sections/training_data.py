@@ -23,7 +23,7 @@ SHOWN = 4  # pairs
 class Part(StrEnum):
     """Names in the session state; the first is in the address bar too."""
 
-    SOURCE = "data"
+    SOURCE = "training_data"
     TASK = "data_task"
     COUNT = "data_count"
     SHARE = "data_share"

@@ -6,7 +6,9 @@ import torch
 from torch.testing import assert_close
 
 from model.analysis.differences import Comparison, align
-from tests.viz.small import small_lens
+from model.checkpoints import open_checkpoint, save_checkpoint
+from tests.model.examples import one_stack
+from tests.viz.small import parts, small_lens
 
 
 def test_the_same_text_is_aligned_with_itself():
@@ -96,3 +98,23 @@ def test_what_the_pinned_model_has_not_is_none(tmp_path):
     assert comparison.attention("encoder") is None
     assert comparison.attention("cross") is not None
     assert not comparison.changes.empty
+
+
+def test_a_decoder_of_another_kind_of_model_is_compared_by_the_tokens_it_reads(tmp_path):
+    """The decoder of one stack reads the source, that of two the target: its rows are found by their own tokens."""
+    translating = small_lens(tmp_path / "two").trace("the cat sees the dog the cat sees the dog", "")
+    network, tokenizer = one_stack("decoder-only", vocabulary=len(parts()[0]), norm_placement="pre"), parts()[0]
+    save_checkpoint(tmp_path / "one", network, (tokenizer, tokenizer))
+    writing = open_checkpoint(tmp_path / "one").trace("the cat sees the dog the cat sees the dog")
+    long = align(writing.source_tokens, translating.source_tokens).places
+    assert max(long) >= len(translating.target_tokens)  # places in the source that no target position has
+    for now, before in ((writing, translating), (translating, writing)):
+        comparison = Comparison(now, before)
+        places = align(now.tokens_of("decoder."), before.tokens_of("decoder.")).places
+        counterpart = comparison.counterpart("decoder.layers.0.self_attention.heads")
+        assert counterpart is not None
+        pinned = before["decoder.layers.0.self_attention.heads"]
+        for place, other in enumerate(places):
+            row = counterpart[:, place]
+            assert row.isnan().all() if other < 0 else torch.equal(row, pinned[:, other])
+        assert len(comparison.changes) > 0

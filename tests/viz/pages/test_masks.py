@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from model.trace import record
 from tests.app_reading import component, heads, opened
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
+from tests.test_app_kinds import write
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
 from viz.mask_batch import parts_of
@@ -194,7 +196,7 @@ def test_any_text_is_shown(small, text, experiment):
     assert header["panels"][0]["rows"]["labels"] == small.source_tokens(text).labels
 
 
-def test_the_pinned_trace_is_the_reference_of_differences(small):
+def test_the_pinned_trace_is_the_reference_of_differences(small, tmp_path):
     app = opened(source=TEXT, layer="0", head="0")
     bench = app.session_state["workbench"]
     bench.keep()
@@ -207,6 +209,12 @@ def test_the_pinned_trace_is_the_reference_of_differences(small):
     expected = bench.comparison.difference(path)[0]
     assert header["panels"][2]["scale"]["difference"]
     assert np.allclose(values[2], expected, atol=1e-6, equal_nan=True)
+    bench.pin = replace(bench.pin, trace=write(tmp_path / "other", "encoder-only").trace(TEXT))
+    header, values, _ = panels(app.run(), "masked-decoder")
+    titles = [panel["name"] for panel in header["panels"]]
+    assert titles[2] == "softmax: none pinned"
+    assert max(map(len, titles)) <= 26  # longer ones run into each other
+    assert np.isnan(values[2]).all()
 
 
 def test_rules_are_the_models_own_and_what_the_changes_made_of_them():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.opening
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.text import MASK
+from model.text import MASK, train_characters
 from model.variation import vary
 from tests.app_reading import APP, labels
 from tests.model.examples import one_stack
@@ -126,6 +128,26 @@ def test_a_pin_is_shown_as_difference_and_beside(small):
     assert [each["name"] for each in sent["plane-source-tokens"][0]["series"]][-1] == "pinned"
 
 
+def test_a_pin_of_another_vocabulary_of_the_same_size_is_not_compared(small):
+    app = page("tokens")
+    bench = app.session_state["workbench"]
+    bench.keep()
+    assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine", "cosine · pinned"]
+    others = train_characters(["".join(chr(0x5000 + place) for place in range(len(small.source_tokenizer) - 4))])
+    assert len(others) == len(small.source_tokenizer)
+    stranger = type(small)("stranger", small.model, (others, small.target_tokenizer), {})
+    bench.pin = replace(bench.pin, lens=stranger)
+    assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine"]
+    app.segmented_control(key="part").set_value("order").run()
+    assert "pinned" not in [each["name"] for each in series(app, "order")]
+
+
+def series(app, name: str) -> list[dict]:
+    headers = [header for header, _arrays in views(sound(app)).values()]
+    (found,) = [header["series"] for header in headers if header["file"].startswith(name) and "series" in header]
+    return found
+
+
 def test_the_laboratory_follows_its_fields_and_explains_what_cannot_be(small):
     app = page("laboratory", experiment="wavelengths", bases="10000")
     assert "base 10,000: dimension 0 repeats after 6.28 positions" in said(app)
@@ -219,6 +241,17 @@ def test_more_tokens_than_were_trained_are_read(small):
     assert len(labels(sound(app), "source")) == len(small.source_tokenizer.encode(text)) + 1
     app.text_input(key="applied_length").set_value("5000").run()
     assert any("5000 is out of range: 1 to 4096." in each.proto.body for each in app.get("html"))
+
+
+def test_a_text_without_a_loss_is_told_and_no_nan_is_shown(here):
+    one(here / "goes-on", "decoder-only", position="rotary")
+    one(here / "hides", "encoder-only", position="rotary")
+    assert "No token of this text has a loss" in said(page("applied", model="goes-on", source=""))
+    app = page("applied", model="goes-on", source="cat " * 99, max_length="33")  # the token beyond predicts nothing
+    assert "nan" not in said(app)
+    app = page("applied", model="hides", source="The cat. " * 99, max_length="99")  # hidden are the first 64 alone
+    assert "Loss" in said(app)
+    assert "nan" not in said(app)
 
 
 def test_a_wish_is_for_one_model_and_an_impossible_one_is_refused(small, here):

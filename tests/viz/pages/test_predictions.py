@@ -21,6 +21,7 @@ from tests.test_app_kinds import write
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
 from viz.predictions.continuing import after_position, after_search
+from viz.words import significant
 
 SOURCE = "The cat sees."
 VIEWS = ("positions", "sampling", "layers", "film", "search")
@@ -155,6 +156,9 @@ def test_the_beam_search_runs_once_and_only_where_it_is_shown(small, monkeypatch
     assert [each["score"] for each in data["hypotheses"]] == [tree.score(index) for index in tree.ranked()]
     columns = {(node["step"], node["row"]) for node in data["nodes"]}
     assert len(columns) == len(tree.nodes)  # no two in one place
+    assert not any("unchanged model" in each.value for each in app.caption)
+    app = shown("search", source=SOURCE, changes="decoder:causal:off")
+    assert any("unchanged model" in each.value for each in app.caption)
 
 
 def test_a_pin_is_beside_every_view(small):
@@ -168,6 +172,13 @@ def test_a_pin_is_beside_every_view(small):
     assert float(arrays[3][1]) == pytest.approx(float(expected), abs=1e-5)
     top = small.target_tokenizer.label(int(pinned["output.logits"][0].argmax()))
     assert any(fact.startswith(f"pinned top token: {top}") for fact in component(app, "ranking")[0]["facts"])
+    own = F.cross_entropy(now["output.logits"], targets(small, now), reduction="none")
+    known = [float(value) for value in arrays[3][1:]]
+    there = [place for place, value in enumerate(known) if not np.isnan(value)]
+    assert 0 < len(there) < len(known)
+    mean, before = float(own[there].mean()), np.mean([known[place] for place in there])
+    words = f"(where both have the token: {significant(np.exp(mean))}, pinned {significant(np.exp(before))})"
+    assert header["note"].endswith(words)
     app.session_state["workbench"].differing = True
     app.run()
     header, (values, _visible) = component(app, "heatmap")

@@ -1,0 +1,19 @@
+"""What the frame says of a pin."""
+
+from __future__ import annotations
+
+from tests.test_app_kinds import write
+from tests.viz.small import small_lens
+from viz.pinning import pinned
+from viz.workbench import Workbench
+
+
+def test_a_model_that_shares_nothing_with_the_pinned_one_is_not_said_to_be_the_same(tmp_path):
+    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    bench.look(lens, "The cat sees.", "")
+    bench.keep()
+    said = pinned(bench)
+    assert (said["changes"], said["words"]["none"]) == ([], "nothing differs from the pin")
+    bench.look(write(tmp_path / "other", "encoder-only", n_heads=4, d_model=24), "The cat sees.", "")
+    said = pinned(bench)
+    assert (said["changes"], said["words"]["none"]) == ([], "nothing here can be compared with the pin")
