@@ -191,7 +191,9 @@ def test_every_config_is_shown_or_says_what_it_has_not(here, options):
     app = page(layer="9", query="99")
     bare = options["norm"] == "none" if "norm" in options else False
     for number, view in enumerate(RESIDUAL_VIEWS):
-        says = " ".join(info.value for info in turned(app, residual_view=view, stack=("encoder", "decoder")[number % 2]).info)
+        says = " ".join(
+            info.value for info in turned(app, residual_view=view, stack=("encoder", "decoder")[number % 2]).info
+        )
         assert ("no norms" in says) == (bare and view not in ("stream", "dropout")), view
         assert ("no residual" in says) == (bare and view == "stream"), view
         assert app.get("bidi_component")[1:] or "no norms" in says
