@@ -25,7 +25,7 @@ class Part(StrEnum):
 
     STACK = "stack"
     QUANTITY = "units"
-    ORDER = "order"
+    ORDER = "units_order"
     PAGE = "page"
     PAGE_FIELD = "units_page"
     UNIT = "unit"

@@ -25,10 +25,10 @@ class Part(StrEnum):
     """Keys of this page's controls, which are parameters of the address bar, and of its components."""
 
     STACK = "stack"
-    VIEW = "view"
+    VIEW = "residual_view"
     NORM = "norm"
     OF_NORM = "statistic"
-    OF_STREAM = "quantity"
+    OF_STREAM = "stream"
     OF_BATCH = "moment"
     SITE = "site"
     MASKS = "masks"

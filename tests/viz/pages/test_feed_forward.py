@@ -54,7 +54,7 @@ def sent(app, key):
 
 def test_units_are_paged_in_order_and_none_is_left_out(here):
     lens = open_checkpoint(write_small(here / "small", d_ff=2 * PAGE + 7))
-    app = page(stack="encoder", layer="1", query="2", order="number")
+    app = page(stack="encoder", layer="1", query="2", units_order="number")
     units = lens.trace(SOURCE, TARGET)[f"{PATH}.activation"].numpy()
     found = []
     for number in (1, 2, 3):
@@ -65,7 +65,7 @@ def test_units_are_paged_in_order_and_none_is_left_out(here):
         assert header["chosen"] == 2
     assert np.array_equal(np.concatenate(found, axis=1), units)
     app.number_input[0].set_value(1)
-    header, (values, _visible) = sent(turned(app, order="strength"), "units_map")
+    header, (values, _visible) = sent(turned(app, units_order="strength"), "units_map")
     strongest = np.abs(units).max(axis=0)
     order = [int(label) for label in header["columns"]["labels"]]
     assert strongest[order].tolist() == pytest.approx(sorted(strongest, reverse=True)[:PAGE])
@@ -110,7 +110,7 @@ def test_a_unit_a_token_and_the_layer_are_looked_at(here):
 
 def test_differences_and_pinned_values_are_shown(here):
     lens = open_checkpoint(write_small(here / "small"))
-    app = page(stack="encoder", layer="1", order="number", unit="3")
+    app = page(stack="encoder", layer="1", units_order="number", unit="3")
     app.session_state["workbench"].keep()
     app.session_state["workbench"].differing = True
     app.text_input(key="source").set_value("The dog sees the dog.").run()
@@ -131,10 +131,10 @@ def test_gated_units_and_one_stack_are_shown(here, kind):
     options = {"activation": "swiglu", "norm": "none", "residual": False}
     save_checkpoint(here / "one", one_stack(kind, vocabulary=len(made), **options), (made, made))
     lens = open_checkpoint(here / "one")
-    app = page(source="The cat sees", layer="9", query="99", unit="99999", page="77")
+    app = page(source="The cat sees", layer="9", query="99", unit="9" * 5000, page="77")
     stack = kind.split("-")[0]
     for name in ("gated", "activation", "linear", "hidden"):
-        _header, (values, _visible) = sent(turned(app, units=name, order="number"), "units_map")
+        _header, (values, _visible) = sent(turned(app, units=name, units_order="number"), "units_map")
         assert np.array_equal(values, lens.trace("The cat sees")[f"{stack}.layers.1.feed_forward.{name}"])
     for view in UNIT_VIEWS:
         assert len(turned(app, look=view).get("bidi_component")) >= 4

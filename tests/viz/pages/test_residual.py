@@ -87,7 +87,7 @@ def test_every_norm_at_every_token(small):
 
 
 def test_the_stream_its_blocks_and_their_likeness(small):
-    app = page(view="stream", stack="encoder")
+    app = page(residual_view="stream", stack="encoder")
     trace = small.trace(SOURCE, TARGET)
     names = ["encoder.embedding.output"] + [
         f"encoder.layers.{layer}.{block}_block.residual"
@@ -100,13 +100,13 @@ def test_the_stream_its_blocks_and_their_likeness(small):
     expected = F.cosine_similarity(states[:, None], states[None], dim=-1).mean(dim=-1)
     assert np.allclose(sent(app, "residual_third")[1][0], expected, atol=1e-5)
     assert any("largest error" in caption.value for caption in app.caption)
-    turned(app, quantity="share")
+    turned(app, stream="share")
     added = trace["encoder.layers.1.feed_forward.output"].norm(dim=-1)
     assert np.allclose(sent(app, "residual_map")[1][0][3], added / states[3].norm(dim=-1), rtol=1e-5)
 
 
 def test_the_forms_differ_as_n_and_n_minus_1(small):
-    app = page(view="forms", stack="decoder", layer="0", query="1")
+    app = page(residual_view="forms", stack="decoder", layer="0", query="1")
     x = small.trace(SOURCE, TARGET)["decoder.layers.0.self_attention_block.norm.input"].double()
     torchs = F.layer_norm(x, (16,), eps=1e-5)
     sample = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5)
@@ -122,7 +122,7 @@ def test_the_forms_differ_as_n_and_n_minus_1(small):
 
 
 def test_a_padded_batch_moves_batch_norm_and_not_layer_norm(small):
-    app = page(view="batch", stack="encoder")
+    app = page(residual_view="batch", stack="encoder")
     header, (values, real) = sent(app, "residual_map")
     assert header["rows"]["labels"] == ["whole", "part 1", "part 2"]
     assert values.shape == real.shape == (3, len(small.source_tokens(SOURCE)))
@@ -135,7 +135,7 @@ def test_a_padded_batch_moves_batch_norm_and_not_layer_norm(small):
 
 
 def test_the_models_own_placement_is_framed_and_exact(small):
-    app = page(view="placement", stack="decoder")
+    app = page(residual_view="placement", stack="decoder")
     header, _ = sent(app, "residual_map")
     assert [(row["name"], row["own"]) for row in header["rows"]] == [
         ("post-norm", False),
@@ -148,7 +148,7 @@ def test_the_models_own_placement_is_framed_and_exact(small):
 
 
 def test_dropout_is_measured_on_this_stream(small):
-    app = page(view="dropout", stack="encoder", masks="100", layer="1", query="0")
+    app = page(residual_view="dropout", stack="encoder", masks="100", layer="1", query="0")
     x = small.trace(SOURCE, TARGET)["encoder.layers.1.feed_forward.output"][0].numpy()
     header, arrays = sent(app, "residual_map")
     (mean,) = [index for index, each in enumerate(header["series"]) if each["name"] == "mean over the masks"]
@@ -191,7 +191,9 @@ def test_every_config_is_shown_or_says_what_it_has_not(here, options):
     app = page(layer="9", query="99")
     bare = options["norm"] == "none" if "norm" in options else False
     for number, view in enumerate(RESIDUAL_VIEWS):
-        says = " ".join(info.value for info in turned(app, view=view, stack=("encoder", "decoder")[number % 2]).info)
+        says = " ".join(
+            info.value for info in turned(app, residual_view=view, stack=("encoder", "decoder")[number % 2]).info
+        )
         assert ("no norms" in says) == (bare and view not in ("stream", "dropout")), view
         assert ("no residual" in says) == (bare and view == "stream"), view
         assert app.get("bidi_component")[1:] or "no norms" in says
