@@ -53,7 +53,7 @@ def choose_units(
     layers = config.n_encoder_layers if stack == "encoder" else config.n_decoder_layers
     layer = min(bench.selection.layer, layers - 1)
     token = min(bench.selection.query, len(bench.trace.tokens_of(f"{stack}.")) - 1)
-    if unit is not None and unit.isascii() and unit.isdigit() and int(unit) < config.d_ff:
+    if unit and len(unit) < 6 and unit.isascii() and unit.isdigit() and int(unit) < config.d_ff:
         wish = int(unit)
     else:
         wish = int(bench.trace[f"{path_of(stack, layer)}.{quantities(config)[0]}"][token].float().abs().argmax())

@@ -28,7 +28,7 @@ class Part(StrEnum):
     VIEW = "residual_view"
     NORM = "norm"
     OF_NORM = "statistic"
-    OF_STREAM = "stream_quantity"
+    OF_STREAM = "stream"
     OF_BATCH = "moment"
     SITE = "site"
     MASKS = "masks"

@@ -26,7 +26,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     side = "source"
     if lens.kind == "encoder-decoder":
         side = choose(_("Side"), ("source", "target"), side, "side", side_choice, row)
-    quantity = choose(_("Quantity"), QUANTITIES, QUANTITIES[0], "quantity", quantity_name, row)
+    quantity = choose(_("Quantity"), QUANTITIES, QUANTITIES[0], "vectors", quantity_name, row)
     wide = lens.config.d_model > WIDE
     binned = not wide or choose(_("Channels"), ("means", "first"), "means", "channels", channels_choice, row) == "means"
     around = choose(_("Plane"), ("text", "near"), "near", "plane", plane_choice, row) == "near"

@@ -131,7 +131,7 @@ def test_gated_units_and_one_stack_are_shown(here, kind):
     options = {"activation": "swiglu", "norm": "none", "residual": False}
     save_checkpoint(here / "one", one_stack(kind, vocabulary=len(made), **options), (made, made))
     lens = open_checkpoint(here / "one")
-    app = page(source="The cat sees", layer="9", query="99", unit="99999", page="77")
+    app = page(source="The cat sees", layer="9", query="99", unit="9" * 5000, page="77")
     stack = kind.split("-")[0]
     for name in ("gated", "activation", "linear", "hidden"):
         _header, (values, _visible) = sent(turned(app, units=name, units_order="number"), "units_map")

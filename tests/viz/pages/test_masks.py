@@ -141,13 +141,13 @@ def test_an_address_that_is_no_change_is_told_in_the_frame(small):
 
 
 def test_the_experiments_measure_on_this_input(small):
-    app = masks(source=TEXT, experiment="future")
+    app = masks(source=TEXT, mask_experiment="future")
     (said,) = [each.value for each in app.markdown if "becomes" in each.value]
     assert "with the causal mask 0 ·" in said
     assert float(said.rstrip(".").rpartition(" ")[2]) > 1e-3
 
     def table(experiment: str) -> pd.DataFrame:
-        app.session_state["experiment"] = experiment
+        app.session_state["mask_experiment"] = experiment
         return app.run().dataframe[0].value
 
     found = table("batch")
@@ -174,7 +174,7 @@ def test_models_of_one_stack(tmp_path, monkeypatch, kind, experiment):
     save_checkpoint(tmp_path / "one", model, (made, made), {"example": text})
     stack = kind.split("-")[0]
     change = f"{stack}.0.1:hide:0,*;{stack}:window:2;cross:padding:off"
-    app = masks(experiment=experiment, changes=change, layer="0", head="1")
+    app = masks(mask_experiment=experiment, changes=change, layer="0", head="1")
     assert not app.exception
     assert not app.error
     _, trace = changed(open_checkpoint(tmp_path / "one"), text, change)
@@ -190,7 +190,9 @@ HOSTILE = ["", "a`$b$ </script><img src=x onerror=alert(1)> 🙂👩🏽‍🚀"
 
 @pytest.mark.parametrize(("text", "experiment"), list(zip(HOSTILE, ["future", "future", "batch"], strict=True)))
 def test_any_text_is_shown(small, text, experiment):
-    app = masks(source=text, experiment=experiment, changes="encoder.*.*:hide:0,*;decoder:causal:off", masked="encoder")
+    app = masks(
+        source=text, mask_experiment=experiment, changes="encoder.*.*:hide:0,*;decoder:causal:off", masked="encoder"
+    )
     assert not app.exception
     header, _, _ = panels(app, "mask-encoder")
     assert header["panels"][0]["rows"]["labels"] == small.source_tokens(text).labels

@@ -92,7 +92,7 @@ def test_tokens_are_shown_with_their_ids_vectors_and_norms(small):
 def test_the_plane_is_that_of_the_chosen_quantity(small):
     app = page("tokens")
     for quantity in ("positions", "output"):
-        app.segmented_control(key="quantity").set_value(quantity).run()
+        app.segmented_control(key="vectors").set_value(quantity).run()
         header, (xs, ys) = views(sound(app))[f"plane-source-{quantity}"]
         x = small.trace(TEXT)[f"encoder.embedding.{quantity}"].double().numpy()
         _left, values, right = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)

@@ -100,7 +100,7 @@ def test_the_stream_its_blocks_and_their_likeness(small):
     expected = F.cosine_similarity(states[:, None], states[None], dim=-1).mean(dim=-1)
     assert np.allclose(sent(app, "residual_third")[1][0], expected, atol=1e-5)
     assert any("largest error" in caption.value for caption in app.caption)
-    turned(app, stream_quantity="share")
+    turned(app, stream="share")
     added = trace["encoder.layers.1.feed_forward.output"].norm(dim=-1)
     assert np.allclose(sent(app, "residual_map")[1][0][3], added / states[3].norm(dim=-1), rtol=1e-5)
 

@@ -80,7 +80,7 @@ def live(app):
 
 
 def pasted(text, **fields):
-    app = page(data="own")
+    app = page(training_data="own")
     app.text_area(key="own_pasted").set_value(text).run()
     for name, value in ({"d_model": "8", "n_heads": "2", "d_ff": "8"} | fields).items():
         app.text_input(key=f"network_{name}").set_value(value)
@@ -148,7 +148,7 @@ def test_what_cannot_be_is_said_beside_the_form_and_nothing_begins(field, value,
 
 
 def test_an_upload_is_read_and_one_that_is_no_text_is_refused():
-    app = page(data="own")
+    app = page(training_data="own")
     app.file_uploader(key="own_file").set_value(("<img src=x>.csv", b"\x89PNG\0", "text/csv")).run()
     assert "zero bytes" in app.error[0].value
     assert not app.exception
@@ -277,7 +277,7 @@ def test_what_broke_a_training_off_is_said():
 
 
 def test_a_trained_model_goes_on_gently_with_its_own_tokenizers():
-    app = page(begin="on", data="phrases")
+    app = page(begin="on", training_data="phrases")
     assert "peak rate 0.0003" in words(app)
     app.session_state["setting_steps"] = "1"
     app.run()
