@@ -107,7 +107,6 @@ def test_imports_point_inwards() -> None:
     for file in (
         "viz/workbench.py",
         "viz/opening.py",
-        "viz/opening.py",
         "viz/varying.py",
         "viz/training.py",
         "viz/parts.py",

@@ -12,11 +12,11 @@ from model.analysis.blocks import Block, blocks
 from model.inspectable import Inspectable
 from model.layers import BLOCKS, Residual
 from model.trace import ATTENTION_PATHS
-from viz import map_header
-from viz.block_pictures import Pictures
-from viz.block_words import block_name, flops_text, place_name, shape_text
 from viz.components.views import Mount, model_map
 from viz.i18n import _
+from viz.map import header as map_header
+from viz.map.pictures import Pictures
+from viz.map.words import block_name, flops_text, place_name, shape_text
 from viz.parts import data_table, explanation, stamp
 from viz.workbench import Key, Parameter, Workbench, choice, workbench
 

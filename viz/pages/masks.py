@@ -21,11 +21,11 @@ from model.trace import AttentionKind, Trace
 from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import first_source, typed
-from viz.mask_batch import batch_sentence, pack_batch
-from viz.mask_effects import pack_predictions, pack_tops, pack_where
-from viz.mask_experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
-from viz.mask_rules import Rules, cells_at, with_cells
-from viz.mask_views import alarms, cells_table, of_head, pack_flow, pack_mask
+from viz.masks.batch import batch_sentence, pack_batch
+from viz.masks.effects import pack_predictions, pack_tops, pack_where
+from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
+from viz.masks.rules import Rules, cells_at, with_cells
+from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.parts import data_table, explanation
 from viz.what_if import change
 from viz.words import attention_name

@@ -22,8 +22,8 @@ from tests.model.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
-from viz.mask_batch import parts_of
-from viz.mask_rules import Rules, with_cells
+from viz.masks.batch import parts_of
+from viz.masks.rules import Rules, with_cells
 from viz.words import token_code
 
 TEXT = "The cat sees the dog."

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from model.analysis.blocks import Block, rows
 from model.text import MASK, SPECIAL
-from viz.block_pictures import Pictures
-from viz.block_words import block_name, flops_text, lines, place_name, short_name, title
 from viz.i18n import _
+from viz.map.pictures import Pictures
+from viz.map.words import block_name, flops_text, lines, place_name, short_name, title
 from viz.parts import plot_words
 from viz.sides import tokens
 from viz.words import attention_name, page_name, scale_name, significant

@@ -19,8 +19,8 @@ from model.interventions import Causal, Intervention
 from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _
-from viz.mask_effects import BEFORE, NOW
-from viz.mask_views import axes, cut_note, numbers, of_head, words
+from viz.masks.effects import BEFORE, NOW
+from viz.masks.views import axes, cut_note, numbers, of_head, words
 from viz.parts import stamp
 from viz.sides import side_name
 from viz.words import significant, token_code

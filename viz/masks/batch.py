@@ -16,7 +16,7 @@ from model.text import Tokens
 from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, Panel, panels
 from viz.i18n import _
-from viz.mask_views import DRAWN, numbers, of_head, sentence, words
+from viz.masks.views import DRAWN, numbers, of_head, sentence, words
 from viz.parts import stamp
 from viz.sides import side_name, sides
 

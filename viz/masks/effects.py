@@ -12,7 +12,7 @@ from model.text import Tokenizer
 from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _
-from viz.mask_views import largest, words
+from viz.masks.views import largest, words
 from viz.parts import stamp
 from viz.sides import side_name
 from viz.words import attention_name, significant, token_sign

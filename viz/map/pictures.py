@@ -15,7 +15,7 @@ from model.analysis.differences import Comparison
 from model.analysis.pictures import binned, mean_norm, pooled, thinned
 from model.network import Network
 from model.trace import Trace
-from viz.block_words import POSITIONS_ADDED
+from viz.map.words import POSITIONS_ADDED
 
 MOST_CELLS = 64  # of a thumbnail, along each side
 MOST_BINS = 128  # of a strip of units

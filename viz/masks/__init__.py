@@ -1,0 +1,1 @@
+"""What the page of masks is made of."""
