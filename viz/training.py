@@ -179,6 +179,7 @@ def status_sentence(snapshot: Snapshot) -> str:
 def strip_data(live: LiveTraining | None) -> dict[str, Any]:
     """For the strip in the sidebar."""
     words = {
+        "one": _("Train one step"),
         "advance": _("Train {count} steps"),
         "run": _("Train on"),
         "pause": _("Pause"),
@@ -237,6 +238,9 @@ def _act(lens: Inspectable) -> None:
         except ValueError as error:
             bench.message = str(error)
             return
+        bench.begun = True
+    if st.session_state.get(Key.MODEL) != ENTRY:  # what is trained is what one wants to see
+        st.session_state[Key.MODEL] = ENTRY
         bench.begun = True
     if act["name"] == "advance":
         live.advance(int(act["count"]))

@@ -101,7 +101,7 @@ def main(rounds: int, write: bool) -> None:
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             page.goto(f"{url}/?model={MODEL}&source={TEXT}")
             page.wait_for_selector(".vitrine.heatmap[data-painted]", timeout=60_000)
-            page.get_by_role("button", name="Train 1 steps").click()
+            page.get_by_role("button", name="Train one step").click()
             page.wait_for_selector(".vitrine.strip[data-step='1']", timeout=60_000)
             page.wait_for_timeout(1500)
             page.evaluate(WATCH)

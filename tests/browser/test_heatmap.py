@@ -63,7 +63,7 @@ class Shown:
         }
         header |= dict.fromkeys(("name", "sentence", "note", "stamp"), "a") | {"alt": "what it shows", "file": "saved"}
         assert not options
-        script, style = sources("heatmap", "plot")
+        script, style = sources("heatmap", "plot", "heat")
         data = pack(header, [self.values, self.visible.astype(np.uint8)])
         page.evaluate(MOUNT, [script, style, list(data), width])
 

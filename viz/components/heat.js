@@ -1,20 +1,78 @@
-// A labelled heatmap: rows look at columns; masked cells are hatched; beside it a colour bar. A scale that begins below 0
-// is a diverging one. Cells may hold words, in `texts`. Lengths are CSS pixels.
+// A labelled heatmap: rows look at columns; masked cells are hatched, cells below the threshold empty; beside it a colour
+// bar. A scale that begins below 0 is a diverging one. Cells may hold words, in `texts`. Lengths are CSS pixels.
 
 const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
 const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
 const BAR = { gap: 14, width: 10, room: 6 };
 
-// 256 colours from the scale's low end to its high end; `at` gives that of a value.
+// 256 colours from the scale's low end to its high end.
 function palette({ low, high, difference }, strength) {
-  const colours = Array.from({ length: 256 }, (_, index) => {
+  return Array.from({ length: 256 }, (_, index) => {
     const value = low + (index / 255) * (high - low);
     return low < 0
       ? signedColour(value, high, 0.85 * strength, difference ? DIFFERENCE : SIGNED)
       : `rgba(${HUE.join(",")},${((strength * value) / high).toFixed(3)})`;
   });
-  return (value) => colours[Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))))];
+}
+
+// Which of them is that of a value.
+function shade(value, { low, high }) {
+  return Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))));
+}
+
+// Many small cells as one picture of a pixel each, made once: a box each costs the browser a tenth of a second.
+function cellsPicture({ header, values, visible }, colours) {
+  const canvas = element("canvas");
+  canvas.width = header.columns.labels.length;
+  canvas.height = header.rows.labels.length;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer); // 0xAABBGGRR
+  const each = Uint32Array.from(colours, (colour) => {
+    const [r, g, b, a] = colour.slice(5, -1).split(",").map(Number);
+    return (Math.round(255 * a) << 24) | (b << 16) | (g << 8) | r;
+  });
+  for (let cell = 0; cell < values.length; cell++) {
+    if (visible[cell] === 1 && values[cell] === values[cell]) pixels[cell] = each[shade(values[cell], header.scale)];
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+const pictures = new WeakMap(); // of values, with the scale that each was made for
+
+function pictureOfCells(view, colours) {
+  const { low, high } = view.header.scale;
+  let made = pictures.get(view.values);
+  if (!made || made.low !== low || made.high !== high) {
+    made = { low, high, canvas: cellsPicture(view, colours) };
+    pictures.set(view.values, made);
+  }
+  return made.canvas;
+}
+
+function drawCells(pen, place, view) {
+  const { header, values, visible } = view;
+  const { count, gap, held, x, y } = place;
+  const colours = palette(header.scale, header.texts ? UNDER_TEXT : 1);
+  const small = gap === 0 && !pen.vector;
+  const hatched = (cell) => !visible[cell] || Number.isNaN(values[cell]);
+  if (small) {
+    const picture = pictureOfCells(view, colours);
+    pen.picture(picture, [0, 0, picture.width, picture.height], x(0), y(0), x(count.columns) - x(0), y(count.rows) - y(0));
+  }
+  for (let row = 0; row < count.rows; row++) {
+    for (let column = 0, end; column < count.columns; column = end) {
+      const cell = row * count.columns + column;
+      end = column + 1;
+      if (small) while (hatched(cell) && end < count.columns && hatched(row * count.columns + end)) end++;
+      const box = [x(column), y(row), x(end) - x(column) - gap, y(row + 1) - y(row) - gap];
+      if (hatched(cell)) pen.hatch(...box);
+      else if (!small && visible[cell] !== HIDDEN) pen.box(...box, colours[shade(values[cell], header.scale)]);
+      if (held[cell]) pen.text(held[cell], (x(column) + x(column + 1)) / 2, (y(row) + y(row + 1)) / 2, { align: "center", token: true });
+    }
+  }
 }
 
 // As much of a cell's words as there is room for.
@@ -67,32 +125,24 @@ function arrange({ rows, columns, scale, texts }, width, ratio, measure) {
 
 function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
-  const { held, names, count, turn, left, top, length, gap, every, x, y } = place;
+  const { names, count, turn, left, top, length, gap, every, x, y } = place;
+  const [tall, broad] = header.block ?? [1, 1];
   const [right, bottom] = [x(count.columns), y(count.rows)];
   pen.text(columns.title, (left + right) / 2, 9, { align: "center" });
   pen.text(rows.title, 8, top + length / 2, { align: "center", turn: -90 });
   names.columns.forEach((name, column) => {
-    const marked = column === pointed.column || column === lit[columns.side];
+    const marked = column === pointed.column || column === Math.floor(lit[columns.side] / broad);
     if (column % every.columns && !marked) return;
     const align = turn ? "left" : "center";
     pen.text(name, (x(column) + x(column + 1)) / 2, top - 9, { align, turn, marked, token: true });
   });
   names.rows.forEach((name, row) => {
-    const marked = row === pointed.row || row === lit[rows.side];
+    const marked = row === pointed.row || row === Math.floor(lit[rows.side] / tall);
     if (row % every.rows && !marked) return;
     pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: true });
   });
 
-  const colour = palette(scale, header.texts ? UNDER_TEXT : 1);
-  for (let row = 0; row < count.rows; row++) {
-    for (let column = 0; column < count.columns; column++) {
-      const cell = row * count.columns + column;
-      const box = [x(column), y(row), x(column + 1) - x(column) - gap, y(row + 1) - y(row) - gap];
-      if (visible[cell] && !Number.isNaN(values[cell])) pen.box(...box, colour(values[cell]));
-      else pen.hatch(...box);
-      if (held[cell]) pen.text(held[cell], (x(column) + x(column + 1)) / 2, (y(row) + y(row + 1)) / 2, { align: "center", token: true });
-    }
-  }
+  drawCells(pen, place, { header, values, visible });
   pen.frame(left, top, right - left, bottom - top, { faint: true });
   const around = (row, column, span, style) =>
     pen.frame(x(column), y(row), x(column + span) - x(column), y(row + 1) - y(row), style);
@@ -105,8 +155,10 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
 
   const edge = right + BAR.gap;
   const [low, high] = [scale.low, scale.high];
+  const colours = palette(scale, header.texts ? UNDER_TEXT : 1);
   for (let slice = 0; slice < length; slice++) {
-    pen.box(edge, top + slice, BAR.width, Math.min(1, length - slice), colour(high - (slice / length) * (high - low)));
+    const colour = colours[shade(high - (slice / length) * (high - low), scale)];
+    pen.box(edge, top + slice, BAR.width, Math.min(1, length - slice), colour);
   }
   pen.frame(edge, top, BAR.width, length, { faint: true });
   for (const [value, text] of place.marks) {
@@ -130,8 +182,9 @@ function point(root, event) {
   const { header, values, visible } = root.shown;
   const { rows, columns, scale, words, texts } = header;
   const { row, column } = (root.pointed = event ? cellAt(root, event) : { row: -1, column: -1 });
-  hover(rows.side, row);
-  if (columns.side !== rows.side) hover(columns.side, column);
+  const [high, wide] = header.block ?? [1, 1]; // tokens that a cell stands for
+  hover(rows.side, row * high);
+  if (columns.side !== rows.side) hover(columns.side, column * wide);
   const cell = row * columns.labels.length + column;
   root.canvas.style.cursor = row < 0 ? "" : "pointer";
   paintSoon(root);
@@ -139,7 +192,8 @@ function point(root, event) {
   const pair = element("div", "pair");
   for (const label of [rows.labels[row], " → ", columns.labels[column]]) pair.appendChild(element("bdi", "", label));
   const missing = Number.isNaN(values[cell]) && words.missing;
-  const value = visible[cell] ? missing || `${scale.title} ${exact(values[cell])}` : words.masked;
+  const weak = visible[cell] === HIDDEN ? ` (${words.hidden})` : "";
+  const value = visible[cell] ? missing || `${scale.title} ${exact(values[cell])}${weak}` : words.masked;
   const held = texts?.[cell] ? [element("div", "pair", shown(texts[cell]))] : [];
   showTip(root, [pair, ...held, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));
 }
@@ -150,17 +204,7 @@ function click(root, event) {
   root.shown.chosen = row;
   if (root.shown.header.cells) root.shown.column = column;
   paint(root);
-  root.choose(row, column);
+  root.choose(row * (root.shown.header.block?.[0] ?? 1), column);
 }
 
-function lines({ header, values, visible }) {
-  const { rows, columns, words, texts } = header;
-  const found = [words.csv];
-  values.forEach((value, cell) => {
-    const row = rows.labels[Math.floor(cell / columns.labels.length)];
-    found.push([row, columns.labels[cell % columns.labels.length], exact(value), visible[cell] ? "False" : "True", ...(texts ? [texts[cell]] : [])]);
-  });
-  return found;
-}
-
-const KIND = { arrange, draw, point, click, lines, sides: ({ rows, columns }) => [rows.side, columns.side] };
+const KIND = { arrange, draw, point, click, lines: cellLines, sides: ({ rows, columns }) => [rows.side, columns.side] };

@@ -30,7 +30,7 @@ function buildStrip(parentElement) {
 // Buttons are made once; later they only change: a click must not fall on one that is being replaced.
 function showButtons(root, { status, words, possible }) {
   const wanted = [
-    ...COUNTS.map((count) => ["advance", String(count), words.advance.replace("{count}", count), { count }]),
+    ...COUNTS.map((count) => ["advance", String(count), count === 1 ? words.one : words.advance.replace("{count}", count), { count }]),
     status === "running" || status === "waiting" ? ["pause", "❚❚", words.pause, {}] : ["run", "▶", words.run, {}],
     ["reset", "↺", words.reset, {}],
   ];

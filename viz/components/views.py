@@ -20,7 +20,7 @@ LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cel
 
 _token_bar = component("token_bar")
 _head_grid = component("head_grid", "film_store")
-_heatmap = component("heatmap", "plot")
+_heatmap = component("heatmap", "plot", "heat")
 _lines = component("lines", "plot")
 _chart = component("chart", "plot")
 _panels = component("panels", "plot")
