@@ -38,6 +38,8 @@ STYLE = """
 .vitrine-sticky { position: sticky; top: 2.6rem; z-index: 90; }
 .st-key-input_bar { padding: 0.3rem 0 0.6rem;
   border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); }
+[data-testid="stBaseButton-primary"] { background: transparent; color: inherit; border-width: 2px; }
+.stApp :not(pre) > code { color: inherit !important; }
 [data-testid="stCaptionContainer"] { color: inherit !important; opacity: 0.76; }
 @media (max-width: 640px) {
   .block-container { padding: 3rem 0.8rem 2rem; }

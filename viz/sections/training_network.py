@@ -87,6 +87,8 @@ def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units,
         persist_state="session",
     )
     units = usual if chosen == USUALLY else chosen
+    if units == "characters":  # as many as there are in the data
+        return units, VOCABULARY
     vocabulary = right.number_input(
         _("Size of a BPE vocabulary"),
         8,
@@ -95,7 +97,6 @@ def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units,
         step=100,
         key=Part.VOCABULARY,
         persist_state="session",
-        disabled=units == "characters",
     )
     return units, vocabulary
 
