@@ -78,7 +78,7 @@ def watched_speed(page: Page, server: int) -> tuple[float, float, float]:
     page.evaluate("window.looks = []")
     step = int(page.locator(".vitrine.strip").get_attribute("data-step") or 0)
     used = seconds_of(server)
-    page.get_by_role("button", name="Train on").click()
+    page.get_by_role("button", name="Train on", exact=True).click()
     page.wait_for_timeout(1000 * TURN)
     looks = page.evaluate("window.looks")
     while page.locator(".vitrine.strip").get_attribute("data-status") == "running":
