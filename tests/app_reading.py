@@ -21,6 +21,19 @@ def opened(**address: str) -> AppTest:
     return app.run()
 
 
+def sound(app: AppTest) -> AppTest:
+    """The same, if nothing has failed."""
+    assert not app.exception
+    assert not app.error
+    return app
+
+
+def sent(app: AppTest, key: str) -> Any:
+    """The header and the arrays that the component of this key was sent."""
+    (found,) = [e.proto for e in app.get("bidi_component") if e.proto.id.endswith(f"-{key}")]
+    return unpack(found.bytes)
+
+
 def component(app: AppTest, name: str) -> Any:
     """What a browser component was sent: JSON, or a header and arrays."""
     (proto,) = [e.proto for e in app.get("bidi_component") if e.proto.component_name == f"vitrine_{name}"]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-import viz.opening
 import viz.workbench
 from model.analysis.heads import METRICS
 from model.checkpoints import open_checkpoint
@@ -17,12 +16,6 @@ from tests.test_app_kinds import write
 from tests.viz.small import write_small
 
 TEXT = "The cat sees."
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

@@ -5,24 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import viz.opening
 from model.checkpoints import open_checkpoint, save_checkpoint
-from tests.app_reading import opened
+from tests.app_reading import opened, sent, sound
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
-from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
 from viz.packing.names import UNIT_VIEWS
 from viz.packing.units import PAGE
 
 SOURCE, TARGET = "The cat sees the dog.", "一七丞世"
 PATH = "encoder.layers.1.feed_forward"
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
-    return tmp_path
 
 
 def page(**address):
@@ -37,19 +29,8 @@ def turned(app, **choices):
     return sound(app.run())
 
 
-def sound(app):
-    assert not app.exception
-    assert not app.error
-    return app
-
-
 def words(app):
     return " ".join(each.value for each in app.markdown)
-
-
-def sent(app, key):
-    (found,) = [e.proto for e in app.get("bidi_component") if e.proto.id.endswith(f"-{key}")]
-    return unpack(found.bytes)
 
 
 def test_units_are_paged_in_order_and_none_is_left_out(here):

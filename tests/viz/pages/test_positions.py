@@ -9,7 +9,6 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-import viz.opening
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.text import MASK, train_characters
 from model.variation import vary
@@ -24,12 +23,6 @@ TEXT = "The cat sees the dog."
 HOSTILE = ["", "</script><script>alert(1)</script>🙂مرحبا\x00" + 99 * "x"]
 EXPERIMENTS = ["curves", "wavelengths", "shift", "any_length", "misread", "learned", "relative"]
 PARTS = ["tokens", "laboratory", "applied", "order"]
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from streamlit.testing.v1 import AppTest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-import viz.opening
 from model.attention import MultiHeadAttention
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.sampling import Sampling
@@ -26,12 +25,6 @@ from viz.words import significant
 SOURCE = "The cat sees."
 VIEWS = ("positions", "sampling", "layers", "film", "search")
 HOSTILE = "</script><script>alert(1)</script>🙂\u202e"
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

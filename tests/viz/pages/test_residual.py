@@ -7,20 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import viz.opening
 from model.checkpoints import open_checkpoint
-from tests.app_reading import opened
-from tests.viz.components.test_pack import unpack
+from tests.app_reading import opened, sent, sound
 from tests.viz.small import write_small
 from viz.packing.names import RESIDUAL_VIEWS
 
 SOURCE, TARGET = "The cat sees the dog.", "一七丞世"
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
-    return tmp_path
 
 
 @pytest.fixture
@@ -39,18 +31,6 @@ def turned(app, **choices):
     for name, value in choices.items():
         app.session_state[name] = value
     return sound(app.run())
-
-
-def sound(app):
-    assert not app.exception
-    assert not app.error
-    return app
-
-
-def sent(app, key):
-    """What the component of this key was sent."""
-    (found,) = [e.proto for e in app.get("bidi_component") if e.proto.id.endswith(f"-{key}")]
-    return unpack(found.bytes)
 
 
 def series(app, key):

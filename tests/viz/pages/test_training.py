@@ -17,7 +17,7 @@ import viz.sections.training_start
 from model.checkpoints import open_checkpoint
 from model.demonstration import REVERSE
 from model.training_settings import TrainingSettings, learning_rate
-from tests.app_reading import opened
+from tests.app_reading import opened, sound
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
 from viz import training
@@ -55,12 +55,6 @@ SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 8, "dropout": 0.0}
 def page(**address):
     app = opened(**address)
     return sound(app.switch_page("viz/pages/training.py").run())
-
-
-def sound(app):
-    assert not app.exception
-    assert not app.error
-    return app
 
 
 def part(app, name):
