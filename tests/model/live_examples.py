@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -59,3 +61,40 @@ def live(settings: TrainingSettings = SETTINGS, **options: Any) -> LiveTraining:
 
 def probe(lens: Inspectable, text: str = "abcd") -> Probe:
     return probe_of(lens, text, task="reverse")
+
+
+LONG = 60.0  # seconds; nothing here takes so long
+
+
+class Gate:
+    """Holds a training in front of its next batch, until told to let it go."""
+
+    def __init__(self, training: LiveTraining) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        corpus = training._driver.own.trainer.train
+        batch_of = corpus.batch
+
+        def batch(indices, chance):
+            self.reached.set()
+            assert self.open.wait(LONG)
+            return batch_of(indices, chance)
+
+        corpus.batch = batch
+
+
+def settled(training: LiveTraining) -> LiveTraining:
+    assert training.settled(LONG)
+    return training
+
+
+def status(training: LiveTraining) -> str:
+    return settled(training).snapshot.status
+
+
+def losses(training: LiveTraining) -> list[float]:
+    return training.current.curves.get("loss")[1].tolist()
+
+
+def expected_losses(count: int, **options) -> list[float]:
+    given = watched(replace(SETTINGS, **options))
+    return [given.step().loss for _ in range(count)]

@@ -1,8 +1,7 @@
-"""Live training: commands from outside its thread, many at once, with what goes wrong."""
+"""Live training: commands from outside its thread, and many at once."""
 
 import gc
 import io
-import math
 import threading
 import weakref
 import zipfile
@@ -17,43 +16,19 @@ from model.checkpoints import open_checkpoint
 from model.live import LiveTraining
 from model.live_registry import LiveTrainings
 from model.slots import Slots
-from tests.model.live_examples import SETTINGS, live, material, probe, watched
-
-LONG = 60.0  # seconds; nothing here takes so long
-
-
-class Gate:
-    """Holds a training in front of its next batch, until told to let it go."""
-
-    def __init__(self, training: LiveTraining) -> None:
-        self.reached, self.open = threading.Event(), threading.Event()
-        corpus = training._driver.own.trainer.train
-        batch_of = corpus.batch
-
-        def batch(indices, chance):
-            self.reached.set()
-            assert self.open.wait(LONG)
-            return batch_of(indices, chance)
-
-        corpus.batch = batch
-
-
-def settled(training: LiveTraining) -> LiveTraining:
-    assert training.settled(LONG)
-    return training
-
-
-def status(training: LiveTraining) -> str:
-    return settled(training).snapshot.status
-
-
-def losses(training: LiveTraining) -> list[float]:
-    return training.current.curves.get("loss")[1].tolist()
-
-
-def expected_losses(count: int, **options) -> list[float]:
-    given = watched(replace(SETTINGS, **options))
-    return [given.step().loss for _ in range(count)]
+from tests.model.live_examples import (
+    LONG,
+    SETTINGS,
+    Gate,
+    expected_losses,
+    live,
+    losses,
+    material,
+    probe,
+    settled,
+    status,
+    watched,
+)
 
 
 def threads() -> list[str]:
@@ -315,96 +290,6 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
     kept.end("one")
     kept.end("one")
     assert not any(timer.running for timer in timers)
-
-
-def test_a_loss_that_is_not_finite_pauses_on_the_last_good_step():
-    given = live()
-    given.advance(2)
-    settled(given)
-    hook = given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
-    given.run()
-    assert status(given) == "failed"
-    message = given.snapshot.message
-    assert message.startswith("step 3: loss ")
-    assert "the weights are still those of step 2: lower the rate (0.005)" in message
-    assert given.snapshot.step == 2
-    hook.remove()
-    given.advance(2)
-    assert status(given) == "idle"
-    assert given.snapshot.message == ""
-    assert losses(given) == expected_losses(4)
-
-
-ERRORS = [
-    MemoryError(),
-    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
-    RuntimeError("[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"),
-]
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("done", [0, 2])
-def test_a_batch_too_large_for_the_memory_pauses_on_the_last_good_step(error, done, monkeypatch):
-    given, other = live(), live()
-    if done:
-        given.advance(done)
-    settled(given)
-    trainer = given._driver.own.trainer
-    step = trainer.optimizer.step
-
-    def breaks_off(*arguments):
-        if not done:  # the optimizer has begun to make its moments
-            trainer.optimizer.state[next(trainer.model.parameters())]["step"] = torch.zeros(())
-        raise error
-
-    monkeypatch.setattr(trainer.optimizer, "step", breaks_off)
-    given.run()
-    assert status(given) == "failed"
-    assert given.snapshot.message == (
-        f"step {done + 1}: a batch of 60 tokens a side does not fit into memory: lower batch_tokens, "
-        f"and raise accumulation to keep steps as large; the weights are those of step {done}"
-    )
-    assert given.snapshot.step == done
-    monkeypatch.setattr(trainer.optimizer, "step", step)
-    given.advance(2)
-    other.advance(1)
-    assert (status(given), status(other)) == ("idle", "idle")
-    assert losses(given) == expected_losses(done + 2)
-
-
-def test_a_look_that_does_not_fit_into_memory_is_no_endless_loop(monkeypatch):
-    given = settled(live())
-
-    def breaks_off(lens):
-        raise MemoryError
-
-    monkeypatch.setattr("model.driver.alone", breaks_off)
-    given.advance(1)
-    assert status(given) == "failed"
-    monkeypatch.undo()
-    given.advance(1)
-    assert status(given) == "idle"
-    assert given.view().step == given.snapshot.step == 2
-
-
-def test_what_nobody_expected_is_told_and_logged(caplog, monkeypatch):
-    given = settled(live())
-    monkeypatch.setattr(given._driver.own.trainer, "_backward", lambda batches: {}["key"])
-    given.advance(1)
-    assert status(given) == "failed"
-    assert given.snapshot.message.startswith("step 1: training broke off with KeyError: 'key'; the weights are those")
-    assert "KeyError" in caplog.text
-
-
-def test_what_cannot_begin_says_why():
-    given = live(replace(SETTINGS, compile=True))
-    assert status(given) == "failed"
-    assert given.snapshot.message.startswith("compile (True) must be off in live training")
-    given.run()
-    assert status(given) == "failed"
-    assert given.snapshot.message.startswith("compile (True) must be off in live training")
-    assert given.current is None
-    assert given.runs == ()
 
 
 def test_a_run_is_a_checkpoint_of_ours(tmp_path):

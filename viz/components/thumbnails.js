@@ -80,7 +80,7 @@ function buildThumbnails(root, layers, heads, choose) {
       const title = element("span", "title");
       const dot = element("i", "dot");
       dot.style.background = `hsl(${(head * 137.5) % 360} 65% 50%)`; // a head's fixed colour
-      title.append(dot, element("span", "name", `${layer + 1}.${head + 1}`), element("span", "entropy"));
+      title.append(dot, element("span", "name", `${layer + 1}.${head + 1}`));
       button.append(title, element("span", "map"));
       button.addEventListener("click", () => choose(layer, head));
       root.thumbnails.push(button);

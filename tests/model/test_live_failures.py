@@ -1,0 +1,99 @@
+"""What a live training does when something fails: it stands where all was well, and says what to change."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.model.live_examples import SETTINGS, expected_losses, live, losses, settled, status
+
+
+def test_a_loss_that_is_not_finite_pauses_on_the_last_good_step():
+    given = live()
+    given.advance(2)
+    settled(given)
+    hook = given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    given.run()
+    assert status(given) == "failed"
+    message = given.snapshot.message
+    assert message.startswith("step 3: loss ")
+    assert "the weights are still those of step 2: lower the rate (0.005)" in message
+    assert given.snapshot.step == 2
+    hook.remove()
+    given.advance(2)
+    assert status(given) == "idle"
+    assert given.snapshot.message == ""
+    assert losses(given) == expected_losses(4)
+
+
+ERRORS = [
+    MemoryError(),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("done", [0, 2])
+def test_a_batch_too_large_for_the_memory_pauses_on_the_last_good_step(error, done, monkeypatch):
+    given, other = live(), live()
+    if done:
+        given.advance(done)
+    settled(given)
+    trainer = given._driver.own.trainer
+    step = trainer.optimizer.step
+
+    def breaks_off(*arguments):
+        if not done:  # the optimizer has begun to make its moments
+            trainer.optimizer.state[next(trainer.model.parameters())]["step"] = torch.zeros(())
+        raise error
+
+    monkeypatch.setattr(trainer.optimizer, "step", breaks_off)
+    given.run()
+    assert status(given) == "failed"
+    assert given.snapshot.message == (
+        f"step {done + 1}: a batch of 60 tokens a side does not fit into memory: lower batch_tokens, "
+        f"and raise accumulation to keep steps as large; the weights are those of step {done}"
+    )
+    assert given.snapshot.step == done
+    monkeypatch.setattr(trainer.optimizer, "step", step)
+    given.advance(2)
+    other.advance(1)
+    assert (status(given), status(other)) == ("idle", "idle")
+    assert losses(given) == expected_losses(done + 2)
+
+
+def test_a_look_that_does_not_fit_into_memory_is_no_endless_loop(monkeypatch):
+    given = settled(live())
+
+    def breaks_off(lens):
+        raise MemoryError
+
+    monkeypatch.setattr("model.driver.alone", breaks_off)
+    given.advance(1)
+    assert status(given) == "failed"
+    monkeypatch.undo()
+    given.advance(1)
+    assert status(given) == "idle"
+    assert given.view().step == given.snapshot.step == 2
+
+
+def test_what_nobody_expected_is_told_and_logged(caplog, monkeypatch):
+    given = settled(live())
+    monkeypatch.setattr(given._driver.own.trainer, "_backward", lambda batches: {}["key"])
+    given.advance(1)
+    assert status(given) == "failed"
+    assert given.snapshot.message.startswith("step 1: training broke off with KeyError: 'key'; the weights are those")
+    assert "KeyError" in caplog.text
+
+
+def test_what_cannot_begin_says_why():
+    given = live(replace(SETTINGS, compile=True))
+    assert status(given) == "failed"
+    assert given.snapshot.message.startswith("compile (True) must be off in live training")
+    given.run()
+    assert status(given) == "failed"
+    assert given.snapshot.message.startswith("compile (True) must be off in live training")
+    assert given.current is None
+    assert given.runs == ()
