@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 
 PAGES = {
     name: f"viz/pages/{name}.py"
-    for name in ("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions", "training")
+    for name in (
+        *("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions"),
+        *("training", "checkpoints"),
+    )
 }
-CHANGING = ("training",)
+SECTION = {"training": "change", "checkpoints": "know"}  # the others are for seeing
 FIRST = "attention"
 STYLE = """
 <style>
@@ -56,10 +59,11 @@ def main() -> None:
     heading = st.sidebar.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     heading.markdown("### Vitrine", width="content")
     choose_language(heading)
-    pages: dict[str, list[StreamlitPage]] = {_("See"): [], _("Change"): []}
+    sections = {"see": _("See"), "change": _("Change"), "know": _("Know")}
+    pages: dict[str, list[StreamlitPage]] = {title: [] for title in sections.values()}
     for name, path in PAGES.items():
         made = st.Page(path, title=page_name(name), url_path=name, default=name == FIRST)
-        pages[_("Change") if name in CHANGING else _("See")].append(made)
+        pages[sections[SECTION.get(name, "see")]].append(made)
     chosen = st.navigation(pages, position="hidden").url_path or FIRST
     bench.say_again()
     with st.sidebar:

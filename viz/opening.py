@@ -38,6 +38,11 @@ def checkpoint_names() -> Sequence[str]:
     return [*bundled_names(), *saved_names()]
 
 
+def folder_of(name: str) -> Path:
+    """Where the checkpoint of that name lies."""
+    return (CHECKPOINTS if name in bundled_names() else saved_folder()) / name
+
+
 def open_model(name: str) -> Inspectable:
     """A checkpoint by its name; sessions share it.
 
@@ -46,8 +51,7 @@ def open_model(name: str) -> Inspectable:
     """
     from model.device import choose_device, choose_dtype
 
-    folder = (CHECKPOINTS if name in bundled_names() else saved_folder()) / name
-    names = checkpoint_names()
+    folder, names = folder_of(name), checkpoint_names()
     if not names:
         raise ValueError(f"there is no checkpoint in {CHECKPOINTS.name}/: train one with python -m model train")
     if name not in names:

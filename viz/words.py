@@ -32,6 +32,7 @@ def page_name(name: str) -> str:
         "feed_forward": _("Feed-forward"),
         "predictions": _("Predictions"),
         "training": _("Training"),
+        "checkpoints": _("Checkpoints"),
     }[name]
 
 

@@ -25,6 +25,7 @@ NAMES = {
     "feed_forward": ("Feed-forward", "前馈网络"),
     "predictions": ("Predictions", "预测"),
     "training": ("Training", "训练"),
+    "checkpoints": ("Checkpoints", "检查点"),
 }
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 LOOKS = {

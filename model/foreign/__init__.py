@@ -1,0 +1,1 @@
+"""Trained Transformers of others, taken apart and put together as ours."""

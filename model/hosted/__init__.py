@@ -1,0 +1,1 @@
+"""Trained Transformers of others that run as they are, looked into from outside."""

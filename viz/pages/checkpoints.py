@@ -1,0 +1,42 @@
+"""Checkpoints: open any trained Transformer, read its tensors, compare it with another, keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import streamlit as st
+
+from model.inspectable import Inspectable
+from viz.i18n import _
+from viz.sections import checkpoints_comparing, checkpoints_keeping, checkpoints_opening, checkpoints_reading
+from viz.workbench import choose, workbench
+
+SEGMENTS = {
+    "open": checkpoints_opening.show,
+    "read": checkpoints_reading.show,
+    "compare": checkpoints_comparing.show,
+    "keep": checkpoints_keeping.show,
+}
+
+
+class Part(StrEnum):
+    """Keys of this page's controls, which are parameters of the address bar."""
+
+    SEGMENT = "checkpoints_part"
+
+
+def page(lens: Inspectable) -> Iterator[None]:
+    """What is shown reads files and not the trace, and is drawn last."""
+    bench = workbench()
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    segment = choose(_("Part of the page"), tuple(SEGMENTS), "open", Part.SEGMENT, segment_name, row)
+    place = st.container()
+    yield
+    yield
+    with place:
+        SEGMENTS[segment](bench)
+
+
+def segment_name(segment: str) -> str:
+    return {"open": _("Open"), "read": _("Read"), "compare": _("Compare"), "keep": _("Keep")}[segment]
