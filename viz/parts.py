@@ -12,13 +12,14 @@ from viz.i18n import _
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
     from model import Trace
 
 
 def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None:
     """The line "What am I looking at?": formulas, a text with the paper's section, the source of what has just run."""
-    explained = st.expander(_("What am I looking at?"), key=key, on_change="rerun")
+    explained = folded(key, _("What am I looking at?"))
     if not explained.open:
         return
     with explained:
@@ -28,9 +29,20 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
         st.code("\n".join(inspect.getsource(part) for part in ran), language="python")
 
 
-def data_table(key: str, table: Callable[[], DataFrame], file: str, title: str | None = None) -> None:
-    """The numbers behind a page's views, computed when the user opens them, with a CSV of them all."""
-    data = st.expander(title or _("Data"), key=key, on_change="rerun")
+def folded(key: str, title: str) -> ExpanderContainer:
+    """A place that the user opens; `.open` says whether it is.
+
+    Drawn with the page's controls, before the views: after them it costs the browser another round of rendering.
+    """
+    return st.expander(title, key=key, on_change="rerun")
+
+
+def data_table(key: str, table: Callable[[], DataFrame], file: str, place: ExpanderContainer | None = None) -> None:
+    """The numbers behind a page's views, computed when the user opens them, with a CSV of them all.
+
+    place: where there is one already, see `folded`.
+    """
+    data = place or folded(key, _("Data"))
     if not data.open:
         return
     with data:

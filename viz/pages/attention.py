@@ -32,7 +32,7 @@ from viz.attention.words import (
     quantity_name,
 )
 from viz.i18n import _
-from viz.parts import data_table
+from viz.parts import data_table, folded
 from viz.words import attention_name, scale_name
 from viz.workbench import Key, Selection, attention_kinds, choice, choose, workbench
 
@@ -85,8 +85,8 @@ def page(lens: Inspectable) -> Iterator[None]:
         wish = show_figure_controls(wish)
         figure = st.container()
         explain(Part.EXPLANATION, wish)
-        data = st.container()
-    others = st.container()
+        data, numbers = folded(Part.DATA, _("Data")), folded(Part.METRICS, _("Data: every head"))
+    others = folded(Part.BERTVIZ, "BertViz")
     yield
     bench = workbench()
     trace = bench.trace
@@ -111,13 +111,13 @@ def page(lens: Inspectable) -> Iterator[None]:
             mount()
     with figure:
         say(problem or missing(shown, chosen))
-    with data:
-        if drawn is not None:
-            table = drawn
-            data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen))
-        data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", _("Data: every head"))
-    with others:
-        show_bertviz(shown, chosen)
+    if drawn is not None:
+        table = drawn
+        data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen), data)
+    data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", numbers)
+    if others.open:
+        with others:
+            show_bertviz(shown, chosen)
 
 
 def show_controls(lens: Inspectable) -> Wish:
@@ -211,23 +211,19 @@ def say(sentence: str) -> None:
 
 def show_bertviz(shown: Shown, chosen: Selection) -> None:
     """BertViz's views, made when the user opens them."""
-    opened = st.expander("BertViz", key=Part.BERTVIZ, on_change="rerun")
-    if not opened.open:
-        return
     maps = shown.maps
-    with opened:
-        view = choose("BertViz", bertviz.VIEWS, bertviz.VIEWS[0], Choice.BERTVIZ, bertviz_name, st.container())
-        longest = max(maps.queries, maps.keys)
-        if longest > bertviz.MOST:
-            text = _("BertViz draws a line for every cell: it is shown up to {most} tokens, this text has {count}.")
-            st.info(text.format(most=bertviz.MOST, count=longest))
-            return
-        try:
-            page = bertviz.document(maps, view, chosen.layer, chosen.head, st.context.theme.type == "dark")
-        except ValueError as error:
-            st.info(str(error))
-            return
-        st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")
+    view = choose("BertViz", bertviz.VIEWS, bertviz.VIEWS[0], Choice.BERTVIZ, bertviz_name, st.container())
+    longest = max(maps.queries, maps.keys)
+    if longest > bertviz.MOST:
+        text = _("BertViz draws a line for every cell: it is shown up to {most} tokens, this text has {count}.")
+        st.info(text.format(most=bertviz.MOST, count=longest))
+        return
+    try:
+        page = bertviz.document(maps, view, chosen.layer, chosen.head, st.context.theme.type == "dark")
+    except ValueError as error:
+        st.info(str(error))
+        return
+    st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")
 
 
 def on_head() -> None:
