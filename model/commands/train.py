@@ -30,7 +30,7 @@ from model.commands.evaluate import print_figures, record_figures
 from model.commands.options import add_network_options, add_training_options, network_options, settings_of
 from model.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.curves import Curves
-from model.device import keep_freed_memory
+from model.device import give_back_memory, keep_freed_memory
 from model.materials import Material, Units, prepare
 from model.processes import Processes, launched
 from model.products import ONEDNN, OWN, Products, choose_products
@@ -40,6 +40,7 @@ from model.training import Trainer, TrainingSettings
 from model.transformer import build
 
 SAVE_EVERY = 200  # steps between two writes of the resume state
+TRIM_EVERY = 10  # steps between two times that freed memory is given back to the system
 
 
 def add_parser(commands: Any) -> None:
@@ -188,6 +189,8 @@ def _train(
     ) as bar:
         say = _say_nothing if silent else bar.write
         for report in trainer.steps():
+            if report.step % TRIM_EVERY == 0:
+                give_back_memory()
             bar.update()
             bar.set_postfix(loss=f"{report.loss:.3f}", rate=f"{report.rate:.1e}", refresh=False)
             if curves:

@@ -1,5 +1,7 @@
 """Where to compute: chosen, or said by the environment."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -94,6 +96,31 @@ def test_a_c_library_without_mallopt_is_left_alone(monkeypatch):
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
     monkeypatch.setattr("sys.platform", "linux")
     keep_freed_memory()
+
+
+HOLES = """
+from pathlib import Path
+from model.device import give_back_memory, keep_freed_memory
+import torch
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+keep_freed_memory()
+pieces = [torch.ones(1 << 18) for _ in range(200)]  # 1 MiB each
+full = resident()
+del pieces[:-1]  # the last one keeps the pool from shrinking
+kept = resident()
+give_back_memory()
+print((full - kept) / full, (full - resident()) * 4096 >> 20)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of a process")
+def test_freed_memory_between_used_pieces_is_given_back_when_asked():
+    shown = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True).stdout.split()
+    assert float(shown[0]) < 0.05
+    assert int(shown[1]) > 150
 
 
 def test_a_thread_computes_alone_and_later_ones_as_before():
