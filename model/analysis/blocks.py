@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from model.analysis.costs import attention_flops, feed_forward_flops, output_flops
+from model.analysis.logit_lens import last_stack
 from model.network import Network
 from model.trace import Trace
 
@@ -21,6 +21,7 @@ KINDS: dict[str, BlockKind] = {
     "residual": "residual",
     "output": "output",
 }
+BLOCKS_WITHIN: dict[BlockKind, str] = {"embedding": "output.norm.", "output": "norm."}
 Shape = tuple[int, ...]
 
 
@@ -52,7 +53,7 @@ class Block:
 
 
 def blocks(trace: Trace) -> list[Block]:
-    """The blocks of the traced model, each where its first quantity was computed.
+    """The blocks of the traced model in the order in which they computed.
 
     Parameters that two blocks share count in the first of them; so all blocks together have as many as the model.
     """
@@ -69,13 +70,11 @@ def rows(found: list[Block]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _paths(trace: Trace) -> Iterator[str]:
-    seen = set()
-    for name in trace.names():
-        path = name if name.endswith(".residual") else name.rpartition(".")[0]
-        if path not in seen:
-            seen.add(path)
-            yield path
+def _paths(trace: Trace) -> list[str]:
+    """The output last: what it transforms states by comes before its norm, and its logits after."""
+    names = trace.names()
+    paths = dict.fromkeys(name if name.endswith(".residual") else name.rpartition(".")[0] for name in names)
+    return sorted(paths, key=lambda path: path == "output")
 
 
 def _block(trace: Trace, path: str, counted: set[int]) -> Block:
@@ -86,11 +85,11 @@ def _block(trace: Trace, path: str, counted: set[int]) -> Block:
     output = {"residual": path, "output": f"{path}.logits"}.get(kind, f"{path}.output")
     shape = tuple(trace[output].shape)
     stream = (shape[0], trace.model.config.d_model)
-    # The norm on an embedding's sum is a block of its own.
+    # The norm on an embedding's sum, and that before the logits, are blocks of their own.
     own = [
         (name, weight)
         for name, weight in trace.model.get_submodule(path).named_parameters(remove_duplicate=False)
-        if kind != "embedding" or not name.startswith("output.norm.")
+        if not name.startswith(BLOCKS_WITHIN.get(kind, "."))
     ]
     new = [weight for _name, weight in own if id(weight) not in counted]
     counted |= {id(weight) for weight in new}
@@ -98,7 +97,7 @@ def _block(trace: Trace, path: str, counted: set[int]) -> Block:
     return Block(
         path=path,
         kind=kind,
-        stack=("encoder" if trace.model.kind == "encoder-only" else "decoder") if kind == "output" else parts[0],
+        stack=last_stack(trace.model) if parts[0] == "output" else parts[0],
         layer=int(parts[2]) if in_layer else None,
         sublayer=parts[3].removesuffix("_block") if in_layer else None,
         inputs=_inputs(trace, path, kind, stream),

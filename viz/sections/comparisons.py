@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model.analysis import positions as analysis
-from model.positional import alibi_slopes
+from model.position_bias import alibi_slopes
 from viz.figures.curves import Curve
 from viz.i18n import _
 from viz.sections.experiments import (
@@ -166,7 +166,7 @@ def _cosines(codes: Tensor, place: int) -> Tensor:
 
 def relative(settings: Settings, lens: Inspectable) -> Shown:
     """What rotary positions and ALiBi do in heads as this model has them."""
-    width, heads = lens.config.d_head // 2 * 2, lens.config.n_heads
+    width, heads = lens.config.rotary_channels or lens.config.d_head // 2 * 2, lens.config.n_heads
     near = min(NEAR, settings.lengths[0])
     distances = np.arange(near)
     turned = [
