@@ -3,8 +3,8 @@
     python -m tests.benchmarks.tensors [--rounds 7] [--spectra 3] [--write]
 
 The file has GPT-2's names and shapes, 124 million parameters in float32, normal with deviation 0.02, and is written to
-a temporary folder as .safetensors and as .pt. Plain: `torch.load(weights_only=True)`; safetensors' `load_file` and a copy
-of every tensor, as it maps the file and reads nothing before; loops over the loaded tensors with `mean`, `std`,
+a temporary folder as .safetensors and as .pt. Plain: `torch.load(weights_only=True)`; safetensors' `load_file` with a
+copy of every tensor, as it maps the file and reads nothing before; loops over the loaded tensors with `mean`, `std`,
 `aminmax`, `histc`, and with `svdvals` over the matrices. Ours reads the mapped file. Both take turns; a ratio is the
 median of those of the rounds.
 """

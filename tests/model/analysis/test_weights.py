@@ -15,7 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from model.analysis.weights import BINS, PIECE, SAMPLE, all_statistics, histogram, readable, sample_step, statistics
+from model.analysis import weights
+from model.analysis.weights import (
+    BINS,
+    PIECE,
+    SAMPLE,
+    all_statistics,
+    histogram,
+    readable,
+    sample_step,
+    statistics,
+)
 from model.tensors import TensorInfo, tensor_table
 
 DTYPES = "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu bool".split()
@@ -141,6 +151,18 @@ def test_a_sample_is_small_and_sees_every_column(elements):
     step = sample_step(elements)
     assert step == 1 or math.gcd(step, elements) == 1
     assert step == 1 or SAMPLE / 8 < elements / step <= SAMPLE
+
+
+def test_no_copy_is_larger_than_a_block(monkeypatch):
+    """Of a type that is converted; float32 and float64 are read where they lie."""
+    monkeypatch.setattr(weights, "BLOCK", 1000)
+    half = torch.randn(70, 50).bfloat16()
+    for dtype in (torch.bfloat16, torch.int64):
+        assert {len(block) for block in weights._blocks(half.to(dtype).flatten())} == {1000, 500}
+    for dtype in (torch.float32, torch.float64):
+        given = half.to(dtype).flatten()
+        (block,) = weights._blocks(given)
+        assert np.shares_memory(block, given.numpy())
 
 
 def test_each_place_is_read_once_and_let_go():
