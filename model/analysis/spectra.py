@@ -22,7 +22,7 @@ from model.device import compute_alone
 from model.tensors import TensorInfo
 
 FLAT = 0.02  # the least eigenvalue beside the largest, from which on float32 will do
-LONG = 4096  # rows that are converted and multiplied together
+PIECE = 1 << 20  # elements that are converted and multiplied together
 ORDINARY = 1e-9, 1e9  # largest elements whose squares, and sums of them, float32 holds
 TOGETHER = 2  # matrices at a time, each on one core: a second one gains little for the eigenvalues of one matrix
 
@@ -97,7 +97,7 @@ def leading(matrix: Float[Tensor, "*shape"], count: int) -> Leading:
     tall, top = _tall(wide)
     squares, vectors = torch.linalg.eigh(_gram(tall, torch.float64, top))
     values, short = squares.flip(0)[:count].clamp(min=0).sqrt() * _unit(top), vectors.flip(1)[:, :count]
-    long = torch.cat([part.double() @ short for part in tall.split(LONG)])
+    long = torch.cat([part.double() @ short for part in _pieces(tall)])
     long = torch.where(values > 0, long / values, 0.0)
     return Leading(values, long, short.T) if len(tall) == len(wide) else Leading(values, short, long.T)
 
@@ -152,11 +152,15 @@ def _gram(tall: Tensor, dtype: torch.dtype, top: float) -> Float[Tensor, "column
     columns, unit = tall.shape[1], _unit(top)
     gram = torch.zeros(columns, columns, dtype=dtype)
     step = max(64, -(-columns // 4))
-    for part in tall.split(LONG):
+    for part in _pieces(tall):
         rows = part.to(dtype) if unit == 1 else part.to(torch.float64).div(unit).to(dtype)
         for first in range(0, columns, step):
             gram[first:, first : first + step].addmm_(rows[:, first:].T, rows[:, first : first + step])
     return gram
+
+
+def _pieces(tall: Tensor) -> tuple[Tensor, ...]:
+    return tall.split(max(256, PIECE // tall.shape[1]))
 
 
 def _is_flat(gram: Float[Tensor, "column column"]) -> bool:
