@@ -164,19 +164,10 @@ def _pieces(tall: Tensor) -> tuple[Tensor, ...]:
 def _quick_squares(tall: Tensor, top: float) -> Float[Tensor, " column"] | None:
     """The eigenvalues, the least first, of G made in float32, where that will do.
 
-    Where it will not is mostly known without them: G − LEAST·λ₁ has a Cholesky factor only where no λ is below that, λ₁
-    taken from the power method (von Mises, 1929), which gives a little less. Even random numbers have a small λ in a
-    matrix nearer to a square than 2 to 1.
+    It is not tried on a matrix nearer to a square than 2 to 1: there even random numbers have a small λ.
     """
     if len(tall) < 2 * tall.shape[1]:
         return None
-    gram = _gram(tall, torch.float32, top)
-    whole = gram.tril() + gram.tril(-1).T
-    vector = whole[whole.diagonal().argmax()]
-    for _step in range(12):
-        vector = whole @ (vector / vector.norm())
-    whole.diagonal().sub_(LEAST * float(vector.norm()))
-    if int(torch.linalg.cholesky_ex(whole).info):
-        return None
-    squares = torch.linalg.eigvalsh(gram.double())
-    return squares if float(squares[-8:][0]) >= EIGHTH * float(squares[-1]) else None
+    squares = torch.linalg.eigvalsh(_gram(tall, torch.float32, top).double())
+    largest, eighth, least = (float(squares[place]) for place in (-1, -min(8, len(squares)), 0))
+    return squares if least >= LEAST * largest and eighth >= EIGHTH * largest else None
