@@ -11,8 +11,9 @@ from torch import Tensor
 
 from model.errors import CheckpointError
 from model.safe_archive import read_archive
+from model.safe_calls import kind
 from model.safe_header import LONGEST_NAME
-from model.safe_pickle import RefusedError, inspect, kind
+from model.safe_pickle import RefusedError, inspect
 
 Plain = int | float | str | bool
 DEEPEST = 32  # containers within containers

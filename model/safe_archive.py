@@ -38,9 +38,9 @@ def read_archive(path: Path) -> Archive:
             sizes = _sizes(path, archive, os.fstat(file.fileno()).st_size)
             first = archive.infolist()[0].filename.partition("/")[0]
             content = archive.read(f"{first}/data.pkl")
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, OverflowError) as error:
-        if isinstance(error, CheckpointError):
-            raise
+    except CheckpointError:
+        raise
+    except Exception as error:  # damaged bytes lead zipfile to exceptions of many kinds
         raise CheckpointError(
             f"{path} cannot be read as a file of torch.save, which is a zip archive since torch 1.6: {error}"
         ) from error

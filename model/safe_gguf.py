@@ -193,9 +193,7 @@ class _Header:
         blocks, end = [], 0
         for name, kind, shape, start, size in sorted(said, key=lambda each: (each[3], each[4])):
             if start < end or start % self.alignment or begin + start + size > max(len(self.content), begin):
-                raise FormatError(
-                    f"{name!r} claims {size:,} bytes from {start:,} on, which are not its own"
-                )
+                raise FormatError(f"{name!r} claims {size:,} bytes from {start:,} on, which are not its own")
             end = start + size
             blocks.append(Block(name, kind, shape, begin + start, size))
         if len({block.name for block in blocks}) < len(blocks):

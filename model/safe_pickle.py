@@ -10,57 +10,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
-from model.safe_header import MOST_DIMENSIONS
+from model.safe_calls import BYTES, CALLS, Dictionary, Made, Named, kind, why_not
 
 MOST_STEPS = 1_000_000  # opcodes, of which a tensor takes about 50
 MOST_TENSORS = 50_000
 STOP = ord(".")
 LARGEST_KEY = 1 << 31  # of a dictionary: larger numbers can be chosen so that all fall into one place
-BYTES = {
-    **dict.fromkeys(("ByteStorage", "CharStorage", "BoolStorage", "UntypedStorage"), 1),
-    **dict.fromkeys(("HalfStorage", "BFloat16Storage", "ShortStorage"), 2),
-    **dict.fromkeys(("FloatStorage", "IntStorage"), 4),
-    **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),
-    "ComplexDoubleStorage": 16,
-}
-DTYPES = """float64 float32 float16 bfloat16 complex64 complex128 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool
-float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu""".split()
-UNREADABLE = {
-    "torch._utils._rebuild_sparse_tensor": "sparse",
-    "torch._utils._rebuild_qtensor": "quantized",
-    "torch._utils._rebuild_nested_tensor": "nested",
-    "torch._utils._rebuild_meta_tensor_no_storage": "without values, on the device meta",
-    "torch._tensor._rebuild_from_type_v2": "of a class of its own",
-    "torch._utils._rebuild_wrapper_subclass": "of a class of its own",
-}
 
 
 class RefusedError(Exception):
     """Why the pickle must not be loaded, to stand after the name of the file."""
-
-
-class Made(Enum):
-    """Stand-ins for what a pickle makes, where it does not matter what is in it."""
-
-    LIST = "list"
-    TENSOR = "Tensor"
-    STORAGE = "storage"
-
-
-class Dictionary:
-    """A stand-in for one, with how many names were set in it: copying them takes so long."""
-
-    def __init__(self) -> None:
-        self.entries = 0
-
-
-class Named(NamedTuple):
-    """A function or class that the pickle asks for."""
-
-    path: str
 
 
 def inspect(content: bytes, sizes: Mapping[str, int]) -> None:
@@ -97,9 +58,7 @@ class _Reading:
                 return
             step = STEPS.get(code)
             if step is None:
-                raise RefusedError(
-                    f"is damaged: torch cannot load it (its data.pkl has the step {bytes([code])!r})"
-                )
+                raise RefusedError(f"is damaged: torch cannot load it (its data.pkl has the step {bytes([code])!r})")
             step(self)
         raise RefusedError(f"has a data.pkl of more than {MOST_STEPS:,} steps, the most that are read")
 
@@ -174,21 +133,23 @@ class _Reading:
             raise RefusedError(f"holds more than tensors ({name[:60] or kind(asked)}): save only a model's state_dict")
         held = self.sizes.get(f"data/{key}")
         if held is None:
-            raise RefusedError(f"is damaged: its values 'data/{key[:60]}' are not in it")
+            raise RefusedError(f"is damaged: its values data/{key[:60]} are not in it")
         if type(count) is not int or not 0 <= count * BYTES[name] <= held:
-            raise RefusedError(
-                f"is damaged: data/{key} has {held:,} bytes, not those of {str(count)[:30]} numbers"
-            )
+            raise RefusedError(f"is damaged: data/{key} has {held:,} bytes, not those of {str(count)[:30]} numbers")
         self.stack.append(Made.STORAGE)
 
     def build(self) -> None:
         """A state_dict carries `_metadata`, versions of its modules, as an attribute."""
         state, made = self.stack.pop(), self.stack[-1]
         if not isinstance(state, Dictionary) or not isinstance(made, Dictionary):
-            raise RefusedError(
-                f"holds objects of Python ({kind(made)}): save only a model's state_dict"
-            )
+            raise RefusedError(f"holds objects of Python ({kind(made)}): save only a model's state_dict")
         self.steps += state.entries
+
+    def create(self) -> None:
+        """What no dictionary of tensors needs: an object made past its class's own beginning."""
+        self.stack.pop()
+        asked = self.stack.pop()
+        raise RefusedError(why_not(asked.path if isinstance(asked, Named) else "objects of Python"))
 
     def call(self) -> None:
         given, asked = self.stack.pop(), self.stack[-1]
@@ -196,7 +157,7 @@ class _Reading:
             raise RefusedError("is damaged: it calls what is no function")
         call = CALLS.get(asked.path)
         if call is None:
-            raise RefusedError(_why_not(asked.path))
+            raise RefusedError(why_not(asked.path))
         if (made := call(given)) is None:
             raise RefusedError(f"is damaged: it calls {asked.path} with what that does not take")
         self.steps += made.entries if isinstance(made, Dictionary) else 0
@@ -206,61 +167,13 @@ class _Reading:
         self.stack[-1] = made
 
 
-def kind(value: object) -> str:
-    """What a value is, in a sentence."""
-    if isinstance(value, Named):
-        return value.path[:60]
-    name = value.value if isinstance(value, Made) else "dict" if isinstance(value, Dictionary) else type(value).__name__
-    return f"a value of type {name}"
-
-
-def _why_not(path: str) -> str:
-    if path in UNREADABLE:
-        return f"holds a tensor that is {UNREADABLE[path]}: only plain ones can be shown"
-    return f"holds more than tensors ({path[:60]}), which could run code: save only a model's state_dict"
-
-
-def _sizes(value: Any) -> bool:
-    return type(value) is tuple and len(value) <= MOST_DIMENSIONS and all(type(each) is int for each in value)
-
-
-def _tensor(given: tuple[Any, ...]) -> Made | None:
-    """_rebuild_tensor_v2(storage, offset, shape, strides, gradient, hooks), _v3 with the type behind it."""
-    if len(given) not in (6, 7):
-        return None
-    storage, offset, shape, strides, gradient, hooks, *dtype = given
-    plain = storage is Made.STORAGE and type(offset) is int and _sizes(shape) and _sizes(strides)
-    typed = not dtype or (isinstance(dtype[0], Named) and dtype[0].path.removeprefix("torch.") in DTYPES)
-    return Made.TENSOR if plain and typed and type(gradient) is bool and isinstance(hooks, Dictionary) else None
-
-
-def _counter(given: tuple[Any, ...]) -> Dictionary | None:
-    """What a plan of learning rates keeps its milestones in: a copy of a dictionary."""
-    if len(given) != 1 or not isinstance(given[0], Dictionary):
-        return None
-    made = Dictionary()
-    made.entries = given[0].entries
-    return made
-
-
-def _parameter(given: tuple[Any, ...]) -> Made | None:
-    return Made.TENSOR if len(given) == 3 and given[0] is Made.TENSOR and type(given[1]) is bool else None
-
-
-CALLS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
-    "collections.OrderedDict": lambda given: Dictionary() if not given else None,
-    "collections.Counter": _counter,
-    "torch.Size": lambda given: given[0] if len(given) == 1 and _sizes(given[0]) else None,
-    "torch._utils._rebuild_tensor_v2": lambda given: _tensor(given) if len(given) == 6 else None,
-    "torch._utils._rebuild_tensor_v3": lambda given: _tensor(given) if len(given) == 7 else None,
-    "torch._utils._rebuild_parameter": _parameter,
-}
 STEPS: dict[int, Callable[[_Reading], object]] = {
     ord(code): step
     for code, step in {
         "\x80": _Reading.version,
         "c": _Reading.global_name,
         "R": _Reading.call,
+        "\x81": _Reading.create,
         "b": _Reading.build,
         "Q": _Reading.storage,
         "(": _Reading.mark,
