@@ -220,7 +220,7 @@ def endless():
         (torch.ones(3), "holds a value of type Tensor, not tensors by name"),
         ({"a.b": torch.ones(1), "a": {"b": torch.ones(1)}}, "holds two values called 'a.b'"),
         (nested(40), "containers too deep"),
-        (endless(), "holds at 'again.+again' containers too deep"),
+        (endless(), "holds at 'again\\..+' containers too deep"),
         ({"a": torch.eye(2).to_sparse()}, "holds a tensor that is sparse: only plain ones"),
         ({"a": torch.empty(2**40, device="meta")}, "holds a tensor that is without values, on the device meta"),
     ],
@@ -252,7 +252,7 @@ def test_a_pickle_that_claims_more_than_its_file_is_refused(saved, tmp_path):
         (
             lambda name, content: None if name.endswith("data/0") else content,
             0,
-            "is damaged: its values data/0 are not in",
+            "its values data/0 are not in",
         ),
         (lambda name, content: content[:-9] if name.endswith(".pkl") else content, 0, "is damaged: torch cannot load"),
         (lambda name, content: b"\x80\x02K\x01" if name.endswith(".pkl") else content, 0, "is damaged: torch cannot"),
