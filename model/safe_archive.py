@@ -8,6 +8,7 @@ import zipfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 import torch
 
@@ -34,7 +35,7 @@ def read_archive(path: Path) -> Archive:
         CheckpointError: it is damaged, packed, or another program's archive.
     """
     try:
-        with _Bounded(path) as file, zipfile.ZipFile(file) as archive:
+        with path.open("rb") as file, zipfile.ZipFile(cast(IO[bytes], Bounded(file, LARGEST_PICKLE))) as archive:
             sizes = _sizes(path, archive, os.fstat(file.fileno()).st_size)
             first = archive.infolist()[0].filename.partition("/")[0]
             content = archive.read(f"{first}/data.pkl")
@@ -48,14 +49,18 @@ def read_archive(path: Path) -> Archive:
     return Archive(content, sizes)
 
 
-class _Bounded(io.FileIO):
-    """A file of which nobody reads more than `LARGEST_PICKLE` bytes at once: an archive may claim any size."""
+class Bounded:
+    """A file of which nobody reads more than `most` bytes at once: the directory of an archive may claim any size."""
+
+    def __init__(self, file: io.BufferedIOBase, most: int) -> None:
+        self._file, self._most = file, most
+        self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
 
     def read(self, size: int | None = -1, /) -> bytes:
-        wanted = LARGEST_PICKLE if size is None or size < 0 else size  # all that is left: a few bytes before the end
-        if wanted > LARGEST_PICKLE:
+        wanted = self._most if size is None or size < 0 else size  # all that is left: a few bytes before the end
+        if wanted > self._most:
             raise zipfile.BadZipFile(f"its directory claims {wanted:,} bytes")
-        return super().read(wanted)
+        return self._file.read(wanted)
 
 
 def _sizes(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, int]:
