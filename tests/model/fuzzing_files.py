@@ -25,25 +25,15 @@ NASTY += ["\0", "\ud800", "../x", "/etc/passwd", "x" * 300, "x.py", [], {}, [[]]
 PARTS = [b"(", b")", b"]", b"}", b"t", b"u", b"s", b"a", b"e", b"0", b"1", b".", b"N", b"R", b"b", b"Q", b"\x81"]
 PARTS += [b"\x85", b"\x86", b"\x87", b"h\x00", b"h\x01", b"q\x00", b"q\x01", b"K\x01", b"M\xff\xff", b"X\1\0\0\0a"]
 PARTS += [b"ccollections\nOrderedDict\n", b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch\nFloatStorage\n"]
-PARTS += [
-    b"cbuiltins\neval\n",
-    b"cos\nsystem\n",
-    b"cbuiltins\nbytearray\n",
-    b"ctorch\nFloatTensor\n",
-    b"ctorch\nSize\n",
-]
-PARTS += [
-    b"\x8a\x08" + b"\xff" * 7 + b"\x7f",
-    b"J\0\0\0\xff",
-    b"ccollections\nCounter\n",
-    b"\x80\x02",
-    b"ctorch\nSize\n",
-]
+PARTS += [b"cbuiltins\neval\n", b"cos\nsystem\n", b"ccollections\nCounter\n", b"ctorch\nSize\n", b"\x80\x02"]
+HUGE = b"\x8a\x06\0\0\0\0\0\x10\x85R"  # called with 2⁴⁴
+PARTS += [b"cbuiltins\nbytearray\n" + HUGE, b"ctorch.storage\nUntypedStorage\n" + HUGE, b"ctorch\nFloatTensor\n" + HUGE]
+PARTS += [b"".join(b"q" + bytes([at]) + b"h" + bytes([at]) + b"\x86" for at in range(100, 140)), b"J\0\0\0\xff"]
 
 
 def damaged(random: Random, content: bytes) -> bytes:
-    """One to four changes, most of them near the beginning."""
-    for _ in range(random.randint(1, 4)):
+    """One change or a few, most of them near the beginning."""
+    for _ in range(random.choice((1, 1, 1, 2, 4))):
         at = int(len(content) * random.random() ** random.choice((1, 3)))
         length = random.choice((1, 1, 2, 4, 8, 30))
         new = random.choice(
@@ -62,9 +52,9 @@ def damaged(random: Random, content: bytes) -> bytes:
 
 
 def changed(random: Random, value: Any) -> Any:
-    """JSON with one to three of its values replaced, removed, or given another name."""
+    """JSON with one or a few of its values replaced, removed, or given another name."""
     value = json.loads(json.dumps(value))
-    for _ in range(random.randint(1, 3)):
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
         inner, depth = value, random.randint(1, 4)
         for step in range(depth):
             if not isinstance(inner, dict | list) or not inner:
@@ -77,7 +67,7 @@ def changed(random: Random, value: Any) -> Any:
             if action == 0:
                 del inner[key]
             elif action == 1 and isinstance(inner, dict):
-                inner[str(random.choice(NASTY))] = inner.pop(key)
+                inner[str(random.choice([*NASTY, "another", "one.more"]))] = inner.pop(key)
             else:
                 inner[key] = random.choice(NASTY)
             break
@@ -147,7 +137,7 @@ class Originals:
         if random.random() < 0.5:
             files[name] = damaged(random, content)
         else:
-            for _ in range(random.randint(1, 3)):
+            for _ in range(random.choice((1, 1, 2))):
                 at = random.randrange(2, len(content))
                 content = content[:at] + random.choice(PARTS) * random.choice((1, 1, 3)) + content[at:]
             files[name] = content
