@@ -107,7 +107,7 @@ def _require_same(path: Path, content: bytes, sizes: dict[str, int]) -> None:
         reader = torch._C.PyTorchFileReader(str(path))
         same = reader.get_record("data.pkl") == content
         order = reader.get_record("byteorder") if "byteorder" in sizes else b"little"
-    except RuntimeError as error:
+    except Exception as error:  # torch's own text may not even be UTF-8
         raise CheckpointError(f"{path} is damaged: torch cannot load it ({_first_line(error)})") from error
     if not same:
         raise CheckpointError(f"{path} is an archive in which two programs find two different files: save it again")

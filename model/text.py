@@ -11,7 +11,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from model.errors import CheckpointError
-from model.safe_tokenizer import read_tokenizer
+from model.safe_tokenizer import panics_named, read_tokenizer
 
 PADDING, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
 SPECIAL = [PADDING, UNKNOWN, START, END]  # of every tokenizer; MASK only of those for masked-token models
@@ -72,7 +72,8 @@ class Tokenizer:
         """
         if masks and self.mask is not None and MASK in text:
             return self._encode_around_masks(text)
-        encoded = self._inner.encode(clean(text), add_special_tokens=False)
+        with panics_named("this text"):
+            encoded = self._inner.encode(clean(text), add_special_tokens=False)
         return Tokens(list(encoded.ids), list(encoded.tokens))
 
     def ends(self, text: str) -> list[int]:
