@@ -21,6 +21,7 @@ from model.safe_json import parse_json
 LARGEST_HEADER = 100_000_000  # bytes: the format's own limit
 LONGEST_NAME = 250
 MOST_DIMENSIONS = 32
+MOST_TENSORS = 100_000
 BITS = {
     **dict.fromkeys(("F4",), 4),
     **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
@@ -96,7 +97,7 @@ class FormatError(Exception):
 
 
 def _object(content: bytes) -> dict[str, Any]:
-    header = parse_json(content, "its header")
+    header = parse_json(content, "its header", parts=10 * MOST_TENSORS)
     if not isinstance(header, dict):
         raise FormatError(f"its header is not an object but {type(header).__name__}")
     metadata = header.pop("__metadata__", {})
