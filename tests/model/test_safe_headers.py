@@ -242,8 +242,11 @@ def test_a_harmful_config_is_refused_before_memory_is_taken(change, message, our
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "Replace", "content": "aa"}] * 40}}, "1.1e.12"),
-        ({"decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}] * 99}}, "in 109 steps"),
+        (
+            {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Replace", "content": "aa"}] * 40}},
+            "become 12,157,665,",
+        ),
+        ({"decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}] * 299}}, "in 309 steps"),
         ({"model": {"type": "Unknown"}}, "cannot be read as a tokenizer"),
         ({"model": None}, "cannot be read as a tokenizer"),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "cannot be read as a tokenizer"),
