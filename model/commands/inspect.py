@@ -83,7 +83,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def _cells(info: TensorInfo, measures: Measures) -> tuple[str, ...]:
     shape = " × ".join(map(str, info.shape)) or "one number"
     numbers = f"{info.bytes:,}", f"{measures.norm:.4g}", f"{measures.largest:.4g}"
-    return _printable(info.name), shape, info.dtype, *numbers
+    return info.name, shape, info.dtype, *numbers
 
 
 def _described(info: TensorInfo, columns: Sequence[str]) -> tuple[str, ...]:
