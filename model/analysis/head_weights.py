@@ -1,0 +1,58 @@
+"""The heads of attention as matrices: how large they are and which are alike, from the weights alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from model.attention import MultiHeadAttention, for_each_head
+from model.network import Network
+
+PROJECTIONS = ("query", "key", "value", "output")
+Circuit = Literal["scores", "output"]
+
+
+def attentions(model: Network) -> dict[str, MultiHeadAttention]:
+    """Every attention of the model by its module path, in the order of computation."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+
+
+def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor, "head channel d_model"]:
+    """W_Q, W_K, W_V or W_O of every head, W_O transposed; heads that share keys and values have the same ones."""
+    weight = getattr(attention, projection).weight.detach()
+    heads = attention.query.n_heads
+    if projection == "output":
+        return weight.T.unflatten(0, (heads, -1))
+    own = weight.unflatten(0, (getattr(attention, projection).n_heads, -1))
+    return for_each_head(own, heads)
+
+
+def head_norms(attention: MultiHeadAttention) -> Float[Tensor, "projection head"]:
+    """The Frobenius norm of W_Q, W_K, W_V and W_O of every head, in this order (`PROJECTIONS`)."""
+    weights = [head_weights(attention, projection) for projection in PROJECTIONS]
+    return torch.stack([torch.linalg.vector_norm(each, dim=(1, 2), dtype=torch.float64) for each in weights])
+
+
+def head_similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) -> Float[Tensor, "head head"]:
+    """The cosine of every head's product of weights with every other's, heads of all the given attentions in order.
+
+    scores: W_Qᵀ W_K, which makes scores of what two tokens hold; output: W_O W_V, which head moves what from one token
+    to the other (Elhage et al., 2021). Biases, positions and norms of queries are left out. The (d_model, d_model)
+    products are never made: ⟨AᵀB, CᵀD⟩ = Σ (A Cᵀ) ∘ (B Dᵀ), of (channel, channel) blocks. A head of zeros has cosine 0.
+    """
+    left, right = ("query", "key") if circuit == "scores" else ("value", "output")
+    first = torch.cat([head_weights(each, left) for each in attentions]).double()
+    second = torch.cat([head_weights(each, right) for each in attentions]).double()
+    products = torch.stack([_with_all(first, second, head) for head in range(len(first))])
+    lengths = products.diagonal().clamp(min=0).sqrt()
+    scale = torch.where(lengths > 0, 1 / lengths, 0.0)
+    return products * scale[:, None] * scale
+
+
+def _with_all(first: Tensor, second: Tensor, head: int) -> Float[Tensor, " head"]:
+    """The inner products of one head's matrix with every head's."""
+    return ((first @ first[head].T) * (second @ second[head].T)).sum(dim=(1, 2))

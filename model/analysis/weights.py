@@ -1,0 +1,210 @@
+"""What a tensor of a file measures: mean, deviation, ends, zeros, what is not finite, a histogram.
+
+A piece of a tensor is looked at while it is in the processor's cache, so that memory is read once; numpy's sums of such
+pieces are single calls on one core, where torch would wake its threads for each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from model.tensors import TensorInfo
+
+PIECE = 1 << 16  # elements looked at together: 256 KB of float32, which a second-level cache holds
+BLOCK = 1 << 20  # elements of another type that are converted together
+SAMPLE = 1 << 16  # elements of a histogram, at most
+BINS = 64
+# A piece whose mean is this many times its deviation, or whose squares come near the ends of float32's range, is
+# summed again, exactly: Σ x² − n·mean² has lost that many digits.
+MEAN_OVER_DEVIATION = 4.0
+SQUARES = 1e-30, 1e38
+SMALL = (torch.float16, torch.bfloat16, torch.bool, torch.int8, torch.uint8, torch.int16, torch.uint16)
+
+Values = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of the finite values of a tensor; NaN where there are none.
+
+    deviation: of the population, √(mean of (x − mean)²).
+    zeros: the share of the finite values that are 0 or −0.
+    counts: how many of `sampled` finite values, taken at equal distances, lie in each of the equal bins from low to
+    high, the least and the greatest of them; one bin where they are all the same, none where there is no value.
+    """
+
+    mean: float
+    deviation: float
+    minimum: float
+    maximum: float
+    zeros: float
+    nan: int
+    infinite: int
+    counts: tuple[int, ...]
+    low: float
+    high: float
+    sampled: int
+
+
+def readable(info: TensorInfo) -> bool:
+    """Whether its type is one of real numbers that torch computes with."""
+    dtype = getattr(torch, info.dtype, None)
+    return isinstance(dtype, torch.dtype) and not dtype.is_complex
+
+
+def all_statistics(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInfo, Statistics]]:
+    """Each place of the file once, by the first name given of it, in order; types that are not `readable` are left out.
+
+    No more than one tensor is held at a time.
+
+    Raises:
+        ValueError: values cannot be read.
+    """
+    seen = set()
+    for info in infos:
+        if info.place not in seen and readable(info):
+            seen.add(info.place)
+            yield info, statistics(info.load())
+
+
+def statistics(tensor: Tensor) -> Statistics:
+    """Of the finite values, in one reading. tensor: of any shape and type of real numbers; if not contiguous, copied.
+
+    Means and deviations of pieces are put together by Chan, Golub and LeVeque (1979).
+
+    Raises:
+        ValueError: the values are complex numbers.
+    """
+    if tensor.is_complex():
+        raise ValueError(f"a tensor of {tensor.dtype} has no least and greatest value: give real numbers")
+    parts = _Parts()
+    flat = tensor.detach().reshape(-1)
+    step = sample_step(len(flat))
+    start = 0
+    with np.errstate(all="ignore"):  # sums that overflow are taken again
+        for block in _blocks(flat):
+            for first in range(0, len(block), PIECE):
+                parts.add(block[first : first + PIECE], -start % step, step)
+                start += min(PIECE, len(block) - first)
+    return parts.together(len(flat))
+
+
+def sample_step(elements: int) -> int:
+    """Every how many elements one is taken for the histogram.
+
+    It has no divisor in common with the number of elements: else a sample of a matrix would see some columns only.
+    """
+    step = -(-elements // SAMPLE)
+    while step > 1 and math.gcd(step, elements) > 1:
+        step += 1
+    return max(1, step)
+
+
+def histogram(sample: Float[np.ndarray, " count"]) -> tuple[tuple[int, ...], float, float]:
+    """How many lie in each of the bins, and where these begin and end."""
+    if not len(sample):
+        return (), math.nan, math.nan
+    low, high = float(sample.min()), float(sample.max())
+    if low == high:
+        return (len(sample),), low, high
+    scaled, _exponent = _scaled(sample.astype(np.float64), max(abs(low), abs(high)))
+    least, greatest = scaled.min(), scaled.max()
+    places = ((scaled - least) * (BINS / (greatest - least))).astype(np.int64)
+    return tuple(np.bincount(places.clip(max=BINS - 1), minlength=BINS).tolist()), low, high
+
+
+class _Parts:
+    """What the pieces of a tensor measure."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.means: list[float] = []
+        self.deviations: list[float] = []
+        self.samples: list[Values] = []
+        self.minimum, self.maximum = math.inf, -math.inf
+        self.zeros = self.nan = self.infinite = 0
+        self.equal = np.empty(PIECE, dtype=bool)
+
+    def add(self, values: Values, first: int, step: int) -> None:
+        """Measure a piece, of which every step-th element from `first` on belongs to the histogram's sample."""
+        sample = values[first::step]
+        low, high = float(values.min()), float(values.max())  # NaN where one is
+        if not (math.isfinite(low) and math.isfinite(high)):
+            nan, finite = int(np.isnan(values).sum()), np.isfinite(values)
+            sample, values = sample[finite[first::step]], values[finite]
+            self.nan, self.infinite = self.nan + nan, self.infinite + len(finite) - nan - len(values)
+            if not len(values):
+                return
+            low, high = float(values.min()), float(values.max())
+        self.samples.append(sample.copy())
+        self.minimum, self.maximum = min(self.minimum, low), max(self.maximum, high)
+        if low <= 0 <= high:
+            self.zeros += int(np.count_nonzero(np.equal(values, 0, out=self.equal[: len(values)])))
+        mean, deviation = _mean_and_deviation(values, max(abs(low), abs(high)))
+        self.sizes.append(len(values))
+        self.means.append(mean)
+        self.deviations.append(deviation)
+
+    def together(self, elements: int) -> Statistics:
+        count = sum(self.sizes)
+        if not count:
+            none = math.nan
+            return Statistics(none, none, none, none, none, self.nan, self.infinite, (), none, none, 0)
+        shares = [size / count for size in self.sizes]
+        mean = math.fsum(share * mean for share, mean in zip(shares, self.means, strict=True))
+        roots = [math.sqrt(share) for share in shares]
+        within = (root * deviation for root, deviation in zip(roots, self.deviations, strict=True))
+        between = (root * (each - mean) for root, each in zip(roots, self.means, strict=True))
+        counts, low, high = histogram(np.concatenate(self.samples))
+        return Statistics(
+            mean=mean,
+            deviation=math.hypot(*within, *between),
+            minimum=self.minimum,
+            maximum=self.maximum,
+            zeros=self.zeros / count,
+            nan=self.nan,
+            infinite=self.infinite,
+            counts=counts,
+            low=low,
+            high=high,
+            sampled=sum(counts),
+        )
+
+
+def _mean_and_deviation(values: Values, largest: float) -> tuple[float, float]:
+    count = len(values)
+    mean, squares = float(np.add.reduce(values)) / count, float(np.dot(values, values))
+    spread = squares / count - mean * mean
+    least, most = SQUARES
+    if least < squares < most and spread * MEAN_OVER_DEVIATION**2 > mean * mean:
+        return mean, math.sqrt(spread)
+    if not largest:
+        return 0.0, 0.0
+    exact, exponent = _scaled(values.astype(np.float64), largest)
+    middle = exact.mean()
+    away = exact - middle
+    return math.ldexp(float(middle), exponent), math.ldexp(math.sqrt(float(np.dot(away, away)) / count), exponent)
+
+
+def _scaled(values: Values, largest: float) -> tuple[Values, int]:
+    """Times that power of two which brings the largest to between ½ and 1, so that no square leaves the range."""
+    exponent = math.frexp(largest)[1]
+    return np.ldexp(values, -exponent), exponent
+
+
+def _blocks(flat: Tensor) -> Iterator[Values]:
+    """The elements as numpy's float32 or float64: as they lie in memory where they are, converted where not."""
+    if flat.dtype in (torch.float32, torch.float64):
+        yield flat.cpu().numpy()
+        return
+    small = flat.dtype in SMALL or flat.dtype.is_floating_point
+    for block in flat.split(BLOCK):
+        yield block.to(torch.float32 if small else torch.float64).cpu().numpy()
