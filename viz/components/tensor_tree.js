@@ -8,7 +8,8 @@ const DEEPEST = 12; // steps of indentation
 const GROUP = -1; // instead of the number of a tensor
 const MERGED = -2; // a node that is written with its parent
 
-const WIDTHS = { picture: 84, text: 120 }; // of columns, CSS pixels; others take 76
+const WIDTHS = { picture: 84, text: 120 }; // of columns, CSS pixels
+const WIDE = 70; // of others
 
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -372,7 +373,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.field.placeholder = header.words.search;
   root.field.setAttribute("aria-label", header.words.search);
   root.scroll.setAttribute("aria-label", header.alt);
-  const widths = header.columns.map(({ kind }) => WIDTHS[kind] ?? 76);
+  const widths = header.columns.map(({ kind }) => WIDTHS[kind] ?? WIDE);
   root.style.setProperty("--columns", widths.map((wide) => `${wide}px`).join(" "));
   root.style.setProperty("--measured", `${widths.reduce((sum, wide) => sum + wide + 8, 0)}px`);
   write(root.facts, header.sentence);

@@ -12,7 +12,7 @@ from model.analysis.tokens import nearest
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import array
-from viz.packing.weights_values import COLOURS, Weight, plot_header
+from viz.packing.weights_values import COLOURS, TALL, Weight, plot_header
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -63,6 +63,18 @@ def row_of(text: str, rows: int, tokenizer: Tokenizer | None) -> int:
     if not ids:
         raise ValueError(_("Write a token, or # and the number of a row."))
     return ids[0]
+
+
+def first_row(text: str, rows: int, tokenizer: Tokenizer | None) -> str:
+    """What the field begins with: a token in the middle of the text that is shown, as it is typed where that finds it."""
+    if tokenizer is None:
+        return str(min(10, rows - 1))
+    ids = tokenizer.encode(text).ids
+    if not ids:
+        return "#0"
+    token = ids[len(ids) // 2]
+    typed = tokenizer.decode([token]).strip()
+    return typed if typed and tokenizer.encode(typed).ids[:1] == [token] else f"#{token}"
 
 
 def label(row: int, tokenizer: Tokenizer | None) -> str:
@@ -118,5 +130,6 @@ def position_map(weight: Weight, key: str) -> Mount:
         columns={"title": _("position q"), "labels": labels, "side": "position columns"},
         scale={"low": -top if shown.min() < 0 else 0, "high": top, "title": "p·q", "difference": False},
         sentence=said,
+        highest=TALL,
     )
     return heatmap(shown, np.ones(shown.shape, np.bool_), header, key)

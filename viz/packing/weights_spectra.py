@@ -38,6 +38,11 @@ def seconds(weight: Weight) -> float:
     return (2.0 * small * rows * columns + 10.0 * small**3) / PER_SECOND
 
 
+def known(weight: Weight) -> bool:
+    """Whether they are computed already."""
+    return weight.remembers(("spectrum", weight.info.name))
+
+
 def values_of(weight: Weight) -> Tensor:
     """The singular values, the largest first."""
     found: Tensor = weight.remember(("spectrum", weight.info.name), lambda: singular_values(weight.info.load()))

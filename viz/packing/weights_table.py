@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from model.analysis.weights import Statistics
     from model.tensors import TensorInfo
 
-MOST = 12  # rows in view
+MOST = 10  # rows in view
 
 
 def shape_text(shape: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from model.tensors import TensorInfo
 
 BINS = 96
-MOST = (160, 256)  # rows and columns of a map
+MOST = (128, 256)  # rows and columns of a map
 COLOURS = ("#0072b2", "#d55e00")  # of one checkpoint, of the other
 BARS = 160  # values that are drawn as bars; of more, a line
 LETTERS = 60
+TALL = 384  # CSS pixels of a map's rows together
 Blocks = tuple["NDArray[np.float32]", tuple[int, int]]  # what is drawn, and the rows and columns of a block
 
 
@@ -35,13 +36,14 @@ Blocks = tuple["NDArray[np.float32]", tuple[int, int]]  # what is drawn, and the
 class Weight:
     """A tensor that is looked at: of which file, what the file and its values say.
 
-    remember: gives what was computed under a key before, or computes it.
+    remember: gives what was computed under a key before, or computes it. remembers: whether it need not be.
     """
 
     file: str
     info: TensorInfo
     statistics: Statistics
     remember: Callable[[Hashable, Callable[[], Any]], Any]
+    remembers: Callable[[Hashable], bool]
 
     @property
     def title(self) -> str:
@@ -50,6 +52,10 @@ class Weight:
     @property
     def stamp(self) -> str:
         return f"{self.file} {self.title}"
+
+    def called(self, file: str) -> Weight:
+        """The same under another name of its file."""
+        return replace(self, file=file)
 
     @property
     def finite(self) -> int:
@@ -82,7 +88,7 @@ def summary(statistics: Statistics) -> str:
         deviation=significant(statistics.deviation),
         low=significant(statistics.minimum),
         high=significant(statistics.maximum),
-        zeros=f"{statistics.zeros:.3g}" if not statistics.zeros else f"{statistics.zeros:.3%}",
+        zeros=f"{significant(100 * statistics.zeros)} %",
     )
     if statistics.nan or statistics.infinite:
         line += _(" · {nan} NaN · {infinite} infinite").format(
@@ -199,6 +205,7 @@ def value_map(
         columns={"title": _("column"), "labels": [f"{at:,}" for at in range(left, right, wide)], "side": "weight columns"},
         scale={"low": 0 if largest else -biggest, "high": biggest, "title": kind, "difference": difference},
         sentence=part + said,
+        highest=TALL,
     )
     return heatmap(shown, np.ones(shown.shape, np.bool_), header, key, on_cell=on_cell)
 

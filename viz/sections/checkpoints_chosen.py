@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -54,15 +54,19 @@ def follow_sidebar(key: str) -> str:
     return now
 
 
-def chosen_place(table: Sequence[TensorInfo]) -> int:
-    """The number of the tensor that is looked at: at first that of a token embedding, else the largest."""
+def chosen_place(table: Sequence[TensorInfo], first: Callable[[int], float] | None = None) -> int:
+    """The number of the tensor that is looked at.
+
+    first: of the number of a tensor, how much it asks to be the first that is shown; by default large matrices do.
+    """
     wish = st.query_params.get(TENSOR, "")
     for place, info in enumerate(table):
         if info.name == wish:
             return place
     if wish.startswith("#") and wish[1:].isascii() and wish[1:].isdigit() and len(wish) < 10:
         return min(int(wish[1:]), len(table) - 1)
-    return max(range(len(table)), key=lambda place: (len(table[place].shape) == 2, table[place].elements), default=-1)
+    large: Callable[[int], float] = lambda place: table[place].elements * (len(table[place].shape) == 2)
+    return max(range(len(table)), key=first or large)
 
 
 def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:

@@ -42,18 +42,18 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     layers, heads = norms.shape[1:]
     chosen = bench.selection
     framed = (min(chosen.layer, layers - 1), min(chosen.head, heads - 1))
-    open_head = partial(on_head, subject.name, kind, heads)
+    clicked = partial(on_head, subject.name, kind, heads)
     left, right = st.columns([11, 9], gap="medium")
     with left:
         weights_heads.norm_panels(
-            norms, subject.name, _("Norms of the projections"), framed, NORMS, partial(open_head, NORMS)
+            norms, subject.name, _("Norms of the projections"), framed, NORMS, partial(clicked, NORMS)
         )()
         explain()
         data_table("heads_data", lambda: weights_heads.norm_table(norms), f"heads-{subject.name}-{kind}")
     with right:
         similarity = weights_heads.similarity_of(lens, kind, circuit, found.remember)
         labels = weights_heads.head_labels(layers, heads)
-        weights_heads.similarity_map(similarity, labels, circuit, subject.name, ALIKE, partial(open_head, ALIKE))()
+        weights_heads.similarity_map(similarity, labels, circuit, subject.name, ALIKE, partial(clicked, ALIKE))()
 
 
 def on_head(name: str, kind: str, heads: int, key: str) -> None:
@@ -63,12 +63,17 @@ def on_head(name: str, kind: str, heads: int, key: str) -> None:
         layer, head = divmod(int(cell["row"]), heads)
     else:
         layer, head = int(cell["row"]), int(cell["column"])
+    open_head(name, kind, layer, head)
+
+
+def open_head(name: str, kind: str, layer: int, head: int) -> None:
+    """The page Attention with that head of that checkpoint; a click on a label, −1, is none on a head."""
     if min(layer, head) < 0:
         return
     bench = workbench()
     st.session_state[Key.MODEL] = name
-    bench.say(Key.KIND, kind)
     st.session_state[Key.KIND] = kind
+    bench.say(Key.KIND, kind)
     bench.select(layer=layer, head=head)
     st.session_state[LEAVE] = "attention"
 

@@ -1,53 +1,56 @@
-"""What the tensors of a file measure, found in a thread of its own: the page shows what is there already."""
+"""What takes a while for a whole file, done in a thread of its own: the page shows what is there already."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from viz import i18n
 from viz.i18n import _
 from viz.sections.checkpoints_subjects import Subject
+from viz.workbench import Key
 
 if TYPE_CHECKING:
+    from model.analysis.moved import Moved
     from model.analysis.weights import Statistics
     from model.tensors import TensorInfo
 
 EVERY = 0.4  # seconds between two looks at what has been measured
 AT_ONCE = 0.12  # seconds that a page waits for a small file
 TOLD = 1.0  # seconds after which the progress is shown
+LONG = 5.0  # seconds that are left, from which on there is a button to stop
+CHOSEN = "checkpoints_chosen"  # in the session: a click has chosen something
 KEPT = 64  # numbers of single tensors that a file keeps, the latest
 
+Job = tuple[str, int, Callable[[], Any]]  # a key, bytes to be read, and what is to be computed
 
-class Measured:
-    """The statistics of a table, by the place in the file; one thread fills them in, any number of sessions read them."""
 
-    def __init__(self, table: list[TensorInfo]) -> None:
-        self.table = table
-        self.found: dict[str, Statistics] = {}
+class Filling:
+    """Numbers by their keys, which one thread fills in and any number of sessions read."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.found: dict[str, Any] = {}
         self.failed: dict[str, str] = {}
-        self.read = 0
-        self._own = list({info.place: info for info in reversed(table)}.values())[::-1]
-        self.total = sum(info.bytes for info in self._own)
-        self._began = time.monotonic()
-        self._finished = threading.Event()
-        self._stopped = threading.Event()
+        self._jobs = jobs
+        self._read, self._total = 0, sum(size for _key, size, _compute in jobs)
+        self._finished, self._stopped = threading.Event(), threading.Event()
         self._memory: OrderedDict[Hashable, Any] = OrderedDict()
         self._start()
-
-    def of(self, info: TensorInfo) -> Statistics | None:
-        return self.found.get(info.place)
 
     def remember(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """What was computed under this key before, or computed now: a keystroke draws it again."""
         if key not in self._memory:
-            self._memory[key] = compute()
+            made = compute()
+            self._memory[key] = made
             while len(self._memory) > KEPT:
                 self._memory.popitem(last=False)
+            return made
         return self._memory[key]
 
     def remembers(self, key: Hashable) -> bool:
@@ -55,7 +58,7 @@ class Measured:
 
     @property
     def finished(self) -> bool:
-        """Nothing more is being measured."""
+        """Nothing more is being computed."""
         return self._finished.is_set()
 
     @property
@@ -66,7 +69,18 @@ class Measured:
     def seconds(self) -> tuple[float, float]:
         """How long it has taken, and how much longer it will, by the bytes that are left."""
         taken = time.monotonic() - self._began
-        return taken, taken * (self.total - self.read) / max(1, self.read)
+        return taken, taken * (self._total - self._read) / max(1, self._read - self._before)
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """How far it has come, once it has taken a while."""
+        taken, left = self.seconds
+        if self.finished or taken < TOLD:
+            return None
+        text = _("measured {done} of {all} · {seconds} s left").format(
+            done=f"{len(self.found):,}", all=f"{len(self._jobs):,}", seconds=f"{max(1, left):.0f}"
+        )
+        return {"share": self._read / max(1, self._total), "text": text}
 
     def wait(self, seconds: float) -> None:
         self._finished.wait(seconds)
@@ -81,25 +95,59 @@ class Measured:
             self._start()
 
     def _start(self) -> None:
-        self._began = time.monotonic()
+        self._began, self._before = time.monotonic(), self._read
         threading.Thread(target=self._run, name="statistics", daemon=True).start()
 
     def _run(self) -> None:
-        from model.analysis.weights import all_statistics
-
         try:
-            for info in self._own:
+            for key, size, compute in self._jobs:
                 if self._stopped.is_set():
                     return
-                if info.place in self.found or info.place in self.failed:
+                if key in self.found or key in self.failed:
                     continue
                 try:
-                    self.found |= {info.place: statistics for _info, statistics in all_statistics([info])}
-                except ValueError as error:
-                    self.failed[info.place] = str(error)
-                self.read += info.bytes
+                    self.found[key] = compute()
+                except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
+                    self.failed[key] = str(error)
+                self._read += size
         finally:
             self._finished.set()
+
+
+class Measured(Filling):
+    """The statistics of a table, by the place in the file."""
+
+    def __init__(self, table: list[TensorInfo]) -> None:
+        from model.analysis.weights import readable
+
+        self.table = table
+        own = {info.place: info for info in reversed(table) if readable(info)}
+        super().__init__([(place, info.bytes, partial(_statistics, info)) for place, info in reversed(own.items())])
+
+    def of(self, info: TensorInfo) -> Statistics | None:
+        return self.found.get(info.place)
+
+
+class Moving(Filling):
+    """How far every tensor that two tables have moved, by its name."""
+
+    def __init__(self, before: list[TensorInfo], after: list[TensorInfo]) -> None:
+        from model.analysis.moved import moved
+        from model.analysis.weights import readable
+
+        old = {info.name: info for info in before if readable(info)}
+        self.both = [info for info in after if readable(info) and info.name in old]
+        self.same = [info for info in self.both if old[info.name].shape == info.shape]
+        super().__init__([(info.name, 2 * info.bytes, partial(moved, old[info.name], info)) for info in self.same])
+
+    def of(self, info: TensorInfo) -> Moved | None:
+        return self.found.get(info.name)
+
+
+def _statistics(info: TensorInfo) -> Statistics:
+    from model.analysis.weights import statistics
+
+    return statistics(info.load())
 
 
 def measured(subject: Subject) -> Measured:
@@ -111,9 +159,23 @@ def measured(subject: Subject) -> Measured:
     return _measured(str(subject.path), changed(subject), subject)
 
 
-@st.cache_resource(max_entries=8, show_spinner=False, hash_funcs={Subject: lambda subject: str(subject.path)})
+def moving(before: Subject, after: Subject) -> Moving:
+    """The same of two files."""
+    places = (str(before.path), changed(before), str(after.path), changed(after))
+    return _moving(places, before, after)
+
+
+BY_PATH = {Subject: lambda subject: str(subject.path)}
+
+
+@st.cache_resource(max_entries=12, show_spinner=False, hash_funcs=BY_PATH)
 def _measured(path: str, changed: int, subject: Subject) -> Measured:
     return Measured(subject.table())
+
+
+@st.cache_resource(max_entries=4, show_spinner=False, hash_funcs=BY_PATH)
+def _moving(places: tuple[str, int, str, int], before: Subject, after: Subject) -> Moving:
+    return Moving(before.table(), after.table())
 
 
 def changed(subject: Subject) -> int:
@@ -121,12 +183,25 @@ def changed(subject: Subject) -> int:
     return max(path.stat().st_mtime_ns for path in [subject.path, *subject.path.glob("*")])
 
 
-def progress(found: Measured) -> dict[str, Any] | None:
-    """How far it has come, once it has taken a while."""
-    taken, left = found.seconds
-    if found.finished or taken < TOLD:
-        return None
-    text = _("measured {done} of {all} · {seconds} s left").format(
-        done=f"{len(found.found):,}", all=f"{len(found._own):,}", seconds=f"{max(1, left):.0f}"
-    )
-    return {"share": found.read / max(1, found.total), "text": text}
+def follow(filling: Filling, draw: Callable[[], None]) -> None:
+    """Draw, again and again while it is being filled in, with buttons to stop what takes long and to go on."""
+    filling.wait(AT_ONCE)
+
+    def look() -> None:
+        if st.session_state.pop(CHOSEN, False):
+            st.rerun()  # a click in here runs this part only, and what it has chosen is drawn outside
+        i18n.use(st.session_state[Key.LANGUAGE])
+        finished = filling.finished
+        draw()
+        taken, left = filling.seconds
+        if not finished and taken > TOLD and left > LONG:
+            st.button(_("Stop measuring"), on_click=filling.stop, key="stop_measuring")
+        if finished and filling.stopped:
+            st.button(_("Measure the rest"), on_click=filling.go_on, key="go_on_measuring")
+        if filling.failed:
+            st.caption(_("Not measured: {reason}").format(reason=next(iter(filling.failed.values()))))
+        if finished and not before:
+            st.rerun()  # nothing has to be looked at any more, and what waits for all numbers can be drawn
+
+    before = filling.finished
+    st.fragment(look, run_every=None if before else EVERY)()

@@ -31,21 +31,21 @@ ENOUGH = 2  # a matrix has so many rows and columns
 
 def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
     """The chosen tensor; its numbers are computed once."""
-    st.markdown(
-        f"**{token_code(short(info.name))}** &ensp; {shape_text(info.shape)} · {info.dtype} · {bytes_text(info.bytes)}"
-    )
+    heading = st.container(horizontal=True, vertical_alignment="bottom")
+    heading.markdown(f"**{token_code(short(info.name))}**", width="content")
+    heading.caption(f"{shape_text(info.shape)} · {info.dtype} · {bytes_text(info.bytes)}", width="content")
     weight = weight_of(subject, found, info)
     if isinstance(weight, str):
         st.caption(weight)
         return
-    st.caption(summary(weight.statistics))
+    heading.caption(summary(weight.statistics), width="content")
     left, right = st.columns([11, 9], gap="medium")
     if weights_spectra.has_spectrum(weight):
         with left:
             matrix(weight, lambda region, largest: weights_values.blocks_of(weight, region, largest))
         with right:
             spread([weight])
-            details(subject, found, weight)
+            details(subject, weight)
     else:
         with left:
             weights_values.feature_chart([weight], MAP)()
@@ -71,7 +71,7 @@ def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | s
         return _("This tensor has no finite value: {nan} NaN, {infinite} infinite.").format(
             nan=f"{statistics.nan:,}", infinite=f"{statistics.infinite:,}"
         )
-    return Weight(subject.name, info, statistics, found.remember)
+    return Weight(subject.name, info, statistics, found.remember, found.remembers)
 
 
 def spread(shown: list[Weight]) -> None:
@@ -99,9 +99,17 @@ def matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference:
 
 def range_field(place: DeltaGenerator, side: str, end: int) -> tuple[int, int]:
     """Numbers "12-40" of rows or columns; empty means all. What cannot be is said, and all are shown."""
-    label = {"rows": _("rows"), "columns": _("columns")}[side]
+    label = {"rows": _("rows {first}-{last}"), "columns": _("columns {first}-{last}")}[side]
     key = f"w_{side}"
-    place.text_input(label, key=key, placeholder=f"0-{end - 1}", width=130, bind="query-params", persist_state="session")
+    place.text_input(
+        label.format(first="0", last=end - 1),
+        key=key,
+        placeholder=label.format(first="0", last=end - 1),
+        width=150,
+        bind="query-params",
+        persist_state="session",
+        label_visibility="collapsed",
+    )
     try:
         return parse_range(str(st.session_state[key] or ""), end)
     except ValueError as error:
@@ -127,62 +135,54 @@ def parse_range(text: str, end: int) -> tuple[int, int]:
     return first, last + 1
 
 
-def details(subject: Subject, found: Measured, weight: Weight) -> None:
+def details(subject: Subject, weight: Weight) -> None:
     """Singular values, their vectors, and what rows are near to where the table is one of tokens or positions."""
     views = ["spectrum"]
-    rows, columns = whole(weight.info.shape).rows[1], whole(weight.info.shape).columns[1]
+    rows, columns = (end for _begin, end in vars(whole(weight.info.shape)).values())
     if max(rows, columns) <= weights_spectra.SMALL:
         views.append("vectors")
     if weights_rows.is_positions(weight):
         views.insert(0, "positions")
     elif weights_rows.is_embedding(weight):
         views.insert(0, "neighbours")
-    view = choose(_("Detail"), views, views[0], DETAIL, detail_name, st.container()) if len(views) > 1 else views[0]
+    row = st.container(horizontal=True)
+    view = choose(_("Detail"), views, views[0], DETAIL, detail_name, row) if len(views) > 1 else views[0]
     if view == "positions":
         weights_rows.position_map(weight, NEAR)()
     elif view == "neighbours":
-        neighbours(subject, weight)
+        neighbours(subject, weight, row)
     elif weight.statistics.nan or weight.statistics.infinite:
         st.caption(_("A matrix with NaN or infinite values has no singular values."))
     elif view == "vectors":
         for mount in weights_spectra.vector_charts(weight, (LEFT, RIGHT)):
             mount()
-    elif ready(weight, found):
+    elif weights_spectra.known(weight) or asked(weights_spectra.seconds(weight), weight):
         with st.spinner(_("Computing the singular values …")):
             mount = weights_spectra.spectrum_chart([weight], SPECTRUM)
         mount()
 
 
-def ready(weight: Weight, found: Measured) -> bool:
+def asked(takes: float, weight: Weight) -> bool:
     """Whether the singular values may be computed: those that take long only when they are asked for."""
-    takes = weights_spectra.seconds(weight)
-    if takes < weights_spectra.PATIENCE or found.remembers(("spectrum", weight.info.name)):
+    if takes < weights_spectra.PATIENCE:
         return True
     label = _("Compute the singular values, about {seconds} s").format(seconds=f"{takes:.0f}")
     return st.button(label, key=f"w_compute_{weight.file}")
 
 
-def neighbours(subject: Subject, weight: Weight) -> None:
+def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     """Rows near to that of a token that is typed."""
     tokenizer = weights_rows.tokenizer_of(weight, lens_of(subject))
     label = _("Token, or # and a row's number") if tokenizer else _("Row")
-    first = first_token(tokenizer, weight.info.shape[0])
-    st.text_input(label, first, key=f"{ROW}_{subject.name}", live="250ms", width=230)
+    key, rows = f"{ROW}_{subject.name}", weight.info.shape[0]
+    first = weights_rows.first_row(workbench().traced[0], rows, tokenizer)
+    place.text_input(label, first, key=key, live="250ms", width=190, label_visibility="collapsed", placeholder=label)
     try:
-        row = weights_rows.row_of(str(st.session_state[f"{ROW}_{subject.name}"] or ""), weight.info.shape[0], tokenizer)
+        row = weights_rows.row_of(str(st.session_state[key] or ""), rows, tokenizer)
     except ValueError as error:
         st.caption(str(error))
         return
     weights_rows.neighbour_chart(weight, row, tokenizer, NEAR)()
-
-
-def first_token(tokenizer: weights_rows.Tokenizer | None, rows: int) -> str:
-    """A token to begin with, from the text that is shown."""
-    trace = workbench().trace
-    if tokenizer is None or trace is None:
-        return str(min(10, rows - 1))
-    ids = tokenizer.encode(workbench().traced[0]).ids
-    return f"#{ids[len(ids) // 2]}" if ids else "#0"
 
 
 def explain() -> None:
