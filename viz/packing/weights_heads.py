@@ -50,15 +50,15 @@ def norm_panels(
     values = array(norms)
     layers, heads = values.shape[1:]
     shown = []
-    for name, each in zip(NAMES, values, strict=True):
+    for number, (name, each) in enumerate(zip(NAMES, values, strict=True)):
         low, high = float(each.min()), float(each.max())
         described = {
             "name": name,
             "note": f"{significant(low)} – {significant(high)}",
             "rows": {"title": _("layer"), "labels": [str(row + 1) for row in range(layers)], "side": "layers"},
             "columns": {"title": _("head"), "labels": [str(at + 1) for at in range(heads)], "side": "heads"},
-            "scale": {"low": 0, "high": high or 1.0, "difference": False},
-            "line": 0,
+            "scale": {"low": low if low < high else 0, "high": high or 1.0, "difference": False},
+            "line": number // 2,
             "chosen": -1,
             "framed": list(chosen),
             "choose": True,
@@ -97,19 +97,19 @@ def similarity_map(
 ) -> Mount:
     """The cosine of every head's circuit with every other's."""
     values = array(similarity)
-    apart = values - np.diag(np.full(len(values), np.inf))
-    sentence = ""
-    if len(values) > 1:
-        one, other = np.unravel_index(int(np.abs(np.where(np.isfinite(apart), apart, 0)).argmax()), values.shape)
-        sentence = _("most alike: {one} and {other}, cosine {cosine}").format(
-            one=labels[one], other=labels[other], cosine=significant(float(values[one, other]))
-        )
+    apart = np.abs(values) * (1 - np.eye(len(values)))
+    one, other = np.unravel_index(int(apart.argmax()), values.shape)
+    # A head has cosine 1 with itself: the scale is that of the others, or they would all be pale.
+    top = float(apart.max()) or 1.0
+    sentence = _("most alike: {one} and {other}, cosine {cosine}; the diagonal is 1").format(
+        one=labels[one], other=labels[other], cosine=significant(float(values[one, other]))
+    )
     axis = {"title": _("layer.head"), "labels": list(labels), "side": "weight heads"}
     product = {"scores": "W_Qᵀ W_K", "output": "W_O W_V"}[circuit]
     header = {
         "rows": axis,
         "columns": axis,
-        "scale": {"low": -1, "high": 1, "title": _("cosine"), "difference": False},
+        "scale": {"low": -top, "high": top, "title": _("cosine"), "difference": False},
         "chosen": -1,
         "name": _("Heads that are alike"),
         "sentence": f"{product} · {sentence}",

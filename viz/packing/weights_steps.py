@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from model.tensors import TensorInfo
 
 MOST = 60  # lines; a pattern chooses fewer
-NAMED = 12  # of them in the legend; of more, the pointer says them
+NAMED = 12  # lines with a legend; of more, the pointer says them
 STATISTICS: dict[str, Callable[[Statistics, int], float]] = {
     "norm": lambda found, count: math.sqrt(count) * math.hypot(found.mean, found.deviation),
     "deviation": lambda found, _count: found.deviation,
@@ -57,7 +57,7 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     for number, name in enumerate(shown):
         values = np.array([run.value(name, statistic) for run in runs])
         colour = f"hsl({number * 137.5 % 360:.1f}, 65%, 45%)"
-        series.append(Series(name[len(before) :][-60:] or name[-60:], places, values, colour, quiet=number >= NAMED))
+        series.append(Series(name[len(before) :][-60:] or name[-60:], places, values, colour, quiet=len(shown) > NAMED))
     title = statistic_name(statistic)
     sentence = _("{count} tensors in {runs} checkpoints").format(count=len(tensors), runs=len(runs))
     if len(tensors) > MOST:

@@ -51,7 +51,8 @@ def show(bench: Workbench) -> None:
         st.error(str(error))
         return
     trace_button(bench, row, before, after)
-    st.caption(differences(before, after, found))
+    if view != "tensors":
+        st.caption(differences(before, after, found))
     if not found.same:
         st.info(_("No tensor of {before} has a name and a shape of {after}.").format(before=before.name, after=after.name))
     elif view == "tensors":
@@ -78,7 +79,7 @@ def differences(before: Subject, after: Subject, found: Moving) -> str:
 
 def tensors(before: Subject, after: Subject, found: Moving) -> None:
     """The ranking, and the chosen tensor of both."""
-    follow(found, partial(tree, before, after, found))
+    follow([found], partial(tree, before, after, found))
     info = found.same[place_of(found)]
     checkpoints_pair.show(before, after, info)
     explain()
@@ -99,7 +100,7 @@ def place_of(found: Moving) -> int:
 
 
 def tree(before: Subject, after: Subject, found: Moving) -> None:
-    header = {"chosen": place_of(found), "progress": found.progress}
+    header = {"chosen": place_of(found), "progress": found.progress, "sentence": differences(before, after, found)}
     file = f"{before.name} → {after.name}"
     weights_moved.moved_tree(found.same, found.of, file, header, TREE, partial(on_tensor, found))()
 
@@ -136,7 +137,7 @@ def layers(before: Subject, after: Subject, found: Moving) -> None:
     place = st.container()
     stack = choose(_("Stack"), stacks, stacks[0], "compare_stack", str, place) if len(stacks) > 1 else stacks[0]
     file = f"{before.name}-{after.name}"
-    follow(found, lambda: draw(weights_moved.layer_chart(found.same, found.of, stack, file, LAYERS)))
+    follow([found], lambda: draw(weights_moved.layer_chart(found.same, found.of, stack, file, LAYERS)))
     explain()
 
 

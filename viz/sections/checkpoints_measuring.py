@@ -183,25 +183,32 @@ def changed(subject: Subject) -> int:
     return max(path.stat().st_mtime_ns for path in [subject.path, *subject.path.glob("*")])
 
 
-def follow(filling: Filling, draw: Callable[[], None]) -> None:
-    """Draw, again and again while it is being filled in, with buttons to stop what takes long and to go on."""
-    filling.wait(AT_ONCE)
+def follow(fillings: Sequence[Filling], draw: Callable[[], None]) -> None:
+    """Draw, again and again while they are being filled in, with buttons to stop what takes long and to go on."""
+    for filling in fillings:
+        filling.wait(AT_ONCE)
 
     def look() -> None:
         if st.session_state.pop(CHOSEN, False):
             st.rerun()  # a click in here runs this part only, and what it has chosen is drawn outside
         i18n.use(st.session_state[Key.LANGUAGE])
-        finished = filling.finished
+        finished = all(filling.finished for filling in fillings)
         draw()
-        taken, left = filling.seconds
-        if not finished and taken > TOLD and left > LONG:
-            st.button(_("Stop measuring"), on_click=filling.stop, key="stop_measuring")
-        if finished and filling.stopped:
-            st.button(_("Measure the rest"), on_click=filling.go_on, key="go_on_measuring")
-        if filling.failed:
-            st.caption(_("Not measured: {reason}").format(reason=next(iter(filling.failed.values()))))
+        for number, filling in enumerate(fillings):
+            buttons(filling, number)
         if finished and not before:
             st.rerun()  # nothing has to be looked at any more, and what waits for all numbers can be drawn
 
-    before = filling.finished
+    before = all(filling.finished for filling in fillings)
     st.fragment(look, run_every=None if before else EVERY)()
+
+
+def buttons(filling: Filling, number: int) -> None:
+    """What takes long can be stopped, and gone on with; what could not be read is said."""
+    taken, left = filling.seconds
+    if not filling.finished and taken > TOLD and left > LONG:
+        st.button(_("Stop measuring"), on_click=filling.stop, key=f"stop_measuring_{number}")
+    if filling.finished and filling.stopped:
+        st.button(_("Measure the rest"), on_click=filling.go_on, key=f"go_on_measuring_{number}")
+    if filling.failed:
+        st.caption(_("Not measured: {reason}").format(reason=next(iter(filling.failed.values()))))

@@ -31,8 +31,7 @@ def show(before: Subject, after: Subject, info: TensorInfo) -> None:
             st.caption(f"{subject.name}: {weight}")
             return
         weights.append(weight)
-    heading.caption(f"A: {summary(weights[0].statistics)}", width="content")
-    heading.caption(f"B: {summary(weights[1].statistics)}", width="content")
+    st.caption(f"A: {summary(weights[0].statistics)}  \nB: {summary(weights[1].statistics)}")
     left, right = st.columns([11, 9], gap="medium")
     named = [weight.called(f"{letter}: {weight.file}") for letter, weight in zip("AB", weights, strict=True)]
     matrix = weights_spectra.has_spectrum(weights[1])
@@ -41,7 +40,7 @@ def show(before: Subject, after: Subject, info: TensorInfo) -> None:
             blocks = partial(weights_values.difference_blocks, named)
             checkpoints_tensor.matrix(named[1], blocks, difference=True)
         else:
-            weights_values.feature_chart(named, checkpoints_tensor.MAP)()
+            weights_values.feature_chart(named, checkpoints_tensor.FEATURES)()
     with right:
         checkpoints_tensor.spread(named)
         if matrix and all(weight.finite == weight.info.elements for weight in named):

@@ -64,8 +64,7 @@ def show(row: DeltaGenerator) -> None:
     def draw() -> None:
         weights_steps.steps_chart(rows, wanted, str(statistic), known, CHART)()
 
-    unfinished = next((each for _subject, each in runs if not each.finished), runs[-1][1])
-    follow(unfinished, draw)
+    follow([each for _subject, each in runs], draw)
     data_table("steps_data", lambda: weights_steps.steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")
 
 

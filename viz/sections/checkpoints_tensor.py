@@ -22,7 +22,11 @@ from viz.sections.checkpoints_subjects import Subject
 from viz.words import token_code
 from viz.workbench import choose, workbench
 
-MAP, HISTOGRAM, SPECTRUM, LEFT, RIGHT, NEAR = "w_map", "w_histogram", "w_spectrum", "w_left", "w_right", "w_near"
+# A key belongs to one component: the browser keeps what it has drawn under it.
+MAP, POSITIONS = "w_map", "w_positions"  # heatmaps
+FEATURES, HISTOGRAM, SPECTRUM, LEFT, RIGHT, NEAR = (
+    f"w_{name}" for name in ("features", "histogram", "spectrum", "left", "right", "near")
+)  # charts
 SIDES = ("rows", "columns")
 LOG, BLOCK, DETAIL, ROW = "w_log", "w_block", "w_detail", "w_row"
 CLOSER = 48  # rows and columns that a click looks at
@@ -48,7 +52,7 @@ def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
             details(subject, weight)
     else:
         with left:
-            weights_values.feature_chart([weight], MAP)()
+            weights_values.feature_chart([weight], FEATURES)()
         with right:
             spread([weight])
     with left:
@@ -148,7 +152,7 @@ def details(subject: Subject, weight: Weight) -> None:
     row = st.container(horizontal=True)
     view = choose(_("Detail"), views, views[0], DETAIL, detail_name, row) if len(views) > 1 else views[0]
     if view == "positions":
-        weights_rows.position_map(weight, NEAR)()
+        weights_rows.position_map(weight, POSITIONS)()
     elif view == "neighbours":
         neighbours(subject, weight, row)
     elif weight.statistics.nan or weight.statistics.infinite:

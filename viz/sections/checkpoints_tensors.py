@@ -20,7 +20,7 @@ TREE = "tensor_tree"
 
 def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     """The tree goes on by itself while something is being measured."""
-    follow(found, partial(tree, subject, found))
+    follow([found], partial(tree, subject, found))
     checkpoints_tensor.show(subject, found, found.table[chosen_place(found.table)])
     data_table(
         "tensors_data", lambda: statistics_table(found.table, found.of), f"tensors-{subject.name}", _("Data of all tensors")
