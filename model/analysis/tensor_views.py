@@ -11,19 +11,17 @@ from torch import Tensor
 PIECE = 1 << 22  # elements that are converted at a time
 
 
-def exact_histogram(
-    tensor: Shaped[Tensor, "..."], bins: int, low: float, high: float
-) -> Int64[Tensor, " bins"]:
+def exact_histogram(tensor: Shaped[Tensor, "*shape"], bins: int, low: float, high: float) -> Int64[Tensor, " bins"]:
     """How many of all finite values lie in each of the equal bins from low to high; those outside are left out."""
     counts = torch.zeros(bins, dtype=torch.float64)
     for piece in tensor.detach().reshape(-1).split(PIECE):
         values = piece.to("cpu", torch.float32)
-        # histc counts in float32, exact up to 2²⁴; a piece has fewer.
-        counts += torch.histc(values[values.isfinite()], bins, low, high).double()
+        # histc leaves out NaN and what is outside; it counts in float32, exact up to 2²⁴, and a piece has fewer.
+        counts += torch.histc(values, bins, low, high).double()
     return counts.long()
 
 
-def as_matrix(tensor: Shaped[Tensor, "..."]) -> Shaped[Tensor, "row column"]:
+def as_matrix(tensor: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "row column"]:
     """A matrix as it is, a vector as one row; of more dimensions the first against all others."""
     if tensor.ndim < 2:
         return tensor.reshape(1, -1)

@@ -72,10 +72,12 @@ def heights(counts: NDArray[Any]) -> NDArray[np.uint8]:
     return np.where(counts > 0, np.maximum(drawn, 10), 0).astype(np.uint8)
 
 
-def findings(groups: Sequence[Mapping[str, Any]], header: Mapping[str, Any], key: str, on_find: Callable[[], None]) -> Mount:
+def findings(
+    groups: Sequence[Mapping[str, Any]], header: Mapping[str, Any], key: str, on_find: Callable[[], None]
+) -> Mount:
     """Sentences about tensors in groups; a click puts {group, place} into the state as `finding`.
 
-    groups: each {title, explanation, items: [{name, sentence, chosen}]}, no items where nothing was found. header: `name`,
-    `sentence`, `alt`, `stamp`.
+    groups: each {title, explanation, items: [{name, sentence, chosen}], more}, no items where nothing was found, how many
+    are not listed. header: `name`, `sentence`, `alt`, `stamp`.
     """
     return partial(_findings, data=pack({**header, "groups": list(groups)}), key=key, on_finding_change=on_find)

@@ -13,11 +13,11 @@ const WIDE = 70; // of others
 
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
-// Control characters as their pictures, and no more letters than a row can hold.
+// Signs that are not seen, or that turn the direction of what follows, as <U+202E>; no more letters than a row can hold.
 function labelText(text) {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-  const seen = cut.replace(/[\0-\x1f\x7f]/g, (sign) => String.fromCodePoint(sign === "\x7f" ? 0x2421 : 0x2400 + sign.charCodeAt(0)));
-  return seen || "∅";
+  const code = (sign) => `<U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`;
+  return cut.replace(/[\0-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, code) || "∅";
 }
 
 // Groups and leaves, each after its parent; the first is the whole file. A group of a single one is written with it.

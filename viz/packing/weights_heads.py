@@ -98,7 +98,7 @@ def similarity_map(
     """The cosine of every head's circuit with every other's."""
     values = array(similarity)
     apart = np.abs(values) * (1 - np.eye(len(values)))
-    one, other = np.unravel_index(int(apart.argmax()), values.shape)
+    one, other = divmod(int(apart.argmax()), len(values))
     # A head has cosine 1 with itself: the scale is that of the others, or they would all be pale.
     top = float(apart.max()) or 1.0
     sentence = _("most alike: {one} and {other}, cosine {cosine}; the diagonal is 1").format(

@@ -146,7 +146,9 @@ def head_changes(
     return np.array(found, np.float32).transpose(1, 0, 2)
 
 
-def head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int], key: str, on_cell: Callable[[], None]) -> Mount:
+def head_panels(
+    changes: np.ndarray, file: str, chosen: tuple[int, int], key: str, on_cell: Callable[[], None]
+) -> Mount:
     """Four maps of layer by head on one scale; a click opens the head."""
     _projections, layers, heads = changes.shape
     finite = changes[np.isfinite(changes)]

@@ -66,7 +66,7 @@ def row_of(text: str, rows: int, tokenizer: Tokenizer | None) -> int:
 
 
 def first_row(text: str, rows: int, tokenizer: Tokenizer | None) -> str:
-    """What the field begins with: a token in the middle of the text that is shown, as it is typed where that finds it."""
+    """What the field begins with: a token in the middle of the shown text, as it is typed where that finds it."""
     if tokenizer is None:
         return str(min(10, rows - 1))
     ids = tokenizer.encode(text).ids

@@ -105,7 +105,12 @@ def vector_charts(weight: Weight, keys: tuple[str, str]) -> list[Mount]:
     mounts = []
     for (name, place, vectors, file), key in zip(sides, keys, strict=True):
         series = [
-            Series(_("σ{number} = {value}").format(number=at + 1, value=significant(float(sigma))), np.arange(len(each)), each.numpy(), hue)
+            Series(
+                _("σ{number} = {value}").format(number=at + 1, value=significant(float(sigma))),
+                np.arange(len(each)),
+                each.numpy(),
+                hue,
+            )
             for at, (each, sigma, hue) in enumerate(zip(vectors, found.values.tolist(), HUES, strict=False))
         ]
         alt = _("{name} of the {count} largest singular values over {all} places.").format(

@@ -36,7 +36,9 @@ def bytes_text(count: int) -> str:
 def totals(table: Sequence[TensorInfo]) -> str:
     """How many tensors, parameters and bytes, each place of the file counted once."""
     own = {info.place: info for info in table}.values()
-    tied = _(", {count} of them in another's place").format(count=len(table) - len(own)) if len(own) < len(table) else ""
+    tied = (
+        _(", {count} of them in another's place").format(count=len(table) - len(own)) if len(own) < len(table) else ""
+    )
     return _("{tensors} tensors{tied} · {parameters} parameters · {bytes}").format(
         tensors=f"{len(table):,}",
         tied=tied,

@@ -12,7 +12,6 @@ from model.analysis.tensor_views import as_matrix, exact_histogram, in_blocks
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import EXPECTED, array
-from viz.packing.weights_table import shape_text
 from viz.parts import plot_words
 from viz.words import significant
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from model.analysis.weights import Statistics
     from model.tensors import TensorInfo
 
-BINS = 96
+BINS = (12, 96)  # of a few values, of many
 MOST = (128, 256)  # rows and columns of a map
 COLOURS = ("#0072b2", "#d55e00")  # of one checkpoint, of the other
 BARS = 160  # values that are drawn as bars; of more, a line
@@ -61,10 +60,10 @@ class Weight:
     def finite(self) -> int:
         return self.info.elements - self.statistics.nan - self.statistics.infinite
 
-    def histogram(self, low: float, high: float) -> NDArray[np.float64]:
+    def histogram(self, bins: int, low: float, high: float) -> NDArray[np.float64]:
         """How many of all values lie in each of the bins."""
-        key = ("histogram", self.info.name, low, high)
-        counts = self.remember(key, lambda: exact_histogram(self.info.load(), BINS, low, high).numpy())
+        key = ("histogram", self.info.name, bins, low, high)
+        counts = self.remember(key, lambda: exact_histogram(self.info.load(), bins, low, high).numpy())
         return np.asarray(counts, np.float64)
 
 
@@ -113,12 +112,13 @@ def ends(weights: Sequence[Weight]) -> tuple[float, float]:
 def histogram(weights: Sequence[Weight], log: bool, key: str) -> Mount:
     """How many values lie where, of one tensor or of two on the same bins."""
     low, high = ends(weights)
-    edges = np.linspace(low, high, BINS + 1)
+    bins = max(BINS[0], min(BINS[1], 2 * round(weights[0].finite ** 0.5)))
+    edges = np.linspace(low, high, bins + 1)
     middles = (edges[:-1] + edges[1:]) / 2
     several = len(weights) > 1
     series = []
     for weight, colour in zip(weights, COLOURS, strict=False):
-        counts = weight.histogram(low, high)
+        counts = weight.histogram(bins, low, high)
         if log:
             counts[counts == 0] = np.nan
         name = weight.file if several else _("values")
@@ -132,7 +132,7 @@ def histogram(weights: Sequence[Weight], log: bool, key: str) -> Mount:
         (_("checkpoint"), _("value"), _("count")),
         x={"title": _("value"), "low": low, "high": high},
         y={"title": _("count"), "log": log, "zero": not log},
-        sentence=_("all {count} finite values, in {bins} bins").format(count=f"{first.finite:,}", bins=BINS),
+        sentence=_("all {count} finite values, in {bins} bins").format(count=f"{first.finite:,}", bins=bins),
         tall=130,
     )
     return chart(series, header, key)
@@ -202,7 +202,11 @@ def value_map(
         f"{'difference' if difference else 'values'}-{weight.title}",
         (_("row"), _("column"), kind, _("masked")),
         rows={"title": _("row"), "labels": [f"{row:,}" for row in range(top, bottom, high)], "side": "weight rows"},
-        columns={"title": _("column"), "labels": [f"{at:,}" for at in range(left, right, wide)], "side": "weight columns"},
+        columns={
+            "title": _("column"),
+            "labels": [f"{at:,}" for at in range(left, right, wide)],
+            "side": "weight columns",
+        },
         scale={"low": 0 if largest else -biggest, "high": biggest, "title": kind, "difference": difference},
         sentence=part + said,
         highest=TALL,
@@ -228,7 +232,7 @@ def feature_chart(weights: Sequence[Weight], key: str) -> Mount:
         "; ".join(f"{weight.file}: {summary(weight.statistics)}" for weight in weights),
         f"values-{first.title}",
         (_("checkpoint"), _("feature"), _("value")),
-        x={"title": _("feature")},
+        x={"title": _("feature"), "low": -0.5, "high": first.info.elements - 0.5},
         y={"title": _("value")},
         sentence=_("{count} features").format(count=f"{first.info.elements:,}"),
         tall=190,

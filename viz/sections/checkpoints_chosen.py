@@ -65,8 +65,10 @@ def chosen_place(table: Sequence[TensorInfo], first: Callable[[int], float] | No
             return place
     if wish.startswith("#") and wish[1:].isascii() and wish[1:].isdigit() and len(wish) < 10:
         return min(int(wish[1:]), len(table) - 1)
-    large: Callable[[int], float] = lambda place: table[place].elements * (len(table[place].shape) == 2)
-    return max(range(len(table)), key=first or large)
+    return max(
+        range(len(table)),
+        key=first or (lambda place: table[place].elements * (len(table[place].shape) == 2)),
+    )
 
 
 def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -16,11 +17,14 @@ from viz.packing.weights_table import shape_text
 from viz.parts import data_table, explanation
 from viz.sections import checkpoints_pair, checkpoints_runs
 from viz.sections.checkpoints_chosen import choose_subject, choose_tensor, chosen_place, follow_sidebar, lens_of
-from viz.sections.checkpoints_heads import LEAVE, leave, open_head
-from viz.sections.checkpoints_measuring import CHOSEN, Moving, follow, measured, moving
+from viz.sections.checkpoints_heads import KIND, LEAVE, leave, open_head
+from viz.sections.checkpoints_measuring import CHOSEN, Moving, follow, moving
 from viz.sections.checkpoints_subjects import Subject, subjects
 from viz.words import attention_name
 from viz.workbench import Key, Pin, Workbench, attention_kinds, choose, workbench
+
+if TYPE_CHECKING:
+    from model.trace import AttentionKind
 
 BEFORE, AFTER, VIEW = "compare_a", "compare_b", "compare_view"
 TREE, LAYERS, HEADS = "moved_tree", "moved_layers", "moved_heads"
@@ -54,7 +58,9 @@ def show(bench: Workbench) -> None:
     if view != "tensors":
         st.caption(differences(before, after, found))
     if not found.same:
-        st.info(_("No tensor of {before} has a name and a shape of {after}.").format(before=before.name, after=after.name))
+        st.info(
+            _("No tensor of {before} has a name and a shape of {after}.").format(before=before.name, after=after.name)
+        )
     elif view == "tensors":
         tensors(before, after, found)
     elif view == "layers":
@@ -124,7 +130,9 @@ def left_over(before: Subject, after: Subject) -> None:
         return
     import pandas as pd
 
-    frame = pd.DataFrame(rows, columns=[_("tensor"), before.name, f"{after.name} " * (before.name == after.name) or after.name])
+    frame = pd.DataFrame(
+        rows, columns=[_("tensor"), before.name, f"{after.name} " * (before.name == after.name) or after.name]
+    )
     data_table("left_over", lambda: frame, f"only-{before.name}-{after.name}", _("Only in one, or of another shape"))
 
 
@@ -153,8 +161,7 @@ def heads(bench: Workbench, before: Subject, after: Subject, found: Moving) -> N
     if lens is None or not kinds:
         st.info(_("{name} does not open as a model whose heads are known.").format(name=after.name))
         return
-    kind = choose(_("Attention"), kinds, kinds[0], "w_kind", attention_name, st.container())
-    assert kind in ("encoder", "decoder", "cross")
+    kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, st.container()))
     changes = found.remember(
         ("heads", kind), lambda: weights_moved.head_changes(lens, kind, before.table(), after.table())
     )

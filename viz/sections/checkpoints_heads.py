@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
@@ -15,6 +16,9 @@ from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
 from viz.words import attention_name
 from viz.workbench import Key, Workbench, attention_kinds, choose, workbench
+
+if TYPE_CHECKING:
+    from model.trace import AttentionKind
 
 NORMS, ALIKE = "w_head_norms", "w_heads_alike"
 KIND, CIRCUIT = "w_kind", "w_circuit"
@@ -35,9 +39,8 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
         )  # fmt: skip
         return
     row = st.container(horizontal=True)
-    kind = choose(_("Attention"), kinds, kinds[0], KIND, attention_name, row)
+    kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, row))
     circuit = choose(_("Circuit"), ("scores", "output"), "scores", CIRCUIT, circuit_name, row)
-    assert kind in ("encoder", "decoder", "cross")
     norms = weights_heads.norms_of(lens, kind, found.remember)
     layers, heads = norms.shape[1:]
     chosen = bench.selection
@@ -99,8 +102,8 @@ def explain() -> None:
             r"\cos(h, g) = \frac{\langle M_h, M_g\rangle}{\|M_h\|\,\|M_g\|},\quad M = W_Q^\top W_K \text{ or } W_O W_V",
         ],
         _(
-            "What a head computes depends on two products of its weights only (Elhage et al., *A Mathematical Framework "
-            "for Transformer Circuits*, 2021): W_Qᵀ W_K makes its scores, W_O W_V what it moves from one token to "
+            "What a head computes depends on two products of its weights only (Elhage et al., *A Mathematical "
+            "Framework for Transformer Circuits*, 2021): W_Qᵀ W_K makes its scores, W_O W_V what it moves from one token to "
             "another. Two heads with cosine 1 do the same. Biases, positions and norms are left out. This is the code "
             "that has just run:"
         ),

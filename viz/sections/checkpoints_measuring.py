@@ -165,7 +165,7 @@ def moving(before: Subject, after: Subject) -> Moving:
     return _moving(places, before, after)
 
 
-BY_PATH = {Subject: lambda subject: str(subject.path)}
+BY_PATH: dict[str | type[Any], Callable[[Any], Any]] = {Subject: lambda subject: str(subject.path)}
 
 
 @st.cache_resource(max_entries=12, show_spinner=False, hash_funcs=BY_PATH)

@@ -14,7 +14,7 @@ from viz.i18n import _
 from viz.packing import weights_steps
 from viz.parts import data_table
 from viz.sections.checkpoints_measuring import follow, measured
-from viz.sections.checkpoints_subjects import Subject, subjects
+from viz.sections.checkpoints_subjects import subjects
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
 ANY = "*.weight"
@@ -24,9 +24,7 @@ def show(row: DeltaGenerator) -> None:
     """A statistic of the tensors whose names match a pattern, a line each."""
     found = {subject.name: subject for subject in subjects()}
     names = list(found)
-    chosen = row.multiselect(
-        _("Checkpoints"), names, alike(names), key=CHOSEN, label_visibility="collapsed", width=420
-    )
+    chosen = row.multiselect(_("Checkpoints"), names, alike(names), key=CHOSEN, label_visibility="collapsed", width=330)
     statistics = list(weights_steps.STATISTICS)
     statistic = row.selectbox(
         _("Statistic"),
@@ -34,11 +32,11 @@ def show(row: DeltaGenerator) -> None:
         format_func=weights_steps.statistic_name,
         key=STATISTIC,
         label_visibility="collapsed",
-        width=190,
+        width=160,
     )
     label = _("Names, such as *.query.weight")
     pattern = row.text_input(
-        label, ANY, key=PATTERN, live="250ms", label_visibility="collapsed", placeholder=label, width=230
+        label, ANY, key=PATTERN, live="250ms", label_visibility="collapsed", placeholder=label, width=170
     )
     if len(chosen) < 2:
         st.info(_("Choose two checkpoints or more."))
@@ -55,7 +53,10 @@ def show(row: DeltaGenerator) -> None:
     if known:
         runs.sort(key=lambda run: steps[run[0].name] or 0)
     places = [steps[subject.name] or 0 for subject, _found in runs] if known else list(range(1, len(runs) + 1))
-    rows = [weights_steps.Run(subject.name, place, each.table, each.of) for (subject, each), place in zip(runs, places, strict=True)]
+    rows = [
+        weights_steps.Run(subject.name, place, each.table, each.of)
+        for (subject, each), place in zip(runs, places, strict=True)
+    ]
     wanted = tensors(rows, pattern or "")
     if not wanted:
         st.info(_("No tensor that all of them have matches “{pattern}”.").format(pattern=(pattern or "")[:60]))

@@ -23,7 +23,10 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     follow([found], partial(tree, subject, found))
     checkpoints_tensor.show(subject, found, found.table[chosen_place(found.table)])
     data_table(
-        "tensors_data", lambda: statistics_table(found.table, found.of), f"tensors-{subject.name}", _("Data of all tensors")
+        "tensors_data",
+        lambda: statistics_table(found.table, found.of),
+        f"tensors-{subject.name}",
+        _("Data of all tensors"),
     )
 
 
