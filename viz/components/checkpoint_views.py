@@ -77,7 +77,7 @@ def findings(
 ) -> Mount:
     """Sentences about tensors in groups; a click puts {group, place} into the state as `finding`.
 
-    groups: each {title, explanation, items: [{name, sentence, chosen}], more}, no items where nothing was found, how many
-    are not listed. header: `name`, `sentence`, `alt`, `stamp`.
+    groups: each {title, explanation, items: [{name, sentence, chosen}], more: how many are not listed}, no items where
+    nothing was found. header: `name`, `sentence`, `alt`, `stamp`.
     """
     return partial(_findings, data=pack({**header, "groups": list(groups)}), key=key, on_finding_change=on_find)
