@@ -17,16 +17,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.analysis.weights import readable
+from model.analysis.weights import first_of_places, readable
 from model.device import compute_alone
 from model.tensors import TensorInfo
 
 FLAT = 0.02  # the least eigenvalue beside the largest, from which on float32 will do
 LONG = 4096  # rows that are converted and multiplied together
 ORDINARY = 1e-9, 1e9  # largest elements whose squares, and sums of them, float32 holds
-TOGETHER = (
-    2  # matrices at a time, each on a core of its own: reducing one to its eigenvalues gains little from a second
-)
+TOGETHER = 2  # matrices at a time, each on one core: a second one gains little for the eigenvalues of one matrix
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def all_singular_values(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInf
 
     Threads of one core each compute some at a time.
     """
-    chosen = list({info.place: info for info in reversed(infos) if has_spectrum(info)}.values())[::-1]
+    chosen = [info for info in first_of_places(infos) if has_spectrum(info)]
     with ThreadPoolExecutor(min(TOGETHER, os.cpu_count() or 1), initializer=compute_alone) as pool:
         values = pool.map(_values_of, chosen)
         try:

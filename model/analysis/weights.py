@@ -61,6 +61,14 @@ def readable(info: TensorInfo) -> bool:
     return isinstance(dtype, torch.dtype) and not dtype.is_complex
 
 
+def first_of_places(infos: Sequence[TensorInfo]) -> list[TensorInfo]:
+    """Of the tensors in one place of the file the first."""
+    places: dict[str, TensorInfo] = {}
+    for info in infos:
+        places.setdefault(info.place, info)
+    return list(places.values())
+
+
 def all_statistics(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInfo, Statistics]]:
     """Each place of the file once, by the first name given of it, in order; types that are not `readable` are left out.
 
@@ -69,10 +77,8 @@ def all_statistics(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInfo, St
     Raises:
         ValueError: values cannot be read.
     """
-    seen = set()
-    for info in infos:
-        if info.place not in seen and readable(info):
-            seen.add(info.place)
+    for info in first_of_places(infos):
+        if readable(info):
             yield info, statistics(info.load())
 
 

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from model.analysis.weights import readable, statistics
 from model.checkpoints import CONFIG, TRAINING
 from model.tensors import Measures, TensorInfo, tensor_table
 
-COLUMNS = ("name", "shape", "dtype", "bytes", "norm", "largest", "")
+COLUMNS = ("name", "shape", "dtype", "bytes", "norm", "largest")
+STATISTICS = ("mean", "deviation", "minimum", "maximum", "zeros")  # fields of Statistics
+NOTES = ""  # the heading of the last column
 
 
 def add_parser(commands: Any) -> None:
@@ -35,6 +38,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--match", metavar="PATTERN", help="only names with this in them; * is any text, ? any character: 'enc*bias'"
     )
+    parser.add_argument(
+        "--statistics",
+        action="store_true",
+        help="also mean, standard deviation, least and greatest value and the share of zeros, of the finite values",
+    )
     parser.set_defaults(run=run)
 
 
@@ -51,7 +59,12 @@ def run(options: argparse.Namespace) -> None:
         infos.sort(key=lambda info: -info.bytes)
     elif options.sort == "norm":
         infos.sort(key=lambda info: -measured[info.place].norm)
-    table = _table([COLUMNS, *(_cells(info, measured[info.place]) for info in infos)])
+    columns = STATISTICS if options.statistics else ()
+    rows = [(*COLUMNS, *columns, NOTES)]
+    for info in infos:
+        measures = measured[info.place]
+        rows.append((*_cells(info, measures), *_described(info, columns), _note(info, measures)))
+    table = _table(rows)
     print("\n".join([*header, *table, "", _totals(infos)]))
 
 
@@ -71,12 +84,24 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 def _cells(info: TensorInfo, measures: Measures) -> tuple[str, ...]:
     shape = " × ".join(map(str, info.shape)) or "one number"
+    numbers = f"{info.bytes:,}", f"{measures.norm:.4g}", f"{measures.largest:.4g}"
+    return _printable(info.name), shape, info.dtype, *numbers
+
+
+def _described(info: TensorInfo, columns: Sequence[str]) -> tuple[str, ...]:
+    """A number for each column; nothing of a type without least and greatest values."""
+    if not columns or not readable(info):
+        return ("",) * len(columns)
+    found = statistics(info.load())
+    return tuple(f"{getattr(found, column):.4g}" for column in columns)
+
+
+def _note(info: TensorInfo, measures: Measures) -> str:
     counts = ((measures.nan, "NaN"), (measures.infinite, "infinite"))
     notes = [f"{count:,} {what}" for count, what in counts if count]
     if info.place != info.name:
         notes.append(f"same as {_printable(info.place)}")
-    numbers = f"{info.bytes:,}", f"{measures.norm:.4g}", f"{measures.largest:.4g}"
-    return _printable(info.name), shape, info.dtype, *numbers, ", ".join(notes)
+    return ", ".join(notes)
 
 
 def _printable(text: str) -> str:
@@ -85,7 +110,7 @@ def _printable(text: str) -> str:
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    left = (0, 1, 2, 6)  # text; numbers end where their column ends
+    left = (0, 1, 2, len(widths) - 1)  # text; numbers end where their column ends
     return [
         "  ".join(
             cell.ljust(width) if place in left else cell.rjust(width)

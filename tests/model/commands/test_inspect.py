@@ -55,6 +55,14 @@ def test_rows_are_sorted_and_chosen(options, names, file, capsys):
     assert [row[0] for row in inspected(capsys, file, *options)] == names
 
 
+def test_statistics_are_of_the_finite_values(tmp_path, capsys):
+    torch.save(TENSORS | {"turned": torch.ones(1, dtype=torch.complex64)}, tmp_path / "x.pt")
+    rows = inspected(capsys, tmp_path / "x.pt", "--statistics")
+    assert rows[0][6:] == ["2", "0", "2", "2", "0"]
+    assert rows[2][4:] == ["50", "40", "35", "5", "30", "40", "0", "1 NaN, 2 infinite"]
+    assert rows[4] == ["turned", "1", "complex64", "8", "1", "1"]
+
+
 def test_totals_count_tied_tensors_once(tmp_path, capsys):
     weight = torch.ones(4, 3)
     torch.save({"a": weight, "b": weight, "c": torch.ones(2)}, tmp_path / "x.pt")

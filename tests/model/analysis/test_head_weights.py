@@ -1,0 +1,57 @@
+"""Norms and likeness of heads beside the (d_model, d_model) products made in full, and beside what heads compute."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.analysis.head_weights import PROJECTIONS, attentions, head_norms, head_similarity, head_weights
+from tests.model.examples import network, one_stack
+
+
+def test_attentions_are_those_of_the_model():
+    assert list(attentions(network())) == [
+        *(f"encoder.layers.{layer}.self_attention" for layer in range(2)),
+        *(f"decoder.layers.{layer}.{kind}_attention" for layer in range(2) for kind in ("self", "cross")),
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, {"n_heads": 4, "n_key_value_heads": 2}, {"heads": "full"}])
+def test_heads_are_the_slices_that_compute_them(options):
+    model = one_stack("decoder-only", bias=False, position="none", **options)
+    ((_name, attention), *_rest) = attentions(model).items()
+    x = torch.randn(1, 5, 16)
+    heads = model.config.n_heads
+    query, value = head_weights(attention, "query"), head_weights(attention, "value")
+    torch.testing.assert_close(torch.einsum("hcd,bld->bhlc", query, x), attention.query(x))
+    own = torch.einsum("hcd,bld->bhlc", value, x)
+    torch.testing.assert_close(own[:, :: heads // model.config.kv_heads], attention.value(x))
+    output = torch.einsum("hcd,bhlc->bld", head_weights(attention, "output"), own)
+    torch.testing.assert_close(output, attention.output(own.transpose(1, 2).flatten(2)))
+    norms = head_norms(attention)
+    assert norms.shape == (len(PROJECTIONS), heads)
+    for number, projection in enumerate(PROJECTIONS):
+        expected = [torch.linalg.matrix_norm(each.double()) for each in head_weights(attention, projection)]
+        torch.testing.assert_close(norms[number], torch.stack(expected))
+
+
+@pytest.mark.parametrize("options", [{}, {"n_heads": 4, "n_key_value_heads": 2}])
+def test_likeness_is_that_of_the_full_products(options):
+    model = network(**options)
+    chosen = list(attentions(model).values())
+    for circuit, left, right in (("scores", "query", "key"), ("output", "output", "value")):
+        products = torch.cat(
+            [head_weights(each, left).double().mT @ head_weights(each, right).double() for each in chosen]
+        ).flatten(1)
+        unit = products / products.norm(dim=1, keepdim=True)
+        torch.testing.assert_close(head_similarity(chosen, circuit), unit @ unit.T)
+
+
+def test_a_head_of_zeros_is_like_none():
+    model = network()
+    (attention, *_rest) = attentions(model).values()
+    with torch.no_grad():
+        attention.query.weight[:8] = 0
+    found = head_similarity([attention], "scores")
+    assert not found[0].any()
+    assert found[1, 1] == pytest.approx(1)
