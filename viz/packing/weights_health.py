@@ -11,6 +11,8 @@ from model.analysis.health import KINDS
 from viz.components.checkpoint_views import findings
 from viz.components.views import Mount
 from viz.i18n import _
+from viz.packing.weights_table import bytes_text
+from viz.packing.weights_values import short
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -69,13 +71,44 @@ def words_of(kind: str) -> tuple[str, str]:
     return {
         "nan": (_("NaN values"), _("values that are no numbers")),
         "infinite": (_("Infinite values"), _("values that are +∞ or −∞")),
+        "zero": (_("Nothing but zeros"), _("every value is 0")),
+        "constant": (_("One value only"), _("every value is the same, such as a norm's γ that never learned")),
+        "half": (_("Too large for float16"), _("values above a quarter of what float16 holds")),
+        "condition": (_("Nearly singular"), _("σ₁/σₙ above a million: rounding decides the weakest directions")),
+        "copy": (_("Stored twice"), _("tensors that are equal value for value, and not tied")),
+        "near_copy": (_("Nearly a copy"), _("tensors that differ by less than a hundredth")),
+        "dead_units": (_("Dead units"), _("feed-forward units without weights into them or out of them")),
+        "large_gain": (_("Saturated norms"), _("features that a norm makes very large")),
+        "small_gain": (_("Silenced features"), _("features that a norm takes away")),
+        "long_rows": (_("Exploding rows"), _("rows much longer than the median row")),
+        "short_tokens": (_("Unused tokens"), _("tokens with hardly an embedding")),
+        "same_tokens": (_("Tokens alike"), _("tokens whose embedding another one has too")),
     }[kind]
 
 
 def sentence(found: Finding) -> str:
     """What was found, with its number."""
-    number, rows = significant(found.number), rows_text(found.rows)
+    count = len(found.rows)
     return {
         "nan": _("{number} values are NaN"),
         "infinite": _("{number} values are infinite"),
-    }[found.kind].format(number=number, rows=rows)
+        "zero": _("all {number} values are 0"),
+        "constant": _("every value is {number}"),
+        "half": _("the largest is {number}"),
+        "condition": _("σ₁/σₙ is {number}"),
+        "copy": _("equal to {other}: {bytes} could be saved"),
+        "near_copy": _("differs from {other} by {share}"),
+        "dead_units": _("{count} units, {share} of all: {rows}"),
+        "large_gain": _("{count} features, {share} of all: {rows}"),
+        "small_gain": _("{count} features, {share} of all: {rows}"),
+        "long_rows": _("{count} rows, the longest {number} times the median: {rows}"),
+        "short_tokens": _("{count} tokens, {share} of the vocabulary: {rows}"),
+        "same_tokens": _("{count} tokens, {share} of the vocabulary: {rows}"),
+    }[found.kind].format(
+        number=significant(found.number),
+        share=f"{significant(100 * found.number)} %",
+        bytes=bytes_text(int(found.number)) if found.kind == "copy" else "",
+        other=short(found.other),
+        count=f"{count:,}",
+        rows=rows_text(found.rows),
+    )

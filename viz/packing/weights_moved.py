@@ -140,7 +140,7 @@ def head_changes(
             if name not in old or name not in new or old[name].shape != new[name].shape:
                 return None
             part = attention.query if projection == "output" else getattr(attention, projection)
-            changes = moved_per_head(old[name], new[name], part.n_heads, projection == "output").numpy()
+            changes = moved_per_head(old[name], new[name], part.n_heads, projection == "output")[0].numpy()
             row.append(np.repeat(changes, attention.query.n_heads // len(changes)))
         found.append(row)
     return np.array(found, np.float32).transpose(1, 0, 2)

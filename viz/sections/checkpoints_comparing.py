@@ -17,8 +17,9 @@ from viz.packing.weights_table import shape_text
 from viz.parts import data_table, explanation
 from viz.sections import checkpoints_pair, checkpoints_runs
 from viz.sections.checkpoints_chosen import choose_subject, choose_tensor, chosen_place, follow_sidebar, lens_of
+from viz.sections.checkpoints_following import CHOSEN, follow
 from viz.sections.checkpoints_heads import KIND, LEAVE, leave, open_head
-from viz.sections.checkpoints_measuring import CHOSEN, Moving, follow, moving
+from viz.sections.checkpoints_measuring import Moving, moving
 from viz.sections.checkpoints_subjects import Subject, subjects
 from viz.words import attention_name
 from viz.workbench import Key, Pin, Workbench, attention_kinds, choose, workbench

@@ -104,8 +104,8 @@ def explain() -> None:
         _(
             "What a head computes depends on two products of its weights only (Elhage et al., *A Mathematical "
             "Framework for Transformer Circuits*, 2021): W_Qᵀ W_K makes its scores, W_O W_V what it moves from "
-            "one token to another. Two heads with cosine 1 do the same. Biases, positions and norms are left out. This is the code "
-            "that has just run:"
+            "one token to another. Two heads with cosine 1 do the same. Biases, positions and norms are left out. "
+            "This is the code that has just run:"
         ),
         head_weights.head_norms,
         head_weights.head_similarity,

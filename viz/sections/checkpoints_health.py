@@ -6,13 +6,14 @@ from functools import partial
 
 import streamlit as st
 
-from model.analysis import health
+from model.analysis.health import Finding
 from viz.i18n import _
 from viz.packing import weights_health
 from viz.parts import data_table
 from viz.sections import checkpoints_tensor
 from viz.sections.checkpoints_chosen import choose_tensor, chosen_place
-from viz.sections.checkpoints_measuring import Measured, follow
+from viz.sections.checkpoints_following import AT_ONCE, CHOSEN, follow
+from viz.sections.checkpoints_measuring import Examined, Filling, Measured
 from viz.sections.checkpoints_subjects import Subject
 from viz.workbench import Workbench
 
@@ -21,28 +22,43 @@ LIST = "w_findings"
 
 def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     """Findings in groups; a click chooses the tensor, which is shown large below."""
+    found.wait(AT_ONCE)
     if not found.finished:
         follow([found], partial(waiting, found))
-    if not found.finished:
         return
-    with st.spinner(_("Looking for what is wrong …")):
-        findings = found.remember(("health",), lambda: health.health(found.table, found.found))
-    first = findings[0].tensor if findings else ""
-    chosen = found.table[chosen_place(found.table, lambda place: found.table[place].name == first)]
-    weights_health.health_list(findings, subject.name, chosen.name, LIST, partial(on_finding, found, findings))()
-    checkpoints_tensor.show(subject, found, chosen)
-    data_table("health_data", lambda: weights_health.health_table(findings), f"health-{subject.name}")
+    examined: Examined = found.remember(("health",), lambda: Examined(found))
+    follow([examined], partial(findings, subject, found, examined))
+    checkpoints_tensor.show(subject, found, found.table[place_of(found, examined)])
+    known = examined.findings or []
+    data_table("health_data", lambda: weights_health.health_table(known), f"health-{subject.name}")
 
 
-def waiting(found: Measured) -> None:
-    """What is shown while statistics are missing."""
-    told = found.progress
-    if told:
+def waiting(found: Filling) -> None:
+    """What is shown while numbers are missing."""
+    if told := found.progress:
         st.progress(told["share"], told["text"])
 
 
-def on_finding(found: Measured, findings: list[health.Finding]) -> None:
+def findings(subject: Subject, found: Measured, examined: Examined) -> None:
+    known = examined.findings
+    waiting(examined)
+    if known is None:
+        st.caption(_("Looking for what is wrong …"))
+        return
+    chosen = found.table[place_of(found, examined)].name
+    weights_health.health_list(known, subject.name, chosen, LIST, partial(on_finding, found, known))()
+
+
+def place_of(found: Measured, examined: Examined) -> int:
+    """The number of the tensor that is looked at, at first that of the first finding."""
+    known = examined.findings
+    first = known[0].tensor if known else ""
+    return chosen_place(found.table, lambda place: found.table[place].name == first)
+
+
+def on_finding(found: Measured, known: list[Finding]) -> None:
     """A click on a finding chooses its tensor."""
     clicked = st.session_state[LIST].finding
-    wanted = weights_health.finding_at(findings, int(clicked["group"]), int(clicked["place"])).tensor
+    wanted = weights_health.finding_at(known, int(clicked["group"]), int(clicked["place"])).tensor
     choose_tensor(found.table, next(place for place, info in enumerate(found.table) if info.name == wanted))
+    st.session_state[CHOSEN] = True

@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from viz import i18n
 from viz.i18n import _
 from viz.sections.checkpoints_subjects import Subject
-from viz.workbench import Key
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from model.analysis.health import Finding
     from model.analysis.moved import Moved
     from model.analysis.weights import Statistics
     from model.tensors import TensorInfo
 
-EVERY = 0.4  # seconds between two looks at what has been measured
-AT_ONCE = 0.12  # seconds that a page waits for a small file
 TOLD = 1.0  # seconds after which the progress is shown
-LONG = 5.0  # seconds that are left, from which on there is a button to stop
-CHOSEN = "checkpoints_chosen"  # in the session: a click has chosen something
+FIRST, LAST = "\0first", "\0last"  # keys of findings among those of tensors, which no name is
 KEPT = 64  # numbers of single tensors that a file keeps, the latest
 
 Job = tuple[str, int, Callable[[], Any]]  # a key, bytes to be read, and what is to be computed
@@ -144,6 +142,36 @@ class Moving(Filling):
         return self.found.get(info.name)
 
 
+class Examined(Filling):
+    """What is wrong with a file, as `findings`: at first without what only the singular values tell."""
+
+    def __init__(self, measured: Measured) -> None:
+        from model.analysis.spectra import has_spectrum
+
+        own = {info.place: info for info in reversed(measured.table) if has_spectrum(info)}
+        jobs: list[Job] = [(FIRST, 0, partial(self._health, measured, {}))]
+        jobs += [(place, info.bytes, partial(_spectrum, info)) for place, info in reversed(own.items())]
+        super().__init__([*jobs, (LAST, 0, lambda: self._health(measured, self.found))])
+
+    @property
+    def findings(self) -> list[Finding] | None:
+        found: list[Finding] | None = self.found.get(LAST, self.found.get(FIRST))
+        return found
+
+    @staticmethod
+    def _health(measured: Measured, spectra: dict[str, Any]) -> list[Finding]:
+        from model.analysis.health import health
+
+        return health(measured.table, measured.found, spectra)
+
+
+def _spectrum(info: TensorInfo) -> Tensor | None:
+    from model.analysis.spectra import singular_values
+
+    values = info.load()
+    return singular_values(values) if bool(values.isfinite().all()) else None
+
+
 def _statistics(info: TensorInfo) -> Statistics:
     from model.analysis.weights import statistics
 
@@ -181,34 +209,3 @@ def _moving(places: tuple[str, int, str, int], before: Subject, after: Subject) 
 def changed(subject: Subject) -> int:
     """When it was last changed."""
     return max(path.stat().st_mtime_ns for path in [subject.path, *subject.path.glob("*")])
-
-
-def follow(fillings: Sequence[Filling], draw: Callable[[], None]) -> None:
-    """Draw, again and again while they are being filled in, with buttons to stop what takes long and to go on."""
-    for filling in fillings:
-        filling.wait(AT_ONCE)
-
-    def look() -> None:
-        if st.session_state.pop(CHOSEN, False):
-            st.rerun()  # a click in here runs this part only, and what it has chosen is drawn outside
-        i18n.use(st.session_state[Key.LANGUAGE])
-        finished = all(filling.finished for filling in fillings)
-        draw()
-        for number, filling in enumerate(fillings):
-            buttons(filling, number)
-        if finished and not before:
-            st.rerun()  # nothing has to be looked at any more, and what waits for all numbers can be drawn
-
-    before = all(filling.finished for filling in fillings)
-    st.fragment(look, run_every=None if before else EVERY)()
-
-
-def buttons(filling: Filling, number: int) -> None:
-    """What takes long can be stopped, and gone on with; what could not be read is said."""
-    taken, left = filling.seconds
-    if not filling.finished and taken > TOLD and left > LONG:
-        st.button(_("Stop measuring"), on_click=filling.stop, key=f"stop_measuring_{number}")
-    if filling.finished and filling.stopped:
-        st.button(_("Measure the rest"), on_click=filling.go_on, key=f"go_on_measuring_{number}")
-    if filling.failed:
-        st.caption(_("Not measured: {reason}").format(reason=next(iter(filling.failed.values()))))

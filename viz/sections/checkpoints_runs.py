@@ -13,7 +13,8 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.i18n import _
 from viz.packing import weights_steps
 from viz.parts import data_table
-from viz.sections.checkpoints_measuring import follow, measured
+from viz.sections.checkpoints_following import follow
+from viz.sections.checkpoints_measuring import measured
 from viz.sections.checkpoints_subjects import subjects
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"

@@ -200,8 +200,8 @@ def explain() -> None:
             "directions. The effective rank (Roy and Vetterli, *The effective rank: a measure of effective "
             "dimensionality*, EUSIPCO 2007) counts how many directions it uses: all of them where the values are "
             "equal, one where a single one stands out. The stable rank (Rudelson and Vershynin, 2007) counts energy, "
-            "σ², against the largest. A map of more values than the screen has pixels shows the mean of each block, or its largest "
-            "size: a mean of many values is near 0 even where they are large. This is the code that has just run:"
+            "σ², against the largest. A map of more values than the screen has pixels shows the mean of each block, "
+            "or its largest size: a mean of many values is near 0 even where they are large. This is the code that has just run:"
         ),
         spectra.singular_values,
         spectra.effective_rank,

@@ -11,7 +11,8 @@ from viz.packing.weights_table import statistics_table, statistics_tree
 from viz.parts import data_table
 from viz.sections import checkpoints_tensor
 from viz.sections.checkpoints_chosen import choose_tensor, chosen_place
-from viz.sections.checkpoints_measuring import CHOSEN, Measured, follow
+from viz.sections.checkpoints_following import CHOSEN, follow
+from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
 from viz.workbench import Workbench
 
