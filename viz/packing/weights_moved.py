@@ -30,6 +30,7 @@ PROJECTIONS = ("query", "key", "value", "output")
 COLOURS = {"query": "#0072b2", "key": "#d55e00", "value": "#009e73", "output": "#cc79a7"}
 OTHERS = ("#e69f00", "#56b4e9", "#8a63d2", "#a0522d", "#708090", "#b8860b", "#2f4f4f", "#c71585")
 NAMED = 14  # lines in the legend; of more, the pointer says them
+RELATION = "‖B−A‖/‖A‖"
 RELATIVE = 4  # the number of the column by which the tree is sorted: after name, shape, type and bytes
 
 
@@ -45,7 +46,7 @@ def moved_tree(
     found = [of(info) for info in table]
     known = np.array([each is not None for each in found], np.bool_)
     columns = [
-        Column(_("‖B−A‖/‖A‖"), _numbers(found, "relative")),
+        Column(RELATION, _numbers(found, "relative")),
         Column(_("cosine"), _numbers(found, "cosine")),
         Column(_("largest"), _numbers(found, "largest")),
         Column(_("at"), ["" if each is None else ", ".join(map(str, each.place)) for each in found], "text"),
@@ -62,12 +63,12 @@ def moved_table(table: Sequence[TensorInfo], of: Callable[[TensorInfo], Moved | 
     rows = {
         _("tensor"): [info.name for info in table],
         _("shape"): [shape_text(info.shape) for info in table],
-        _("‖B−A‖/‖A‖"): _numbers(found, "relative"),
+        RELATION: _numbers(found, "relative"),
         _("cosine"): _numbers(found, "cosine"),
         _("largest change"): _numbers(found, "largest"),
         _("at"): ["" if each is None else ", ".join(map(str, each.place)) for each in found],
     }
-    return pd.DataFrame(rows).sort_values(_("‖B−A‖/‖A‖"), ascending=False, ignore_index=True)
+    return pd.DataFrame(rows).sort_values(RELATION, ascending=False, ignore_index=True)
 
 
 def layered(names: Sequence[str]) -> dict[str, dict[int, str]]:

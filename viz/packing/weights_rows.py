@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NEAREST = 16
 LONGEST = 4096  # rows of a table of positions
 MOST = (200, 200)
-TOKENS = re.compile(r"embed|wte\b|tokens|lm_head|unembed|shared\.weight|vocabulary|predictions|output\.weight", re.I)
+TOKENS = re.compile(r"embed|wte\b|\btokens\b|lm_head|unembed|shared\.weight|vocab|^output\.weight", re.I)
 POSITIONS = re.compile(r"position|wpe\b|pos_emb|pos_embed|relative_attention", re.I)
 
 
@@ -84,7 +84,9 @@ def label(row: int, tokenizer: Tokenizer | None) -> str:
 def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: str) -> Mount:
     """The rows with the largest cosine with the chosen one."""
     count = min(NEAREST, weight.info.shape[0] - 1)
-    ids, cosines = weight.remember(("nearest", weight.info.name, row), lambda: nearest(weight.info.load(), row, count))
+    ids, cosines = weight.remember(
+        ("nearest", weight.info.name, row), lambda: nearest(weight.info.load().float(), row, count)
+    )
     labels = [label(each, tokenizer) for each in ids.tolist()]
     listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
     own = label(row, tokenizer)

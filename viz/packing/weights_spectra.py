@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.analysis.spectra import Leading, effective_rank, leading, singular_values, stable_rank
+from model.analysis.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.weights_values import COLOURS, Weight, plot_header
@@ -24,10 +24,19 @@ PER_SECOND = 3e10  # floating-point operations, on two slow cores: to say how lo
 PATIENCE = 4.0  # seconds that a page computes without being asked
 
 
-def has_spectrum(weight: Weight) -> bool:
-    """A matrix with more than one row and column, all finite."""
+def is_matrix(weight: Weight) -> bool:
+    """With more than one row and column."""
     shape = weight.info.shape
-    return len(shape) > 1 and min(shape[0], weight.info.elements // max(1, shape[0])) > 1 and bool(weight.finite)
+    return len(shape) > 1 and min(shape[0], weight.info.elements // max(1, shape[0])) > 1
+
+
+def why_none(weight: Weight) -> str:
+    """Why a matrix has no singular values, in a sentence; empty where it has."""
+    if not has_spectrum(weight.info):
+        return _("Whole numbers are not a matrix that stretches: no singular values.")
+    if weight.finite < weight.info.elements:
+        return _("A matrix with NaN or infinite values has no singular values.")
+    return ""
 
 
 def seconds(weight: Weight) -> float:
@@ -106,7 +115,7 @@ def vector_charts(weight: Weight, keys: tuple[str, str]) -> list[Mount]:
     for (name, place, vectors, file), key in zip(sides, keys, strict=True):
         series = [
             Series(
-                _("σ{number} = {value}").format(number=at + 1, value=significant(float(sigma))),
+                f"σ{at + 1} = {significant(float(sigma))}",
                 np.arange(len(each)),
                 each.numpy(),
                 hue,

@@ -34,7 +34,7 @@ def show(before: Subject, after: Subject, info: TensorInfo) -> None:
     st.caption(f"A: {summary(weights[0].statistics)}  \nB: {summary(weights[1].statistics)}")
     left, right = st.columns([11, 9], gap="medium")
     named = [weight.called(f"{letter}: {weight.file}") for letter, weight in zip("AB", weights, strict=True)]
-    matrix = weights_spectra.has_spectrum(weights[1])
+    matrix = weights_spectra.is_matrix(weights[1])
     with left:
         if matrix:
             blocks = partial(weights_values.difference_blocks, named)
@@ -43,7 +43,7 @@ def show(before: Subject, after: Subject, info: TensorInfo) -> None:
             weights_values.feature_chart(named, checkpoints_tensor.FEATURES)()
     with right:
         checkpoints_tensor.spread(named)
-        if matrix and all(weight.finite == weight.info.elements for weight in named):
+        if matrix and not any(weights_spectra.why_none(weight) for weight in named):
             takes = sum(weights_spectra.seconds(weight) for weight in named)
             if all(weights_spectra.known(weight) for weight in named) or checkpoints_tensor.asked(takes, named[1]):
                 with st.spinner(_("Computing the singular values …")):

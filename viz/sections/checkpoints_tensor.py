@@ -44,7 +44,7 @@ def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
         return
     heading.caption(summary(weight.statistics), width="content")
     left, right = st.columns([11, 9], gap="medium")
-    if weights_spectra.has_spectrum(weight):
+    if weights_spectra.is_matrix(weight):
         with left:
             matrix(weight, lambda region, largest: weights_values.blocks_of(weight, region, largest))
         with right:
@@ -153,8 +153,8 @@ def details(subject: Subject, weight: Weight) -> None:
         weights_rows.position_map(weight, POSITIONS)()
     elif view == "neighbours":
         neighbours(subject, weight, row)
-    elif weight.statistics.nan or weight.statistics.infinite:
-        st.caption(_("A matrix with NaN or infinite values has no singular values."))
+    elif reason := weights_spectra.why_none(weight):
+        st.caption(reason)
     elif view == "vectors":
         for mount in weights_spectra.vector_charts(weight, (LEFT, RIGHT)):
             mount()
@@ -201,7 +201,8 @@ def explain() -> None:
             "dimensionality*, EUSIPCO 2007) counts how many directions it uses: all of them where the values are "
             "equal, one where a single one stands out. The stable rank (Rudelson and Vershynin, 2007) counts energy, "
             "σ², against the largest. A map of more values than the screen has pixels shows the mean of each block, "
-            "or its largest size: a mean of many values is near 0 even where they are large. This is the code that has just run:"
+            "or its largest size: a mean of many values is near 0 even where they are large. This is the code that "
+            "has just run:"
         ),
         spectra.singular_values,
         spectra.effective_rank,
