@@ -204,7 +204,8 @@ def pin_and_show(before: Subject, after: Subject) -> None:
     trace = Workbench().look(lens, source, target)
     bench.pin, bench.differing = Pin(before.name, source, trace, lens), True
     st.session_state[Key.MODEL] = after.name
-    st.session_state[Key.SOURCE] = source
+    input_bar.write_source(source)
+    bench.lens = None  # the sentence stays, even if it was only the example of the model before
     st.session_state[LEAVE] = "attention"
 
 

@@ -11,7 +11,7 @@ from model.analysis import head_weights
 from viz.i18n import _
 from viz.packing import weights_heads
 from viz.parts import data_table, explanation
-from viz.sections.checkpoints_chosen import lens_of
+from viz.sections.checkpoints_chosen import CHECKPOINT, lens_of
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
 from viz.words import attention_name
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 NORMS, ALIKE = "w_head_norms", "w_heads_alike"
 KIND, CIRCUIT = "w_kind", "w_circuit"
 LEAVE = "checkpoints_leave"  # in the session: the page that a click has opened
-BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
+# Parameters that belong to widgets, which write them themselves.
+BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET, CHECKPOINT, "compare_a", "compare_b", "w_rows", "w_columns")
 
 
 def show(bench: Workbench, subject: Subject, found: Measured) -> None:

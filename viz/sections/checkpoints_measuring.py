@@ -151,15 +151,18 @@ class Examined(Filling):
         own = {info.place: info for info in reversed(measured.table) if has_spectrum(info)}
         jobs: list[Job] = [(FIRST, 0, partial(self._health, measured, {}))]
         jobs += [(place, info.bytes, partial(_spectrum, info)) for place, info in reversed(own.items())]
-        super().__init__([*jobs, (LAST, 0, lambda: self._health(measured, self.found))])
+        super().__init__([*jobs, (LAST, 0, lambda: self._health(measured, self._spectra()))])
 
     @property
     def findings(self) -> list[Finding] | None:
         found: list[Finding] | None = self.found.get(LAST, self.found.get(FIRST))
         return found
 
+    def _spectra(self) -> dict[str, Tensor]:
+        return {place: values for place, values in self.found.items() if place != FIRST and values is not None}
+
     @staticmethod
-    def _health(measured: Measured, spectra: dict[str, Any]) -> list[Finding]:
+    def _health(measured: Measured, spectra: dict[str, Tensor]) -> list[Finding]:
         from model.analysis.health import health
 
         return health(measured.table, measured.found, spectra)
