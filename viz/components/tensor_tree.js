@@ -4,12 +4,14 @@
 const ROW = 26; // CSS pixels
 const OPENED = 24; // rows that are open at first
 const LONGEST = 160; // letters of a label; the rest stands in its title
+const NARROW = 640; // CSS pixels of a screen where a whole name has room for its last letters only
+const ENDING = 17;
 const DEEPEST = 12; // steps of indentation
 const GROUP = -1; // instead of the number of a tensor
 const MERGED = -2; // a node that is written with its parent
 
 const WIDTHS = { picture: 84, text: 120 }; // of columns, CSS pixels
-const WIDE = 70; // of others
+const WIDE = 64; // of others
 
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -257,6 +259,11 @@ function act(root) {
   root.choose(node.row);
 }
 
+// On a narrow screen the end of a name says more than its beginning.
+function wholeName(root, name) {
+  return root.scroll.clientWidth > NARROW || name.length <= ENDING ? labelText(name) : `…${labelText(name.slice(-ENDING))}`;
+}
+
 function drawLine(root, line, at) {
   const { header, nodes, open } = root;
   const { node: place, depth, whole } = root.rows[at];
@@ -281,7 +288,7 @@ function drawLine(root, line, at) {
   name.style.paddingLeft = `${4 + 14 * Math.min(depth, DEEPEST)}px`;
   const [turn, text, aside] = name.children;
   write(turn, group ? (open.has(path) ? "▾" : "▸") : "");
-  write(text, labelText(whole ? header.names[row] : label));
+  write(text, whole ? wholeName(root, header.names[row]) : labelText(label));
   const own = group ? path : header.names[row];
   name.title = own.slice(0, 400);
   write(aside, group ? `${sum.tensors}` : header.same[row] < 0 ? "" : `= ${labelText(header.names[header.same[row]])}`);

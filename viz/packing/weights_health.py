@@ -105,7 +105,7 @@ def sentence(found: Finding) -> str:
         "short_tokens": _("{count} tokens, {share} of the vocabulary: {rows}"),
         "same_tokens": _("{count} tokens, {share} of the vocabulary: {rows}"),
     }[found.kind].format(
-        number=significant(found.number),
+        number=f"{found.number:,.0f}" if 1000 <= abs(found.number) < 1e9 else significant(found.number),
         share=f"{significant(100 * found.number)} %",
         bytes=bytes_text(int(found.number)) if found.kind == "copy" else "",
         other=short(found.other),

@@ -61,7 +61,7 @@ def chosen_place(table: Sequence[TensorInfo], first: Callable[[int], float] | No
     """
     wish = st.query_params.get(TENSOR, "")
     for place, info in enumerate(table):
-        if info.name == wish:
+        if wish and info.name == wish:
             return place
     if wish.startswith("#") and wish[1:].isascii() and wish[1:].isdigit() and len(wish) < 10:
         return min(int(wish[1:]), len(table) - 1)

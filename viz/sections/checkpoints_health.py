@@ -27,10 +27,12 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
         follow([found], partial(waiting, found))
         return
     examined: Examined = found.remember(("health",), lambda: Examined(found))
-    follow([examined], partial(findings, subject, found, examined))
-    checkpoints_tensor.show(subject, found, found.table[place_of(found, examined)])
-    known = examined.findings or []
-    data_table("health_data", lambda: weights_health.health_table(known), f"health-{subject.name}")
+    examined.wait(AT_ONCE)
+    known = examined.findings
+    chosen = found.table[place_of(found, known)]
+    follow([examined], partial(findings, subject, found, examined, chosen.name, known is None))
+    checkpoints_tensor.show(subject, found, chosen)
+    data_table("health_data", lambda: weights_health.health_table(known or []), f"health-{subject.name}")
 
 
 def waiting(found: Filling) -> None:
@@ -39,19 +41,20 @@ def waiting(found: Filling) -> None:
         st.progress(told["share"], told["text"])
 
 
-def findings(subject: Subject, found: Measured, examined: Examined) -> None:
+def findings(subject: Subject, found: Measured, examined: Examined, chosen: str, first: bool) -> None:
+    """chosen: the tensor that is shown large. first: it was chosen before anything was found."""
     known = examined.findings
     waiting(examined)
     if known is None:
         st.caption(_("Looking for what is wrong …"))
         return
-    chosen = found.table[place_of(found, examined)].name
+    if first:
+        st.rerun()
     weights_health.health_list(known, subject.name, chosen, LIST, partial(on_finding, found, known))()
 
 
-def place_of(found: Measured, examined: Examined) -> int:
+def place_of(found: Measured, known: list[Finding] | None) -> int:
     """The number of the tensor that is looked at, at first that of the first finding."""
-    known = examined.findings
     first = known[0].tensor if known else ""
     return chosen_place(found.table, lambda place: found.table[place].name == first)
 
