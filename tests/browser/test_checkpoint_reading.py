@@ -50,12 +50,12 @@ def saved():
         shutil.rmtree(path)
 
 
-def opened(visit, **address: str) -> Page:
-    """The page Checkpoints; its address has what belongs to it."""
-    window = visit()
-    page = window.open(model="reverse", **address)
+def opened(visit, model: str, part: str) -> Page:
+    """The page Checkpoints while this model is shown."""
+    page = visit().open(model=model)
     page.get_by_role("link", name="Checkpoints", exact=True).click()
-    page.locator(".vitrine.tensors[data-painted], .vitrine.findings[data-painted]").first.wait_for()
+    page.get_by_role("radio", name=part, exact=True).click()
+    page.locator(".vitrine.tensors[data-painted]").wait_for()
     return page
 
 
@@ -70,7 +70,7 @@ def numbers(page: Page, name: str) -> dict[str, str]:
 
 
 def test_a_tensor_is_found_and_its_numbers_are_those_of_torch(visit, saved):
-    page = opened(visit, checkpoints_part="read", checkpoint="reading-1")
+    page = opened(visit, "reading-1", "Read")
     values = saved["reading-1"][QUERY]
     found = numbers(page, QUERY)
     for title, expected in (
@@ -86,26 +86,27 @@ def test_a_tensor_is_found_and_its_numbers_are_those_of_torch(visit, saved):
     assert f"tensor={QUERY}" in page.url
     page.locator(".vitrine.tensors .search").fill("")
     tree = page.locator(".vitrine.tensors .scroll")
-    tree.press("Home")
-    tree.press("ArrowLeft")
+    page.get_by_role("button", name="close all").click()
     expect(page.locator(".vitrine.tensors .plane .line")).to_have_count(3)  # decoder, encoder, output
+    tree.press("Home")
     tree.press("ArrowRight")
     eventually(page, lambda: page.locator(".vitrine.tensors .plane .line").count() > 3)
 
 
 def test_the_health_report_leads_to_the_tensor(visit, saved):
-    page = opened(visit, checkpoints_part="read", checkpoint="reading-2", weights_view="health")
+    page = opened(visit, "reading-2", "Read")
+    page.get_by_role("radio", name="Health", exact=True).click()
     dead = page.locator(".vitrine.findings section").filter(has_text="Dead units")
     finding = dead.get_by_role("button").filter(has_text=f"{HIDDEN}.weight")
     expect(finding).to_contain_text(": 3")
     expect(page.locator(".vitrine.findings section").filter(has_text="NaN values")).to_contain_text("encoder.norm.bias")
     finding.click()
     expect(finding).to_have_class("chosen")
-    expect(page.locator(".vitrine.heatmap .heading")).to_contain_text("rows 0 to 31")
+    expect(page.locator(".vitrine.heatmap .heading")).to_contain_text("rows 0 to 23")
 
 
 def test_two_checkpoints_are_compared_and_their_traces_shown(visit, saved):
-    page = opened(visit, checkpoints_part="compare", compare_a="reading-1", compare_b="reading-2")
+    page = opened(visit, "reading-2", "Compare")
     row = page.locator(".vitrine.tensors .plane .line").first
     expect(row.locator(".cell.name")).to_have_attribute("title", QUERY)  # the most moved is the first
     one, other = (saved[name][QUERY] for name in ("reading-1", "reading-2"))
@@ -119,7 +120,10 @@ def test_two_checkpoints_are_compared_and_their_traces_shown(visit, saved):
 
 
 def test_names_of_tensors_are_shown_literally_and_never_run(visit, saved):
-    page = opened(visit, checkpoints_part="read", checkpoint="reading-hostile")
+    page = opened(visit, "reading-1", "Read")
+    field = page.get_by_role("combobox", name="Checkpoint")
+    field.fill("reading-hostile")
+    field.press("Enter")
     lines = page.locator(".vitrine.tensors .plane .line")
     expect(lines).to_have_count(len(NAMES))
     titles = lines.locator(".cell.name").evaluate_all("(all) => all.map((cell) => cell.title)")
