@@ -189,7 +189,6 @@ function showHead(root) {
     if (!cell.firstElementChild) {
       const button = element("button");
       button.type = "button";
-      button.tabIndex = -1;
       button.addEventListener("click", () => sortBy(root, column));
       cell.replaceChildren(button);
     }

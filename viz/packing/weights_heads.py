@@ -17,6 +17,7 @@ from viz.i18n import _
 from viz.packing.plots import array
 from viz.parts import plot_words
 from viz.words import significant
+from viz.workbench import attention_kinds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +34,11 @@ def attentions_of(lens: Inspectable, kind: AttentionKind) -> list[MultiHeadAtten
     found = attentions(lens.model)
     paths = (ATTENTION_PATHS[kind].format(layer) for layer in range(len(found)))
     return [found[path] for path in paths if path in found]
+
+
+def kinds_of(lens: Inspectable) -> list[AttentionKind]:
+    """The kinds of attention whose heads' weights are known."""
+    return [kind for kind in attention_kinds(lens.model) if attentions_of(lens, kind)]
 
 
 def norms_of(lens: Inspectable, kind: AttentionKind, remember: Remember) -> Tensor:

@@ -93,7 +93,7 @@ def statistics_tree(
         Column(_("least"), _numbers(found, "minimum")),
         Column(_("greatest"), _numbers(found, "maximum")),
         Column(_("zeros"), _numbers(found, "zeros"), "share"),
-        Column(_("NaN, ±∞"), _numbers(found, "nan") + _numbers(found, "infinite"), "count"),
+        Column("NaN, ±∞", _numbers(found, "nan") + _numbers(found, "infinite"), "count"),
         Column(_("histogram"), np.array([bars(each) for each in found]).reshape(len(table), BINS), "picture"),
     ]
     return tensor_tree(columns, known, tree_header(table, file, more), key, on_tensor)

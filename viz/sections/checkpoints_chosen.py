@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from model.tensors import TensorInfo
 
 CHECKPOINT, TENSOR = "checkpoint", "tensor"  # parameters of the address
+REGION = ("w_rows", "w_columns")  # the fields of the rows and columns that are looked at
 FOLLOWED = "checkpoint_of_the_sidebar"
 LONGEST = 200  # letters of a tensor's name in the address; of a longer one its number
 
@@ -72,10 +73,12 @@ def chosen_place(table: Sequence[TensorInfo], first: Callable[[int], float] | No
 
 
 def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:
-    """Put the tensor of that number into the address."""
+    """Put the tensor of that number into the address; all of it is looked at."""
     name = table[place].name
     plain = name.isprintable() and 0 < len(name) <= LONGEST and not name.startswith("#")
     workbench().say(TENSOR, name if plain else f"#{place}")
+    for key in REGION:
+        st.session_state[key] = ""
 
 
 def lens_of(subject: Subject) -> Inspectable | None:

@@ -7,12 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
+import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis import moved
 from viz import input_bar
 from viz.i18n import _
-from viz.packing import weights_moved
+from viz.packing import weights_heads, weights_moved
 from viz.packing.weights_table import shape_text
 from viz.parts import data_table, explanation
 from viz.sections import checkpoints_pair, checkpoints_runs
@@ -22,7 +23,7 @@ from viz.sections.checkpoints_heads import KIND, LEAVE, leave, open_head
 from viz.sections.checkpoints_measuring import Moving, moving
 from viz.sections.checkpoints_subjects import Subject, subjects
 from viz.words import attention_name
-from viz.workbench import Key, Pin, Workbench, attention_kinds, choose, workbench
+from viz.workbench import Key, Pin, Workbench, choose, workbench
 
 if TYPE_CHECKING:
     from model.trace import AttentionKind
@@ -91,9 +92,12 @@ def tensors(before: Subject, after: Subject, found: Moving) -> None:
     checkpoints_pair.show(before, after, info)
     explain()
     left_over(before, after)
-    data_table(
-        "moved_data", lambda: weights_moved.moved_table(found.same, found.of), f"moved-{before.name}-{after.name}"
-    )
+    moved_data(before, after, found)
+
+
+def moved_data(before: Subject, after: Subject, found: Moving) -> None:
+    file = f"moved-{before.name}-{after.name}"
+    data_table("moved_data", lambda: weights_moved.moved_table(found.same, found.of), file)
 
 
 def place_of(found: Moving) -> int:
@@ -148,6 +152,7 @@ def layers(before: Subject, after: Subject, found: Moving) -> None:
     file = f"{before.name}-{after.name}"
     follow([found], lambda: draw(weights_moved.layer_chart(found.same, found.of, stack, file, LAYERS)))
     explain()
+    moved_data(before, after, found)
 
 
 def draw(mount: object) -> None:
@@ -158,7 +163,7 @@ def draw(mount: object) -> None:
 def heads(bench: Workbench, before: Subject, after: Subject, found: Moving) -> None:
     """Which heads moved."""
     lens = lens_of(after)
-    kinds = attention_kinds(lens.model) if lens else []
+    kinds = weights_heads.kinds_of(lens) if lens else []
     if lens is None or not kinds:
         st.info(_("{name} does not open as a model whose heads are known.").format(name=after.name))
         return
@@ -176,6 +181,8 @@ def heads(bench: Workbench, before: Subject, after: Subject, found: Moving) -> N
         changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind)
     )()
     explain()
+    file = f"moved-heads-{before.name}-{after.name}-{kind}"
+    data_table("moved_heads_data", lambda: weights_heads.norm_table(torch.from_numpy(changes)), file)
 
 
 def on_head(name: str, kind: str) -> None:

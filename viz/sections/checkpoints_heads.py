@@ -11,11 +11,11 @@ from model.analysis import head_weights
 from viz.i18n import _
 from viz.packing import weights_heads
 from viz.parts import data_table, explanation
-from viz.sections.checkpoints_chosen import CHECKPOINT, lens_of
+from viz.sections.checkpoints_chosen import CHECKPOINT, REGION, lens_of
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
 from viz.words import attention_name
-from viz.workbench import Key, Workbench, attention_kinds, choose, workbench
+from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
     from model.trace import AttentionKind
@@ -24,15 +24,14 @@ NORMS, ALIKE = "w_head_norms", "w_heads_alike"
 KIND, CIRCUIT = "w_kind", "w_circuit"
 LEAVE = "checkpoints_leave"  # in the session: the page that a click has opened
 # Parameters that belong to widgets, which write them themselves.
-BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET, CHECKPOINT, "compare_a", "compare_b", "w_rows", "w_columns")
+BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET, CHECKPOINT, "compare_a", "compare_b", *REGION)
 
 
 def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     """Norms of four matrices a head, and which heads are alike; only of what opens as a model."""
     leave()
     lens = lens_of(subject)
-    kinds = [] if lens is None else attention_kinds(lens.model)
-    kinds = [kind for kind in kinds if lens and weights_heads.attentions_of(lens, kind)]
+    kinds = weights_heads.kinds_of(lens) if lens else []
     if lens is None or not kinds:
         st.info(
             _("{name} does not open as a model whose heads are known: its tensors can be read, but not cut into heads.")

@@ -6,10 +6,11 @@ from functools import partial
 
 import streamlit as st
 
+from model.analysis import health
 from model.analysis.health import Finding
 from viz.i18n import _
 from viz.packing import weights_health
-from viz.parts import data_table
+from viz.parts import data_table, explanation
 from viz.sections import checkpoints_tensor
 from viz.sections.checkpoints_chosen import choose_tensor, chosen_place
 from viz.sections.checkpoints_following import AT_ONCE, CHOSEN, follow
@@ -32,6 +33,7 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     chosen = found.table[place_of(found, known)]
     follow([examined], partial(findings, subject, found, examined, chosen.name, known is None))
     checkpoints_tensor.show(subject, found, chosen)
+    explain()
     data_table("health_data", lambda: weights_health.health_table(known or []), f"health-{subject.name}")
 
 
@@ -65,3 +67,16 @@ def on_finding(found: Measured, known: list[Finding]) -> None:
     wanted = weights_health.finding_at(known, int(clicked["group"]), int(clicked["place"])).tensor
     choose_tensor(found.table, next(place for place, info in enumerate(found.table) if info.name == wanted))
     st.session_state[CHOSEN] = True
+
+
+def explain() -> None:
+    explanation(
+        "health_explanation",
+        [r"\text{dead}: \|w^{\text{in}}_u\| \approx 0 \ \text{ or } \ \|w^{\text{out}}_u\| \approx 0"],
+        _(
+            "What is looked for needs no input, only the weights; where a tensor's role matters, its name tells it. A "
+            "finding is a number that is far from what is usual, and not always a mistake. This is the code that has "
+            "just run:"
+        ),
+        health.health,
+    )

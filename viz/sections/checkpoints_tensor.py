@@ -16,7 +16,7 @@ from viz.packing import weights_rows, weights_spectra, weights_values
 from viz.packing.weights_table import bytes_text, shape_text
 from viz.packing.weights_values import Blocks, Region, Weight, short, summary, whole
 from viz.parts import explanation
-from viz.sections.checkpoints_chosen import lens_of
+from viz.sections.checkpoints_chosen import REGION, lens_of
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
 from viz.words import token_code
@@ -27,10 +27,8 @@ MAP, POSITIONS = "w_map", "w_positions"  # heatmaps
 FEATURES, HISTOGRAM, SPECTRUM, LEFT, RIGHT, NEAR = (
     f"w_{name}" for name in ("features", "histogram", "spectrum", "left", "right", "near")
 )  # charts
-SIDES = ("rows", "columns")
 LOG, BLOCK, DETAIL, ROW = "w_log", "w_block", "w_detail", "w_row"
 CLOSER = 48  # rows and columns that a click looks at
-ENOUGH = 2  # a matrix has so many rows and columns
 
 
 def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
@@ -89,8 +87,8 @@ def matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference:
     full = whole(weight.info.shape)
     row = st.container(horizontal=True, vertical_alignment="bottom")
     ends: list[tuple[int, int]] = []
-    for side, end in zip(SIDES, (full.rows[1], full.columns[1]), strict=True):
-        ends.append(range_field(row, side, end))
+    for key, end in zip(REGION, (full.rows[1], full.columns[1]), strict=True):
+        ends.append(range_field(row, key, end))
     largest = choose(_("Block"), ("mean", "largest"), "mean", BLOCK, block_name, row) == "largest"
     region = Region(*ends)
     if region != full:
@@ -99,10 +97,9 @@ def matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference:
     weights_values.value_map(weight, made, region, largest, MAP, partial(on_cell, region, made[1], full), difference)()
 
 
-def range_field(place: DeltaGenerator, side: str, end: int) -> tuple[int, int]:
+def range_field(place: DeltaGenerator, key: str, end: int) -> tuple[int, int]:
     """Numbers "12-40" of rows or columns; empty means all. What cannot be is said, and all are shown."""
-    label = {"rows": _("rows {first}-{last}"), "columns": _("columns {first}-{last}")}[side]
-    key = f"w_{side}"
+    label = {REGION[0]: _("rows {first}-{last}"), REGION[1]: _("columns {first}-{last}")}[key]
     place.text_input(
         label.format(first="0", last=end - 1),
         key=key,
@@ -228,8 +225,8 @@ def detail_name(name: str) -> str:
 
 
 def forget_region() -> None:
-    for side in SIDES:
-        st.session_state[f"w_{side}"] = ""
+    for key in REGION:
+        st.session_state[key] = ""
 
 
 def on_cell(region: Region, size: tuple[int, int], full: Region) -> None:
@@ -238,6 +235,6 @@ def on_cell(region: Region, size: tuple[int, int], full: Region) -> None:
         return
     cell = st.session_state[MAP].cell
     places = (region.rows[0] + cell["row"] * size[0], region.columns[0] + cell["column"] * size[1])
-    for side, place, end in zip(SIDES, places, (full.rows[1], full.columns[1]), strict=True):
+    for key, place, end in zip(REGION, places, (full.rows[1], full.columns[1]), strict=True):
         first = max(0, min(int(place) - CLOSER // 2, end - CLOSER))
-        st.session_state[f"w_{side}"] = f"{first}-{min(end, first + CLOSER) - 1}"
+        st.session_state[key] = f"{first}-{min(end, first + CLOSER) - 1}"
