@@ -204,15 +204,21 @@ def trace_button(bench: Workbench, place: DeltaGenerator, before: Subject, after
 
 
 def pin_and_show(before: Subject, after: Subject) -> None:
-    """A's trace on the texts of the input bar becomes the pin; B becomes the model that is shown, with differences."""
-    bench, lens = workbench(), lens_of(before)
+    """A's trace on the texts of the input bar becomes the pin; B becomes the model that is shown, with differences.
+
+    Where the text is only the example of the shown model, both get B's.
+    """
+    bench, lens, shown = workbench(), lens_of(before), lens_of(after)
     assert lens is not None
-    source, target = input_bar.texts(bench.lens or lens)
+    assert shown is not None
+    now = bench.lens or shown
+    source, target = input_bar.texts(now)
+    if source == input_bar.first_source(now):
+        source = input_bar.first_source(shown)
+        input_bar.write_source(source)
     trace = Workbench().look(lens, source, target)
     bench.pin, bench.differing = Pin(before.name, source, trace, lens), True
     st.session_state[Key.MODEL] = after.name
-    input_bar.write_source(source)
-    bench.lens = None  # the sentence stays, even if it was only the example of the model before
     st.session_state[LEAVE] = "attention"
 
 

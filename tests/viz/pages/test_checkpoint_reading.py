@@ -185,15 +185,22 @@ def test_two_checkpoints_are_compared(here):
     assert changes[0] == 0 < changes[1]
 
 
-def test_their_traces_are_pinned_and_shown(here):
+@pytest.mark.parametrize("typed", ["The cat sees the dog.", ""])
+def test_their_traces_are_pinned_and_shown(here, typed):
     pair(here)
-    app = page("compare", compare_a="run-1", compare_b="run-2", source="The cat sees the dog.")
+    write_small(here / "other")
+    (here / "run-2" / "training.json").write_text(json.dumps({"example": "The bird sings."}))
+    address = {"model": "other", "compare_a": "run-1", "compare_b": "run-2"}
+    app = page("compare", **address, **({"source": typed} if typed else {}))
     app.button(key="compare_traces").click().run()
     bench = sound(app).session_state["workbench"]
     assert bench.pin.model == "run-1"
     assert bench.lens.name == "run-2"
     assert bench.differing
-    expected = open_checkpoint(here / "run-1").trace("The cat sees the dog.")
+    # A text that was only an example gives way to B's example, in both.
+    text = typed or "The bird sings."
+    assert bench.traced[0] == text
+    expected = open_checkpoint(here / "run-1").trace(text)
     assert torch.equal(bench.pin.trace["output.logits"], expected["output.logits"])
 
 
