@@ -23,7 +23,7 @@ def attentions(model: Network) -> dict[str, MultiHeadAttention]:
 
 def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor, "head channel d_model"]:
     """W_Q, W_K, W_V or W_O of every head, W_O transposed; heads that share keys and values have the same ones."""
-    weight = getattr(attention, projection).weight.detach()
+    weight = getattr(attention, projection).weight.detach().cpu()
     heads = attention.query.n_heads
     if projection == "output":
         return weight.T.unflatten(0, (heads, -1))

@@ -72,13 +72,18 @@ def health(
     for info in places:
         measured = statistics[info.place]
         found += _of_values(info, measured)
-        if measured.minimum == measured.maximum or measured.nan or measured.infinite:
+        if not _varies(measured):
             continue
         found += [Finding(*each) for each in rows.findings(info, infos)]
         values = (spectra or {}).get(info.place)
         if values is not None and len(values) and condition(values) > WORST_CONDITION:
             found.append(Finding("condition", info.name, condition(values)))
     return found + list(_copies(places, statistics))
+
+
+def _varies(measured: Statistics) -> bool:
+    """Whether there are values, all of them finite, and not all the same."""
+    return measured.minimum < measured.maximum and not measured.nan and not measured.infinite
 
 
 def _of_values(info: TensorInfo, measured: Statistics) -> Iterator[Finding]:
@@ -102,7 +107,7 @@ def _copies(places: Sequence[TensorInfo], statistics: Mapping[str, Statistics]) 
     shapes: dict[tuple[int, ...], list[TensorInfo]] = {}
     for info in places:
         measured = statistics[info.place]
-        if measured.minimum == measured.maximum or measured.nan or measured.infinite or not measured.sampled:
+        if not _varies(measured):
             continue
         alike = shapes.setdefault(info.shape, [])
         for other in alike:

@@ -21,7 +21,7 @@ LONG = 10.0
 ROWS = 8  # from which on a median says what is usual
 # Weight decay shrinks the row of a token that is never read (Land and Bartolo, 2024, find them by their lengths).
 SHORT = 0.1
-TOGETHER = 4096  # rows in float32 at a time
+TOGETHER = 1 << 20  # elements in float32 at a time
 
 Found = tuple[str, str, float, tuple[int, ...]]
 
@@ -46,7 +46,8 @@ def findings(info: TensorInfo, infos: Sequence[TensorInfo]) -> Iterator[Found]:
 
 def row_lengths(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, " rows"]:
     """The Euclidean norm of every row."""
-    return torch.cat([part.float().norm(dim=1) for part in matrix.detach().split(TOGETHER)])
+    parts = matrix.detach().split(max(1, TOGETHER // matrix.shape[1]))
+    return torch.cat([part.float().norm(dim=1) for part in parts])
 
 
 def places(chosen: Bool[Tensor, " rows"]) -> tuple[int, ...]:
@@ -95,10 +96,11 @@ def _tokens(info: TensorInfo, lengths: Tensor, median: float) -> Iterator[Found]
 
 def _repeated(matrix: Tensor) -> Tensor:
     """Rows that are equal to another one, byte for byte."""
-    seen: dict[bytes, int] = {}
+    content = matrix.detach().contiguous().view(torch.uint8).numpy()
+    seen: dict[int, int] = {}
     repeated = torch.zeros(len(matrix), dtype=torch.bool)
-    for number, row in enumerate(matrix.detach().contiguous().view(torch.uint8).numpy()):
-        first = seen.setdefault(row.tobytes(), number)
-        if first != number:
+    for number, row in enumerate(content):
+        first = seen.setdefault(hash(row.tobytes()), number)
+        if first != number and bool((content[first] == row).all()):
             repeated[[first, number]] = True
     return repeated

@@ -89,6 +89,14 @@ def test_what_is_wrong_is_found(spoil, kind, name, number, rows):
     assert (findings[kind, name].number, findings[kind, name].rows) == (pytest.approx(number), rows)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.int64])
+def test_every_type_and_no_values(dtype):
+    tensors = {name: tensor.to(dtype) for name, tensor in sound().items()}
+    tensors |= {"empty.wte.weight": torch.zeros(0, 4, dtype=dtype), "number": torch.tensor(3).to(dtype)}
+    kinds = {each.kind for each in found(tensors)}
+    assert kinds == (set() if dtype.is_floating_point else {"zero", "small_gain"})  # what rounding leaves of them
+
+
 def test_one_feature_is_not_many():
     tensors = sound()
     tensors["norm.weight"][3] = 100

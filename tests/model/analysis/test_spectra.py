@@ -32,9 +32,9 @@ def test_all_values_of_random_matrices(shape, scale):
     torch.testing.assert_close(found, reference, rtol=1e-6, atol=1e-12 * scale)
 
 
-@pytest.mark.parametrize(("least", "tail"), [(0.3, 1e-6), (1e-2, 1e-8), (1e-5, 1e-5)])
+@pytest.mark.parametrize(("least", "tail"), [(0.3, 1e-6), (0.03, 1e-5), (0.01, 1e-8), (1e-5, 1e-5)])
 def test_small_values_are_kept(least, tail):
-    """Top 8 to 1e-6; the least, down to 1e-5 of the largest, to `tail`, where float32's own squares keep none."""
+    """Top 8 to 1e-6; all others, down to 1e-5 of the largest, to `tail`, where G in float32 alone would keep none."""
     matrix = decaying(200, 80, least).float()
     reference = torch.linalg.svdvals(matrix.double())
     found = singular_values(matrix)
@@ -46,9 +46,19 @@ def test_float32_is_used_only_where_it_will_do(monkeypatch):
     used = []
     gram = spectra._gram
     monkeypatch.setattr(spectra, "_gram", lambda tall, dtype, top: used.append(dtype) or gram(tall, dtype, top))
-    for matrix in (torch.randn(400, 40), decaying(400, 40, 0.1).float(), torch.randn(40, 40)):
-        singular_values(matrix)
-    assert used == [torch.float32, torch.float32, torch.float64, torch.float64]
+    spiky = torch.randn(400, 40) + torch.eye(400, 40)[:, :1] * torch.eye(1, 40) * 500
+    for matrix, precisions in [
+        (torch.randn(400, 40), [torch.float32]),
+        (decaying(400, 40, 0.03).float().T, [torch.float32]),
+        (decaying(400, 40, 0.01).float(), [torch.float32, torch.float64]),
+        (spiky, [torch.float32, torch.float64]),  # the eighth is small beside the first
+        (torch.randn(40, 40), [torch.float64]),
+        (torch.randn(400, 40).double(), [torch.float64]),
+    ]:
+        used.clear()
+        found = singular_values(matrix)
+        assert used == precisions
+        torch.testing.assert_close(found[:8], torch.linalg.svdvals(matrix.double())[:8], rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.float8_e4m3fn])
