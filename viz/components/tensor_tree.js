@@ -19,7 +19,7 @@ const natural = new Intl.Collator("en", { numeric: true }).compare;
 function labelText(text) {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
   const code = (sign) => `<U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`;
-  return cut.replace(/[\0-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, code) || "∅";
+  return cut.replace(/[\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, code) || "∅";
 }
 
 // Groups and leaves, each after its parent; the first is the whole file. A group of a single one is written with it.

@@ -81,7 +81,8 @@ class Filling:
         return {"share": self._read / max(1, self._total), "text": text}
 
     def wait(self, seconds: float) -> None:
-        self._finished.wait(seconds)
+        """Until it is finished, or so long after its beginning: only the first look at a file waits."""
+        self._finished.wait(max(0.0, seconds - (time.monotonic() - self._began)))
 
     def stop(self) -> None:
         self._stopped.set()
