@@ -84,7 +84,7 @@ function fitted(words, room, measure) {
 }
 
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
-function arrange({ rows, columns, scale, texts }, width, ratio, measure) {
+function arrange({ rows, columns, scale, texts, highest }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
   const widths = names.columns.map(measure);
@@ -106,7 +106,8 @@ function arrange({ rows, columns, scale, texts }, width, ratio, measure) {
     right = turn === -45 ? Math.max(bar, ...reach) : bar;
   }
   const tall = Math.max(34, Math.min(64, 240 / count.rows)); // few rows may be as high as wide
-  const high = whole(Math.min(Math.max(wide, 22), tall, Math.max(600 / count.rows, 4)));
+  const least = highest ? highest / count.rows : Math.max(600 / count.rows, 4);
+  const high = whole(Math.min(Math.max(wide, 22), tall, least));
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
   // As long as its rows, and as the colour bar's title needs.
   const length = Math.max(count.rows * high, LOWEST, measure(scale.title));

@@ -13,7 +13,7 @@ const SEEN = `rgba(${HUE.join(",")},0.42)`;
 function paletteOf({ low, high, difference }) {
   const colours = Array.from({ length: 256 }, (_, index) => {
     const value = low + (index / 255) * (high - low);
-    if (low >= 0) return [...HUE, value / high];
+    if (low >= 0) return [...HUE, (value - low) / (high - low)];
     return signedColour(value, high, 0.85, difference ? DIFFERENCE : SIGNED).match(/[\d.]+/g).map(Number);
   });
   const at = (value) => Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))));

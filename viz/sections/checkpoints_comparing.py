@@ -2,8 +2,247 @@
 
 from __future__ import annotations
 
-from viz.workbench import Workbench
+import math
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+import torch
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis import moved
+from viz import input_bar
+from viz.i18n import _
+from viz.packing import weights_heads, weights_moved
+from viz.packing.weights_table import shape_text
+from viz.parts import data_table, explanation
+from viz.sections import checkpoints_pair, checkpoints_runs
+from viz.sections.checkpoints_chosen import choose_subject, choose_tensor, chosen_place, follow_sidebar, lens_of
+from viz.sections.checkpoints_following import CHOSEN, follow
+from viz.sections.checkpoints_heads import KIND, LEAVE, leave, open_head
+from viz.sections.checkpoints_measuring import Moving, moving
+from viz.sections.checkpoints_subjects import Subject, subjects
+from viz.words import attention_name
+from viz.workbench import Key, Pin, Workbench, choose, workbench
+
+if TYPE_CHECKING:
+    from model.trace import AttentionKind
+
+BEFORE, AFTER, VIEW = "compare_a", "compare_b", "compare_view"
+TREE, LAYERS, HEADS = "moved_tree", "moved_layers", "moved_heads"
+VIEWS = ("tensors", "layers", "heads", "steps")
+LISTED = 40  # names that only one has
 
 
 def show(bench: Workbench) -> None:
     """Draw this part of the page."""
+    leave()
+    row = st.container(horizontal=True, vertical_alignment="center")
+    view = choose(_("View"), VIEWS, VIEWS[0], VIEW, view_name, row)
+    if view == "steps":
+        checkpoints_runs.show(row)
+        return
+    names = [subject.name for subject in subjects()]
+    now = follow_sidebar(AFTER)
+    others = sorted((name for name in names if name != now), key=lambda name: name.split("-")[0] != now.split("-")[0])
+    other = others[0] if others else now
+    before = choose_subject(row.container(width=210), _("A: before"), BEFORE, other)
+    row.markdown("→", width="content")
+    after = choose_subject(row.container(width=210), _("B: after"), AFTER, now)
+    if before is None or after is None:
+        return
+    try:
+        found = moving(before, after)
+    except (ValueError, OSError) as error:
+        st.error(str(error))
+        return
+    trace_button(bench, row, before, after)
+    if view != "tensors":
+        st.caption(differences(before, after, found))
+    if not found.same:
+        st.info(
+            _("No tensor of {before} has a name and a shape of {after}.").format(before=before.name, after=after.name)
+        )
+    elif view == "tensors":
+        tensors(before, after, found)
+    elif view == "layers":
+        layers(before, after, found)
+    else:
+        heads(bench, before, after, found)
+
+
+def differences(before: Subject, after: Subject, found: Moving) -> str:
+    """How much both have in common, and what only one has, in a sentence."""
+    old, new = ({info.name: info for info in subject.table()} for subject in (before, after))
+    reshaped = [name for name in new if name in old and new[name].shape != old[name].shape]
+    only = [(before, [name for name in old if name not in new]), (after, [name for name in new if name not in old])]
+    parts = [_("{count} tensors in both").format(count=len(found.same))]
+    for subject, names in only:
+        if names:
+            parts.append(_("{count} only in {name}").format(count=len(names), name=subject.name))
+    if reshaped:
+        parts.append(_("{count} of another shape").format(count=len(reshaped)))
+    return " · ".join(parts)
+
+
+def tensors(before: Subject, after: Subject, found: Moving) -> None:
+    """The ranking, and the chosen tensor of both."""
+    follow([found], partial(tree, before, after, found))
+    info = found.same[place_of(found)]
+    checkpoints_pair.show(before, after, info)
+    explain()
+    left_over(before, after)
+    moved_data(before, after, found)
+
+
+def moved_data(before: Subject, after: Subject, found: Moving) -> None:
+    file = f"moved-{before.name}-{after.name}"
+    data_table("moved_data", lambda: weights_moved.moved_table(found.same, found.of), file)
+
+
+def place_of(found: Moving) -> int:
+    """The number of the tensor that is looked at, at first the most moved."""
+
+    def change(place: int) -> float:
+        known = found.of(found.same[place])
+        return known.relative if known and math.isfinite(known.relative) else 0.0
+
+    return chosen_place(found.same, change)
+
+
+def tree(before: Subject, after: Subject, found: Moving) -> None:
+    header = {"chosen": place_of(found), "progress": found.progress, "sentence": differences(before, after, found)}
+    file = f"{before.name} → {after.name}"
+    weights_moved.moved_tree(found.same, found.of, file, header, TREE, partial(on_tensor, found))()
+
+
+def on_tensor(found: Moving) -> None:
+    choose_tensor(found.same, int(st.session_state[TREE].tensor))
+    st.session_state[CHOSEN] = True
+
+
+def left_over(before: Subject, after: Subject) -> None:
+    """What exists only in one, and what has another shape, by name."""
+    old, new = ({info.name: info for info in subject.table()} for subject in (before, after))
+    rows = [(name, shape_text(old[name].shape), "") for name in old if name not in new]
+    rows += [(name, "", shape_text(new[name].shape)) for name in new if name not in old]
+    rows += [
+        (name, shape_text(old[name].shape), shape_text(new[name].shape))
+        for name in new
+        if name in old and old[name].shape != new[name].shape
+    ]
+    if not rows:
+        return
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        rows, columns=[_("tensor"), before.name, f"{after.name} " * (before.name == after.name) or after.name]
+    )
+    data_table("left_over", lambda: frame, f"only-{before.name}-{after.name}", _("Only in one, or of another shape"))
+
+
+def layers(before: Subject, after: Subject, found: Moving) -> None:
+    """A line for each kind of matrix over the layers."""
+    stacks = weights_moved.stacks_of(weights_moved.layered([info.name for info in found.same]))
+    if not stacks:
+        st.info(_("No name has the number of a layer in it, such as layers.0."))
+        return
+    place = st.container()
+    stack = choose(_("Stack"), stacks, stacks[0], "compare_stack", str, place) if len(stacks) > 1 else stacks[0]
+    file = f"{before.name}-{after.name}"
+    follow([found], lambda: draw(weights_moved.layer_chart(found.same, found.of, stack, file, LAYERS)))
+    explain()
+    moved_data(before, after, found)
+
+
+def draw(mount: object) -> None:
+    assert callable(mount)
+    mount()
+
+
+def heads(bench: Workbench, before: Subject, after: Subject, found: Moving) -> None:
+    """Which heads moved."""
+    lens = lens_of(after)
+    kinds = weights_heads.kinds_of(lens) if lens else []
+    if lens is None or not kinds:
+        st.info(_("{name} does not open as a model whose heads are known.").format(name=after.name))
+        return
+    kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, st.container()))
+    changes = found.remember(
+        ("heads", kind), lambda: weights_moved.head_changes(lens, kind, before.table(), after.table())
+    )
+    if changes is None:
+        st.info(_("The heads of {before} and {after} are not of the same names and shapes.").format(
+            before=before.name, after=after.name
+        ))  # fmt: skip
+        return
+    framed = (min(bench.selection.layer, changes.shape[1] - 1), min(bench.selection.head, changes.shape[2] - 1))
+    weights_moved.head_panels(
+        changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind)
+    )()
+    explain()
+    file = f"moved-heads-{before.name}-{after.name}-{kind}"
+    data_table("moved_heads_data", lambda: weights_heads.norm_table(torch.from_numpy(changes)), file)
+
+
+def on_head(name: str, kind: str) -> None:
+    cell = st.session_state[HEADS].cell
+    open_head(name, kind, int(cell["row"]), int(cell["column"]))
+
+
+def trace_button(bench: Workbench, place: DeltaGenerator, before: Subject, after: Subject) -> None:
+    """Pins A's trace and shows B's."""
+    openable = lens_of(before) is not None and lens_of(after) is not None
+    place.button(
+        _("Their traces on the same sentence"),
+        on_click=pin_and_show,
+        args=(before, after),
+        disabled=not openable,
+        help=None if openable else _("One of them does not open as a model."),
+        key="compare_traces",
+    )
+
+
+def pin_and_show(before: Subject, after: Subject) -> None:
+    """A's trace on the texts of the input bar becomes the pin; B becomes the model that is shown, with differences.
+
+    Where the text is only the example of the shown model, both get B's.
+    """
+    bench, lens, shown = workbench(), lens_of(before), lens_of(after)
+    assert lens is not None
+    assert shown is not None
+    now = bench.lens or shown
+    source, target = input_bar.texts(now)
+    if source == input_bar.first_source(now):
+        source = input_bar.first_source(shown)
+        input_bar.write_source(source)
+    trace = Workbench().look(lens, source, target)
+    bench.pin, bench.differing = Pin(before.name, source, trace, lens), True
+    st.session_state[Key.MODEL] = after.name
+    st.session_state[LEAVE] = "attention"
+
+
+def explain() -> None:
+    explanation(
+        "moved_explanation",
+        [
+            r"\frac{\|B - A\|_F}{\|A\|_F}, \qquad "
+            r"\cos(A, B) = \frac{\sum_{ij} a_{ij} b_{ij}}{\|A\|_F\,\|B\|_F}"
+        ],
+        _(
+            "Tensors of the same name and shape in both files. The relative change says how far a tensor moved, "
+            "measured by its own length; the cosine whether it still points the same way: 1 is the same direction. "
+            "This is the code that has just run:"
+        ),
+        moved.moved,
+        moved.moved_per_head,
+    )
+
+
+def view_name(view: str) -> str:
+    return {
+        "tensors": _("Tensors"),
+        "layers": _("Layers"),
+        "heads": _("Heads"),
+        "steps": _("Over steps"),
+    }[view]

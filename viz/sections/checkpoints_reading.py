@@ -2,8 +2,43 @@
 
 from __future__ import annotations
 
-from viz.workbench import Workbench
+import streamlit as st
+
+from viz.i18n import _
+from viz.packing.weights_table import totals
+from viz.sections import checkpoints_heads, checkpoints_health, checkpoints_tensors
+from viz.sections.checkpoints_chosen import CHECKPOINT, choose_subject, follow_sidebar
+from viz.sections.checkpoints_measuring import measured
+from viz.workbench import Workbench, choose
+
+VIEWS = {
+    "tensors": checkpoints_tensors.show,
+    "heads": checkpoints_heads.show,
+    "health": checkpoints_health.show,
+}
+VIEW = "weights_view"
 
 
 def show(bench: Workbench) -> None:
     """Draw this part of the page."""
+    row = st.container(horizontal=True, vertical_alignment="center")
+    picker = row.container(width=260)
+    view = choose(_("View"), tuple(VIEWS), "tensors", VIEW, view_name, row)
+    subject = choose_subject(picker, _("Checkpoint"), CHECKPOINT, follow_sidebar(CHECKPOINT))
+    if subject is None:
+        return
+    try:
+        found = measured(subject)
+    except (ValueError, OSError) as error:
+        st.error(str(error))
+        return
+    if not found.table:
+        st.info(_("{name} holds no tensor.").format(name=subject.name))
+        return
+    if view != "tensors":
+        row.caption(totals(found.table), width="content")
+    VIEWS[view](bench, subject, found)
+
+
+def view_name(view: str) -> str:
+    return {"tensors": _("Tensors"), "heads": _("Heads"), "health": _("Health")}[view]

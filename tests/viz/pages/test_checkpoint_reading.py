@@ -1,0 +1,259 @@
+"""Reading and comparing checkpoints without a browser: what is sent is what the files hold."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from streamlit.testing.v1 import AppTest
+
+from model.checkpoints import open_checkpoint
+from tests.app_reading import APP, sent, sound
+from tests.viz.small import write_small
+
+WEIGHTS = "model.safetensors"
+MATRIX = "encoder.layers.1.feed_forward.output.weight"
+HOSTILE = ["</script><script>alert(1)</script>", "x" * 10_000, "مرحبا.بالعالم", "🙂.🇨🇳", "a\u202eb\n.c", "", "." * 300]
+
+
+def page(part: str = "read", **address: str):
+    app = AppTest.from_file(APP, default_timeout=60).switch_page("viz/pages/checkpoints.py")
+    app.query_params.update({"checkpoints_part": part} | address)
+    return sound(app.run())
+
+
+def columns(app, key: str = "tensor_tree") -> dict[str, dict[str, float]]:
+    """The numbers beside each name, by the column's title."""
+    header, (values, _pictures, states) = sent(app, key)
+    titles = [column["title"] for column in header["columns"]]
+    return {
+        name: dict(zip(titles, row.tolist(), strict=True)) if state else {}
+        for name, row, state in zip(header["names"], values, states, strict=True)
+    }
+
+
+def change(folder, **changed) -> dict[str, torch.Tensor]:
+    """Write the weights again, some of them as their functions give them."""
+    weights = load_file(folder / WEIGHTS)
+    for name, function in changed.items():
+        weights[name] = function(weights[name].clone())
+    save_file(weights, folder / WEIGHTS, {"format": "pt"})
+    return weights
+
+
+def pair(here, scale: float = 0.1):
+    """Two checkpoints of one run: a matrix moved, and one row of the queries of a head."""
+    write_small(here / "run-1")
+    write_small(here / "run-2")
+
+    def noise(x):
+        return x + scale * torch.randn_like(x)
+
+    old = load_file(here / "run-1" / WEIGHTS)
+    query = "encoder.layers.0.self_attention.query.weight"
+
+    def second_head(x):
+        x[-1] += 1
+        return x
+
+    new = change(here / "run-2", **{MATRIX: noise, query: second_head})
+    return old, new
+
+
+def test_every_tensor_has_the_numbers_of_its_values(here):
+    write_small(here / "small")
+    weights = load_file(here / "small" / WEIGHTS)
+    found = columns(page())
+    assert found.keys() == weights.keys()
+    for name, tensor in weights.items():
+        expected = [tensor.mean(), tensor.std(correction=0), tensor.min(), tensor.max(), (tensor == 0).float().mean()]
+        names = ("mean", "deviation", "least", "greatest", "zeros")
+        assert [found[name][title] for title in names] == pytest.approx([float(x) for x in expected], abs=1e-6), name
+        assert found[name]["NaN, ±∞"] == 0
+    header, _arrays = sent(page(), "tensor_tree")
+    assert sum(header["elements"]) == sum(tensor.numel() for tensor in weights.values())
+
+
+def test_the_chosen_tensor_is_shown_large(here):
+    write_small(here / "small")
+    values = load_file(here / "small" / WEIGHTS)[MATRIX]
+    app = page(tensor=MATRIX)
+    header, (shown, _visible) = sent(app, "w_map")
+    assert np.array_equal(shown, values)
+    _header, (_places, counts) = sent(app, "w_histogram")
+    assert counts.sum() == values.numel()
+    header, (_numbers, sigmas) = sent(app, "w_spectrum")
+    expected = torch.linalg.svdvals(values.double())
+    assert np.allclose(sigmas, expected, rtol=1e-5)
+    shares = expected / expected.sum()
+    rank = math.exp(-float((shares * shares.log()).sum()))
+    stable = float((expected**2).sum() / expected[0] ** 2)
+    assert f"effective rank {rank:.3g} of {len(expected)} · stable rank {stable:.3g}" in header["sentence"]
+    app.text_input(key="w_rows").set_value("2-5").run()
+    app.text_input(key="w_columns").set_value("1").run()
+    _header, (shown, _visible) = sent(sound(app), "w_map")
+    assert np.array_equal(shown, values[2:6, 1:2])
+    app.text_input(key="w_rows").set_value("5-2").run()
+    assert any("Not within" in each.value for each in app.caption)
+
+
+def test_vectors_embeddings_and_positions_have_their_own_views(here):
+    lens = open_checkpoint(write_small(here / "small", position="learned"))
+    weights = load_file(here / "small" / WEIGHTS)
+    app = page(tensor="encoder.norm.weight")
+    _header, arrays = sent(app, "w_features")
+    assert np.array_equal(arrays[1], weights["encoder.norm.weight"])
+    app = page(tensor="encoder.embedding.tokens.weight")
+    app.text_input(key="w_row_small").set_value("#7").run()
+    header, (_places, cosines) = sent(sound(app), "w_near")
+    rows = weights["encoder.embedding.tokens.weight"]
+    expected = torch.nn.functional.cosine_similarity(rows, rows[7], dim=-1).sort(descending=True)
+    assert np.allclose(cosines, expected.values[1:17], atol=1e-5)
+    assert header["x"]["labels"][0] == lens.source_tokenizer.label(int(expected.indices[1]))
+    name = next(name for name in weights if "encoder" in name and "position" in name)
+    _header, (products, _visible) = sent(page(tensor=name), "w_positions")
+    assert np.allclose(products, weights[name] @ weights[name].T, atol=1e-5)
+
+
+def test_heads_are_measured_and_lead_to_the_attention_page(here):
+    lens = open_checkpoint(write_small(here / "small"))
+    app = page(weights_view="heads", w_kind="cross")
+    _header, arrays = sent(app, "w_head_norms")
+    attention = lens.model.decoder.layers[1].cross_attention
+    expected = attention.value.weight.unflatten(0, (2, -1)).norm(dim=(1, 2))
+    assert np.allclose(arrays[4][1], expected, rtol=1e-5)
+    _header, (cosines, _visible) = sent(app, "w_heads_alike")
+    assert np.allclose(np.diag(cosines), 1, atol=1e-6)
+
+
+def test_the_health_report_names_what_is_wrong(here):
+    write_small(here / "small")
+    hidden, bias = (f"decoder.layers.0.feed_forward.hidden.{part}" for part in ("weight", "bias"))
+
+    def dead(x):
+        x[3] = 0
+        return x
+
+    def broken(x):
+        x[0, 1] = math.nan
+        return x
+
+    change(here / "small", **{hidden: dead, bias: dead, MATRIX: broken})
+    app = page(weights_view="health", tensor=hidden)
+    for _attempt in range(50):
+        if any(each.proto.id.endswith("-w_findings") for each in app.get("bidi_component")):
+            break
+        app.run()
+    header, _arrays = sent(sound(app), "w_findings")
+    groups = {group["title"]: group for group in header["groups"]}
+    assert [(item["name"], item["sentence"]) for item in groups["NaN values"]["items"]] == [
+        (MATRIX, "1 values are NaN")
+    ]
+    (unit,) = [item for item in groups["Dead units"]["items"] if item["name"] == hidden]
+    assert unit["sentence"].endswith(": 3")
+    assert unit["chosen"]
+    assert groups["Infinite values"]["items"] == []
+
+
+def test_two_checkpoints_are_compared(here):
+    old, new = pair(here)
+    app = page("compare", compare_a="run-1", compare_b="run-2", tensor=MATRIX)
+    found = columns(app, "moved_tree")
+    for name in old:
+        moved = float((new[name] - old[name]).norm() / old[name].norm())
+        assert found[name]["‖B−A‖/‖A‖"] == pytest.approx(moved, rel=1e-4, abs=1e-7), name
+    header, (difference, _visible) = sent(app, "w_map")
+    assert header["scale"]["difference"]
+    assert np.array_equal(difference, new[MATRIX] - old[MATRIX])
+    _header, arrays = sent(app, "w_spectrum")
+    assert np.allclose(arrays[1], torch.linalg.svdvals(old[MATRIX].double()), rtol=1e-5)
+    assert np.allclose(arrays[3], torch.linalg.svdvals(new[MATRIX].double()), rtol=1e-5)
+    header, arrays = sent(page("compare", compare_a="run-1", compare_b="run-2", compare_view="heads"), "moved_heads")
+    query = "encoder.layers.0.self_attention.query.weight"
+    one, other = (weights[query].unflatten(0, (2, -1)) for weights in (old, new))
+    expected = (other - one).norm(dim=(1, 2)) / one.norm(dim=(1, 2))
+    assert np.allclose(arrays[0][0], expected, rtol=1e-4)
+    assert expected[0] == 0 < expected[1]
+    address = {"compare_a": "run-1", "compare_b": "run-2", "compare_view": "layers", "compare_stack": "encoder.layers"}
+    header, arrays = sent(page("compare", **address), "moved_layers")
+    names = [series["name"] for series in header["series"]]
+    changes = arrays[2 * names.index("feed_forward.output") + 1]
+    assert changes[0] == 0 < changes[1]
+
+
+@pytest.mark.parametrize("typed", ["The cat sees the dog.", ""])
+def test_their_traces_are_pinned_and_shown(here, typed):
+    pair(here)
+    write_small(here / "other")
+    (here / "run-2" / "training.json").write_text(json.dumps({"example": "The bird sings."}))
+    address = {"model": "other", "compare_a": "run-1", "compare_b": "run-2"}
+    app = page("compare", **address, **({"source": typed} if typed else {}))
+    app.button(key="compare_traces").click().run()
+    bench = sound(app).session_state["workbench"]
+    assert bench.pin.model == "run-1"
+    assert bench.lens.name == "run-2"
+    assert bench.differing
+    # A text that was only an example gives way to B's example, in both.
+    text = typed or "The bird sings."
+    assert bench.traced[0] == text
+    expected = open_checkpoint(here / "run-1").trace(text)
+    assert torch.equal(bench.pin.trace["output.logits"], expected["output.logits"])
+
+
+def test_what_only_one_has_is_said(here):
+    write_small(here / "run-1")
+    write_small(here / "run-2", d_ff=48)
+    app = page("compare", compare_a="run-1", compare_b="run-2")
+    header, _arrays = sent(app, "moved_tree")
+    assert "12 of another shape" in header["sentence"]
+    assert MATRIX not in header["names"]
+
+
+def test_a_statistic_is_shown_over_steps(here):
+    old, new = pair(here)
+    for name, step in (("run-1", 300), ("run-2", 100)):
+        (here / name / "training.json").write_text(json.dumps({"steps": step}))
+    app = page("compare", compare_view="steps", compare_pattern=MATRIX)
+    app.text_input(key="compare_pattern").set_value(MATRIX).run()
+    header, (steps, norms) = sent(sound(app), "steps_chart")
+    assert steps.tolist() == [100, 300]
+    assert norms.tolist() == pytest.approx([float(new[MATRIX].norm()), float(old[MATRIX].norm())], rel=1e-5)
+    assert header["x"]["title"] == "step"
+
+
+def test_a_file_of_foreign_tensors_with_hostile_names_is_read(here):
+    write_small(here / "small")
+    folder = here / "strange"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    weights = {name: torch.randn(3, 4) for name in HOSTILE}
+    weights |= {"none": torch.zeros(0, 4), "lost": torch.full((2, 2), math.nan), "whole": torch.arange(6).reshape(2, 3)}
+    save_file(weights, folder / WEIGHTS)
+    app = page(checkpoint="strange")
+    found = columns(app)
+    assert found.keys() == weights.keys()
+    for name in weights:
+        header, _arrays = sent(app, "tensor_tree")
+        place = header["names"].index(name)
+        app.query_params["tensor"] = f"#{place}"
+        sound(app.run())
+        chosen, _arrays = sent(app, "tensor_tree")
+        assert chosen["chosen"] == place
+    for view in ("heads", "health"):
+        sound(page(checkpoint="strange", weights_view=view))
+
+
+def test_a_damaged_file_is_a_sentence(here):
+    write_small(here / "small")
+    (here / "torn").mkdir()
+    (here / "torn" / "config.json").write_text("{}")
+    (here / "torn" / WEIGHTS).write_bytes(b"\x01")
+    app = AppTest.from_file(APP, default_timeout=60).switch_page("viz/pages/checkpoints.py")
+    app.query_params.update({"checkpoints_part": "read", "model": "small", "checkpoint": "torn"})
+    app.run()
+    assert not app.exception
+    assert len(app.error) == 1

@@ -1,0 +1,65 @@
+// What was found in a file, in groups; a click on a finding chooses its tensor. Groups where nothing was found say what
+// was looked for.
+
+const MOST = 160; // letters of a tensor's name
+
+function buildFindings(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine findings"));
+  root.heading = root.appendChild(element("div", "heading"));
+  root.heading.append(element("b"), element("span"));
+  root.list = root.appendChild(element("div", "groups"));
+  return root;
+}
+
+const fitted = (parent, count, make) => {
+  while (parent.children.length > count) parent.lastElementChild.remove();
+  while (parent.children.length < count) parent.appendChild(make(parent.children.length));
+};
+
+function newGroup(root, group) {
+  const made = element("section");
+  const title = element("div", "title");
+  title.append(element("span", "count"), element("b"), element("span", "muted"));
+  made.append(title, element("ul"));
+  made.dataset.group = group;
+  return made;
+}
+
+function newItem(root, group, place) {
+  const made = element("li");
+  const button = made.appendChild(element("button"));
+  button.type = "button";
+  button.append(element("bdi"), element("span"));
+  button.addEventListener("click", () => root.choose({ group, place }));
+  return made;
+}
+
+function showGroup(root, made, { title, explanation, items, more }, group) {
+  const [heading, list] = made.children;
+  const [count, name, aside] = heading.children;
+  made.className = items.length ? "" : "clean";
+  write(count, items.length ? String(items.length + more) : "✓");
+  write(name, title);
+  write(aside, explanation);
+  fitted(list, items.length, (place) => newItem(root, group, place));
+  items.forEach((item, place) => {
+    const button = list.children[place].firstElementChild;
+    button.classList.toggle("chosen", item.chosen);
+    button.title = item.name.slice(0, 400);
+    write(button.firstElementChild, item.name.length > MOST ? `${item.name.slice(0, MOST)}…` : item.name);
+    write(button.lastElementChild, item.sentence);
+  });
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? buildFindings(parentElement);
+  const { name, sentence, alt, stamp, groups } = unpack(data);
+  root.choose = (finding) => setTriggerValue("finding", finding);
+  root.setAttribute("aria-label", alt);
+  const [title, aside] = root.heading.children;
+  write(title, name);
+  write(aside, sentence);
+  fitted(root.list, groups.length, (group) => newGroup(root, group));
+  groups.forEach((group, at) => showGroup(root, root.list.children[at], group, at));
+  root.dataset.painted = stamp;
+}

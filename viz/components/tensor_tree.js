@@ -1,0 +1,400 @@
+// Tensors as a tree by the dots of their names, or, searched or sorted, as a list; beside each what it measures. Only the
+// rows in view are in the page: a model may have tens of thousands. Nothing here recurses: names nest as deep as they like.
+
+const ROW = 26; // CSS pixels
+const OPENED = 24; // rows that are open at first
+const LONGEST = 160; // letters of a label; the rest stands in its title
+const NARROW = 640; // CSS pixels of a screen where a whole name has room for its last letters only
+const ENDING = 17;
+const DEEPEST = 12; // steps of indentation
+const GROUP = -1; // instead of the number of a tensor
+const MERGED = -2; // a node that is written with its parent
+
+const WIDTHS = { picture: 84, text: 120 }; // of columns, CSS pixels
+const WIDE = 64; // of others
+
+const natural = new Intl.Collator("en", { numeric: true }).compare;
+
+// Signs that are not seen, or that turn the direction of what follows, as <U+202E>; no more letters than a row can hold.
+function labelText(text) {
+  const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  const code = (sign) => `<U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`;
+  return cut.replace(/[\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, code) || "∅";
+}
+
+// Groups and leaves, each after its parent; the first is the whole file. A group of a single one is written with it.
+function treeOf(names) {
+  const nodes = [{ label: "", path: "", row: GROUP, parent: -1, children: [], groups: new Map() }];
+  const add = (parent, label, row) => {
+    const above = nodes[parent];
+    nodes.push({ label, path: parent ? `${above.path}.${label}` : label, row, parent, children: [], groups: new Map() });
+    above.children.push(nodes.length - 1);
+    return nodes.length - 1;
+  };
+  names.forEach((name, row) => {
+    const parts = name.split(".");
+    let at = 0;
+    for (let place = 0; place < parts.length - 1; place++) {
+      const { groups } = nodes[at];
+      if (!groups.has(parts[place])) groups.set(parts[place], add(at, parts[place], GROUP));
+      at = groups.get(parts[place]);
+    }
+    add(at, parts.at(-1), row);
+  });
+  for (let at = nodes.length - 1; at > 0; at--) {
+    const node = nodes[at];
+    if (node.row >= 0 || node.children.length !== 1) continue;
+    const only = nodes[node.children[0]];
+    Object.assign(node, { label: `${node.label}.${only.label}`, path: only.path, row: only.row, children: only.children });
+    only.row = MERGED;
+    for (const child of node.children) nodes[child].parent = at;
+  }
+  for (const node of nodes) node.children.sort((one, other) => natural(nodes[one].label, nodes[other].label));
+  return nodes;
+}
+
+// What is in a group: tensors, and parameters and bytes of those that are not another's again.
+function addUp(nodes, { elements, bytes, same }) {
+  for (const node of nodes) node.sum = { tensors: 0, parameters: 0, bytes: 0 };
+  for (let at = nodes.length - 1; at >= 0; at--) {
+    const { row, sum, children } = nodes[at];
+    if (row >= 0) Object.assign(sum, { tensors: 1, parameters: same[row] < 0 ? elements[row] : 0, bytes: same[row] < 0 ? bytes[row] : 0 });
+    for (const child of children) for (const key of Object.keys(sum)) sum[key] += nodes[child].sum[key];
+  }
+}
+
+// Groups that are open at first: from the outside in, while there is room, and those around the chosen tensor.
+function openFirst(nodes, chosen) {
+  const open = new Set();
+  let rows = nodes[0].children.length;
+  const waiting = [...nodes[0].children];
+  for (let next = 0; next < waiting.length; next++) {
+    const { row, children, path } = nodes[waiting[next]];
+    if (row >= 0 || rows + children.length > OPENED) continue;
+    open.add(path);
+    rows += children.length;
+    waiting.push(...children);
+  }
+  for (let at = nodes.findIndex(({ row }) => row >= 0 && row === chosen); at > 0; at = nodes[at].parent) open.add(nodes[at].path);
+  return open;
+}
+
+// The rows to show, each {node, depth}: of the tree what is open, else the tensors that are searched, in their order.
+function rowsOf(root) {
+  const { nodes, header, open, query, sorting } = root;
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length && sorting.column < 0) {
+    const found = [];
+    const waiting = nodes[0].children.map((node) => ({ node, depth: 0 })).reverse();
+    while (waiting.length) {
+      const next = waiting.pop();
+      found.push(next);
+      const { row, path, children } = nodes[next.node];
+      if (row >= 0 || !open.has(path)) continue;
+      for (let at = children.length - 1; at >= 0; at--) waiting.push({ node: children[at], depth: next.depth + 1 });
+    }
+    return found;
+  }
+  const matches = ({ row }) => row >= 0 && words.every((word) => root.lower[row].includes(word));
+  const found = nodes.flatMap((node, at) => (matches(node) ? [{ node: at, depth: 0, whole: true }] : []));
+  const key = sortKey(header, sorting.column);
+  const number = (value) => (typeof value === "number" && Number.isNaN(value) ? -Infinity : value);
+  const compare = (one, other) => (typeof one === "string" ? natural(one, other) : number(other) - number(one) || 0);
+  return found.sort((one, other) => sorting.sign * compare(key(nodes[one.node].row), key(nodes[other.node].row)));
+}
+
+// What rows are sorted by: name, shape, type, bytes, then the measured columns.
+function sortKey(header, column) {
+  const { names, elements, dtypes, bytes, columns, values } = header;
+  const fixed = [(row) => names[row], (row) => elements[row], (row) => dtypes[row], (row) => bytes[row]];
+  return fixed[Math.max(0, column)] ?? ((row) => values[row * columns.length + column - fixed.length]);
+}
+
+const UNITS = ["B", "kB", "MB", "GB", "TB"];
+
+function bytesText(bytes) {
+  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(bytes || 1) / 3)));
+  return power ? `${(bytes / 1000 ** power).toPrecision(3)} ${UNITS[power]}` : `${bytes} B`;
+}
+
+function cellText(value, kind) {
+  if (kind === "text") return value;
+  if (kind === "count") return value.toLocaleString("en");
+  if (kind === "share") return value === 0 ? "0" : `${significant(100 * value)} %`;
+  return significant(value);
+}
+
+// A small histogram: bars from the bottom, in the colour of the text.
+function pictureOf(heights) {
+  return heights.map((height, at) => (height ? `M${at} ${255 - height}H${at + 1}V255H${at}Z` : "")).join("");
+}
+
+function buildTree(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine tensors"));
+  const bar = root.appendChild(element("div", "bar"));
+  root.field = bar.appendChild(element("input", "search"));
+  root.field.type = "search";
+  root.facts = bar.appendChild(element("span", "muted"));
+  root.progress = bar.appendChild(element("span", "progress"));
+  root.progress.append(element("span", "track"), element("span"));
+  root.progress.firstElementChild.append(element("span", "done"));
+  root.progress.setAttribute("role", "status");
+  root.buttons = ["all", "none"].map((name) => {
+    const button = bar.appendChild(element("button", "act"));
+    button.type = "button";
+    button.addEventListener("click", () => openAll(root, name === "all"));
+    return button;
+  });
+  root.scroll = root.appendChild(element("div", "scroll"));
+  root.scroll.tabIndex = 0;
+  root.scroll.setAttribute("role", "treegrid");
+  root.head = root.scroll.appendChild(element("div", "line head"));
+  root.head.setAttribute("role", "row");
+  root.plane = root.scroll.appendChild(element("div", "plane"));
+  root.plane.setAttribute("role", "rowgroup");
+  root.pool = [];
+  root.field.addEventListener("input", () => {
+    root.query = root.field.value;
+    root.at = 0;
+    root.scroll.scrollTop = 0;
+    arrangeRows(root);
+  });
+  root.field.addEventListener("keydown", (event) => {
+    event.stopPropagation(); // letters are no shortcuts of the page
+    if (event.key !== "ArrowDown") return;
+    event.preventDefault();
+    root.scroll.focus();
+  });
+  root.scroll.addEventListener("scroll", () => drawRows(root), { passive: true });
+  root.scroll.addEventListener("keydown", (event) => pressKey(root, event));
+  root.sizes = new ResizeObserver(() => drawRows(root));
+  root.sizes.observe(root.scroll);
+  return root;
+}
+
+function openAll(root, wanted) {
+  root.open = new Set(wanted ? root.nodes.filter(({ row }) => row < 0).map(({ path }) => path) : []);
+  arrangeRows(root);
+}
+
+function showHead(root) {
+  const { words, columns } = root.header;
+  const titles = [...words.fixed.map((title) => ({ title })), ...columns];
+  while (root.head.children.length > titles.length) root.head.lastElementChild.remove();
+  titles.forEach(({ title, kind }, column) => {
+    const cell = root.head.children[column] ?? root.head.appendChild(element("div", "cell"));
+    cell.setAttribute("role", "columnheader");
+    cell.className = `cell ${classOf(column, kind)}`;
+    if (kind === "picture") return write(cell, title);
+    if (!cell.firstElementChild) {
+      const button = element("button");
+      button.type = "button";
+      button.addEventListener("click", () => sortBy(root, column));
+      cell.replaceChildren(button);
+    }
+    const { column: by, sign } = root.sorting;
+    write(cell.firstElementChild, `${title}${by === column ? (sign > 0 ? " ↓" : " ↑") : ""}`);
+    cell.setAttribute("aria-sort", by === column ? (sign > 0 === (column > 0) ? "descending" : "ascending") : "none");
+  });
+}
+
+const classOf = (column, kind) => (column === 0 ? "name" : column === 2 || kind === "text" ? "word" : kind === "picture" ? "picture" : "number");
+
+// The largest first, then the smallest, then the tree again.
+function sortBy(root, column) {
+  const { sorting } = root;
+  if (sorting.column !== column) root.sorting = { column, sign: 1 };
+  else root.sorting = sorting.sign > 0 ? { column, sign: -1 } : { column: -1, sign: 1 };
+  root.scroll.scrollTop = 0;
+  showHead(root);
+  arrangeRows(root);
+}
+
+function arrangeRows(root) {
+  root.rows = rowsOf(root);
+  root.at = Math.max(0, Math.min(root.at, root.rows.length - 1));
+  root.plane.style.height = `${Math.max(1, root.rows.length) * ROW}px`;
+  const height = Math.min(root.header.most, Math.max(4, root.rows.length)) * ROW + 30;
+  if (!root.tall || root.tall < height) root.scroll.style.height = `${(root.tall = height)}px`; // it never shrinks while one searches
+  root.scroll.setAttribute("aria-rowcount", root.rows.length + 1);
+  drawRows(root);
+}
+
+// The rows in view, each drawn into an element that is there already.
+function drawRows(root) {
+  const { scroll, plane, rows, pool } = root;
+  if (!rows) return;
+  const first = Math.max(0, Math.floor(scroll.scrollTop / ROW) - 2);
+  const count = Math.min(rows.length - first, Math.ceil(scroll.clientHeight / ROW) + 4);
+  while (pool.length > Math.max(0, count)) pool.pop().remove();
+  while (pool.length < count) pool.push(plane.appendChild(newLine(root)));
+  for (let at = 0; at < count; at++) drawLine(root, pool[at], first + at);
+  const active = pool.find((line) => Number(line.dataset.at) === root.at);
+  if (active) scroll.setAttribute("aria-activedescendant", active.id);
+  else scroll.removeAttribute("aria-activedescendant");
+  plane.dataset.empty = rows.length ? "" : root.header.words.none;
+}
+
+function newLine(root) {
+  const line = element("div", "line");
+  line.setAttribute("role", "row");
+  line.addEventListener("click", () => {
+    root.at = Number(line.dataset.at);
+    act(root);
+  });
+  return line;
+}
+
+// A click or Enter: a group opens or closes, a tensor is chosen.
+function act(root) {
+  const node = root.nodes[root.rows[root.at]?.node];
+  if (!node) return;
+  if (node.row < 0) {
+    if (!root.open.delete(node.path)) root.open.add(node.path);
+    return arrangeRows(root);
+  }
+  root.header.chosen = node.row;
+  drawRows(root);
+  root.choose(node.row);
+}
+
+// On a narrow screen the end of a name says more than its beginning.
+function wholeName(root, name) {
+  return root.scroll.clientWidth > NARROW || name.length <= ENDING ? labelText(name) : `…${labelText(name.slice(-ENDING))}`;
+}
+
+function drawLine(root, line, at) {
+  const { header, nodes, open } = root;
+  const { node: place, depth, whole } = root.rows[at];
+  const { row, label, path, sum } = nodes[place];
+  const group = row < 0;
+  const { words, columns } = header;
+  const count = words.fixed.length + columns.length;
+  while (line.children.length > count) line.lastElementChild.remove();
+  while (line.children.length < count) line.appendChild(element("div", "cell")).setAttribute("role", "gridcell");
+  line.dataset.at = at;
+  line.id = `row-${at}`;
+  line.style.transform = `translateY(${at * ROW}px)`;
+  line.className = `line${group ? " group" : ""}${row >= 0 && row === header.chosen ? " chosen" : ""}${at === root.at ? " active" : ""}`;
+  line.setAttribute("aria-rowindex", at + 2);
+  line.setAttribute("aria-level", depth + 1);
+  line.setAttribute("aria-selected", String(!group && row === header.chosen));
+  if (group) line.setAttribute("aria-expanded", String(open.has(path)));
+  else line.removeAttribute("aria-expanded");
+  const [name, ...cells] = line.children;
+  if (!name.firstElementChild) name.append(element("span", "turn"), element("bdi"), element("span", "muted"));
+  name.className = "cell name";
+  name.style.paddingLeft = `${4 + 14 * Math.min(depth, DEEPEST)}px`;
+  const [turn, text, aside] = name.children;
+  write(turn, group ? (open.has(path) ? "▾" : "▸") : "");
+  write(text, whole ? wholeName(root, header.names[row]) : labelText(label));
+  const own = group ? path : header.names[row];
+  name.title = own.slice(0, 400);
+  write(aside, group ? `${sum.tensors}` : header.same[row] < 0 ? "" : `= ${labelText(header.names[header.same[row]])}`);
+  const numbers = group
+    ? [words.parameters.replace("{count}", sum.parameters.toLocaleString("en")), "", bytesText(sum.bytes)]
+    : [header.shapes[row], header.dtypes[row], bytesText(header.bytes[row])];
+  cells.forEach((cell, column) => {
+    const { kind } = columns[column - 3] ?? {};
+    cell.className = `cell ${classOf(column + 1, kind)}`;
+    if (column < 3) return write(cell, numbers[column]);
+    drawCell(cell, kind, group ? -1 : row, column - 3, header);
+  });
+}
+
+function drawCell(cell, kind, row, column, { states, values, columns, pictures, bins, texts }) {
+  const known = row >= 0 && states[row];
+  if (kind === "picture") {
+    if (!cell.firstElementChild) {
+      cell.replaceChildren(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
+      cell.firstElementChild.setAttribute("preserveAspectRatio", "none");
+      cell.firstElementChild.setAttribute("aria-hidden", "true");
+      cell.firstElementChild.append(document.createElementNS("http://www.w3.org/2000/svg", "path"));
+    }
+    cell.firstElementChild.setAttribute("viewBox", `0 0 ${bins} 255`);
+    const heights = known ? Array.from(pictures.subarray(row * bins, (row + 1) * bins)) : [];
+    cell.firstElementChild.firstElementChild.setAttribute("d", pictureOf(heights));
+    return;
+  }
+  const value = kind === "text" ? texts[column]?.[row] ?? "" : values[row * columns.length + column];
+  const missing = !known || (kind !== "text" && Number.isNaN(value));
+  write(cell, missing ? (known ? "–" : "") : cellText(value, kind));
+  cell.title = missing || kind === "text" ? "" : exact(value);
+  cell.classList.toggle("wrong", kind === "count" && !missing && value > 0);
+  cell.classList.toggle("nothing", kind === "count" && !missing && !value);
+}
+
+function pressKey(root, event) {
+  if (event.target !== root.scroll) return;
+  const page = Math.max(1, Math.floor(root.scroll.clientHeight / ROW) - 2);
+  const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+  const shown = root.rows[root.at];
+  const node = root.nodes[shown?.node];
+  if (event.key in steps) root.at = Math.max(0, Math.min(root.rows.length - 1, root.at + steps[event.key]));
+  else if (event.key === "Enter" || event.key === " ") act(root);
+  else if (event.key === "ArrowRight" && node?.row < 0 && !root.open.has(node.path)) act(root);
+  else if (event.key === "ArrowLeft" && node?.row < 0 && root.open.has(node.path)) act(root);
+  else if (event.key === "ArrowLeft" && !shown?.whole) root.at = Math.max(0, root.rows.findIndex(({ node: at }) => at === node?.parent));
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+  reveal(root);
+  drawRows(root);
+}
+
+// Scroll as far as the active row needs, no further.
+function reveal(root) {
+  const room = root.scroll.clientHeight - root.head.offsetHeight;
+  const top = root.at * ROW;
+  if (top < root.scroll.scrollTop) root.scroll.scrollTop = top;
+  else if (top + ROW > root.scroll.scrollTop + room) root.scroll.scrollTop = top + ROW - room;
+}
+
+function showProgress(root, { progress }) {
+  root.progress.hidden = !progress;
+  if (!progress) return;
+  const [track, text] = root.progress.children;
+  track.firstElementChild.style.width = `${100 * progress.share}%`;
+  write(text, progress.text);
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? buildTree(parentElement);
+  const header = unpack(data);
+  [header.values, header.pictures, header.states] = header.arrays;
+  root.choose = (row) => setTriggerValue("tensor", row);
+  const first = !root.header || root.header.file !== header.file;
+  const moved = !first && root.header.chosen !== header.chosen;
+  root.header = header;
+  if (first) {
+    root.nodes = treeOf(header.names);
+    root.lower = header.names.map((name) => name.toLowerCase());
+    addUp(root.nodes, header);
+    root.open = openFirst(root.nodes, header.chosen);
+    root.query = root.field.value = "";
+    root.sorting = { column: header.sorted ?? -1, sign: 1 };
+    root.at = 0;
+    root.tall = 0;
+  }
+  root.field.placeholder = header.words.search;
+  root.field.setAttribute("aria-label", header.words.search);
+  root.scroll.setAttribute("aria-label", header.alt);
+  const widths = header.columns.map(({ kind }) => WIDTHS[kind] ?? WIDE);
+  root.style.setProperty("--columns", widths.map((wide) => `${wide}px`).join(" "));
+  root.style.setProperty("--measured", `${widths.reduce((sum, wide) => sum + wide + 8, 0)}px`);
+  write(root.facts, header.sentence);
+  root.buttons.forEach((button, at) => write(button, at ? header.words.collapse : header.words.expand));
+  showProgress(root, header);
+  showHead(root);
+  if (moved) for (let at = root.nodes.findIndex(({ row }) => row >= 0 && row === header.chosen); at > 0; at = root.nodes[at].parent) root.open.add(root.nodes[at].path);
+  arrangeRows(root);
+  if (first || moved) {
+    const place = root.rows.findIndex(({ node }) => root.nodes[node].row === header.chosen && header.chosen >= 0);
+    if (place >= 0) {
+      root.at = place;
+      reveal(root);
+      drawRows(root);
+    }
+  }
+  root.dataset.painted = header.stamp;
+}

@@ -1,0 +1,114 @@
+"""Findings about the weights of a file in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from model.analysis.health import KINDS
+from viz.components.checkpoint_views import findings
+from viz.components.views import Mount
+from viz.i18n import _
+from viz.packing.weights_table import bytes_text
+from viz.packing.weights_values import short
+from viz.words import significant
+
+if TYPE_CHECKING:
+    from model.analysis.health import Finding
+
+MOST = 60  # findings of a kind that are listed
+ROWS = 8  # rows that are named
+
+
+def grouped(found: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
+    """Kinds with findings first, in the order in which they are looked for."""
+    groups = [(kind, [each for each in found if each.kind == kind]) for kind in KINDS]
+    return sorted(groups, key=lambda group: not group[1])
+
+
+def health_list(found: Sequence[Finding], file: str, chosen: str, key: str, on_find: Callable[[], None]) -> Mount:
+    """The findings in groups; a group without any says what was looked for."""
+    groups: list[Mapping[str, Any]] = []
+    for kind, each in grouped(found):
+        title, explanation = words_of(kind)
+        items = [{"name": one.tensor, "sentence": sentence(one), "chosen": one.tensor == chosen} for one in each[:MOST]]
+        groups.append({"title": title, "explanation": explanation, "items": items, "more": len(each) - len(items)})
+    count = len(found)
+    said = (
+        _("findings: {count}; each opens its tensor").format(count=count)
+        if count
+        else _("nothing was found; this is what was looked for")
+    )
+    header = {
+        "name": _("Health of {file}").format(file=file),
+        "sentence": said,
+        "alt": f"{file}: {said}. " + "; ".join(f"{one.tensor[:80]}: {sentence(one)}" for one in found[:12]),
+        "stamp": f"{file} {count}",
+    }
+    return findings(groups, header, key, on_find)
+
+
+def finding_at(found: Sequence[Finding], group: int, place: int) -> Finding:
+    """What a click on a finding means."""
+    return grouped(found)[group][1][place]
+
+
+def rows_text(rows: Sequence[int]) -> str:
+    """Which rows, the first of them by number."""
+    listed = ", ".join(f"{row:,}" for row in rows[:ROWS])
+    return listed if len(rows) <= ROWS else _("{listed} and {more} more").format(listed=listed, more=len(rows) - ROWS)
+
+
+def health_table(found: Sequence[Finding]) -> pd.DataFrame:
+    lines = [(words_of(each.kind)[0], each.tensor, each.number, sentence(each)) for each in found]
+    return pd.DataFrame(lines, columns=[_("kind"), _("tensor"), _("number"), _("finding")])
+
+
+def words_of(kind: str) -> tuple[str, str]:
+    """What a kind of finding is called, and what is looked for."""
+    return {
+        "nan": (_("NaN values"), _("values that are no numbers")),
+        "infinite": (_("Infinite values"), _("values that are +∞ or −∞")),
+        "zero": (_("Nothing but zeros"), _("every value is 0")),
+        "constant": (_("One value only"), _("every value is the same, such as a norm's γ that never learned")),
+        "half": (_("Too large for float16"), _("values above a quarter of what float16 holds")),
+        "condition": (_("Nearly singular"), _("σ₁/σₙ above a million: rounding decides the weakest directions")),
+        "copy": (_("Stored twice"), _("tensors that are equal value for value, and not tied")),
+        "near_copy": (_("Nearly a copy"), _("tensors that differ by less than a hundredth")),
+        "dead_units": (_("Dead units"), _("feed-forward units without weights into them or out of them")),
+        "large_gain": (_("Saturated norms"), _("features that a norm makes very large")),
+        "small_gain": (_("Silenced features"), _("features that a norm takes away")),
+        "long_rows": (_("Exploding rows"), _("rows much longer than the median row")),
+        "short_tokens": (_("Unused tokens"), _("tokens with hardly an embedding")),
+        "same_tokens": (_("Tokens alike"), _("tokens whose embedding another one has too")),
+    }[kind]
+
+
+def sentence(found: Finding) -> str:
+    """What was found, with its number."""
+    count = len(found.rows)
+    return {
+        "nan": _("{number} values are NaN"),
+        "infinite": _("{number} values are infinite"),
+        "zero": _("all {number} values are 0"),
+        "constant": _("every value is {number}"),
+        "half": _("the largest is {number}"),
+        "condition": _("σ₁/σₙ is {number}"),
+        "copy": _("equal to {other}: {bytes} could be saved"),
+        "near_copy": _("differs from {other} by {share}"),
+        "dead_units": _("{count} units, {share} of all: {rows}"),
+        "large_gain": _("{count} features, {share} of all: {rows}"),
+        "small_gain": _("{count} features, {share} of all: {rows}"),
+        "long_rows": _("{count} rows, the longest {number} times the median: {rows}"),
+        "short_tokens": _("{count} tokens, {share} of the vocabulary: {rows}"),
+        "same_tokens": _("{count} tokens, {share} of the vocabulary: {rows}"),
+    }[found.kind].format(
+        number=f"{found.number:,.0f}" if 1000 <= abs(found.number) < 1e9 else significant(found.number),
+        share=f"{significant(100 * found.number)} %",
+        bytes=bytes_text(int(found.number)) if found.kind == "copy" else "",
+        other=short(found.other),
+        count=f"{count:,}",
+        rows=rows_text(found.rows),
+    )

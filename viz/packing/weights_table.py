@@ -1,0 +1,138 @@
+"""The tensors of a file as a table: names and sizes at once, what they measure as far as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from viz.components.checkpoint_views import BINS, Column, tensor_tree
+from viz.components.views import Mount
+from viz.i18n import _
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from model.analysis.weights import Statistics
+    from model.tensors import TensorInfo
+
+MOST = 10  # rows in view
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return " × ".join(f"{size:,}" for size in shape) or _("one number")
+
+
+def bytes_text(count: int) -> str:
+    """A size in units of a thousand."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"
+
+
+def totals(table: Sequence[TensorInfo]) -> str:
+    """How many tensors, parameters and bytes, each place of the file counted once."""
+    own = {info.place: info for info in table}.values()
+    tied = (
+        _(", {count} of them in another's place").format(count=len(table) - len(own)) if len(own) < len(table) else ""
+    )
+    return _("{tensors} tensors{tied} · {parameters} parameters · {bytes}").format(
+        tensors=f"{len(table):,}",
+        tied=tied,
+        parameters=f"{sum(info.elements for info in own):,}",
+        bytes=bytes_text(sum(info.bytes for info in own)),
+    )
+
+
+def tree_header(table: Sequence[TensorInfo], file: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """What the tree shows before anything is measured."""
+    number = {info.name: place for place, info in enumerate(table)}
+    sentence = totals(table)
+    return {
+        "names": [info.name for info in table],
+        "shapes": [shape_text(info.shape) for info in table],
+        "dtypes": [info.dtype for info in table],
+        "elements": [info.elements for info in table],
+        "bytes": [info.bytes for info in table],
+        "same": [-1 if info.place == info.name else number.get(info.place, -1) for info in table],
+        "sentence": sentence,
+        "progress": None,
+        "most": MOST,
+        "alt": _("Tensors of {file}: {totals}. Arrow keys move, Enter chooses.").format(file=file, totals=sentence),
+        "file": file,
+        "stamp": file,
+        "words": {
+            "fixed": [_("tensor"), _("shape"), _("type"), _("bytes")],
+            "search": _("Search the names"),
+            "expand": _("open all"),
+            "collapse": _("close all"),
+            "none": _("No name has these letters."),
+            "parameters": "{count}",
+        },
+        **more,
+    }
+
+
+def statistics_tree(
+    table: Sequence[TensorInfo],
+    of: Callable[[TensorInfo], Statistics | None],
+    file: str,
+    more: Mapping[str, Any],
+    key: str,
+    on_tensor: Callable[[], None],
+) -> Mount:
+    """The tree with the statistics that are known."""
+    found = [of(info) for info in table]
+    known = np.array([each is not None for each in found], np.bool_)
+    columns = [
+        Column(_("mean"), _numbers(found, "mean")),
+        Column(_("deviation"), _numbers(found, "deviation")),
+        Column(_("least"), _numbers(found, "minimum")),
+        Column(_("greatest"), _numbers(found, "maximum")),
+        Column(_("zeros"), _numbers(found, "zeros"), "share"),
+        Column("NaN, ±∞", _numbers(found, "nan") + _numbers(found, "infinite"), "count"),
+        Column(_("histogram"), np.array([bars(each) for each in found]).reshape(len(table), BINS), "picture"),
+    ]
+    return tensor_tree(columns, known, tree_header(table, file, more), key, on_tensor)
+
+
+def _numbers(found: Sequence[Statistics | None], name: str) -> NDArray[np.float64]:
+    return np.array([np.nan if each is None else getattr(each, name) for each in found], np.float64)
+
+
+def bars(found: Statistics | None) -> NDArray[np.float64]:
+    """The histogram with as many bars as are drawn; where all values are the same, one in the middle."""
+    drawn = np.zeros(BINS)
+    if found is None or not found.counts:
+        return drawn
+    if len(found.counts) == 1:
+        drawn[BINS // 2] = 1
+        return drawn
+    places = np.arange(len(found.counts)) * BINS // len(found.counts)
+    np.add.at(drawn, places, found.counts)
+    return drawn
+
+
+def statistics_table(table: Sequence[TensorInfo], of: Callable[[TensorInfo], Statistics | None]) -> pd.DataFrame:
+    """The whole table in full precision; a tensor in another's place has the other's numbers."""
+    found = [of(info) for info in table]
+    columns: dict[str, Any] = {
+        _("tensor"): [info.name for info in table],
+        _("shape"): [shape_text(info.shape) for info in table],
+        _("type"): [info.dtype for info in table],
+        _("bytes"): [info.bytes for info in table],
+        _("the same as"): ["" if info.place == info.name else info.place for info in table],
+    }
+    names = {
+        "mean": _("mean"),
+        "deviation": _("deviation"),
+        "minimum": _("least"),
+        "maximum": _("greatest"),
+        "zeros": _("zeros"),
+        "nan": "NaN",
+        "infinite": "±∞",
+    }
+    return pd.DataFrame(columns | {title: _numbers(found, name) for name, title in names.items()})

@@ -1,0 +1,92 @@
+"""Which file and which tensor of it are looked at: fields bound to the address bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from viz.i18n import _
+from viz.opening import open_model
+from viz.sections.checkpoints_subjects import Subject, subjects
+from viz.workbench import Key, workbench
+
+if TYPE_CHECKING:
+    from model import Inspectable
+    from model.tensors import TensorInfo
+
+CHECKPOINT, TENSOR = "checkpoint", "tensor"  # parameters of the address
+REGION = ("w_rows", "w_columns")  # the fields of the rows and columns that are looked at
+FOLLOWED = "checkpoint_of_the_sidebar"
+LONGEST = 200  # letters of a tensor's name in the address; of a longer one its number
+
+
+def choose_subject(place: DeltaGenerator, label: str, key: str, default: str) -> Subject | None:
+    """The file of that field, which is in the address; None where there is no file at all."""
+    found = {subject.name: subject for subject in subjects()}
+    if not found:
+        place.info(_("There is nothing to look at: open a checkpoint first."))
+        return None
+    names = list(found)
+    asked = st.query_params.get(key)
+    name = place.selectbox(
+        label,
+        names,
+        index=names.index(default) if default in found else 0,
+        key=key,
+        bind="query-params",
+        persist_state="session",
+        label_visibility="collapsed",
+    )
+    name = name if name in found else names[0]
+    if asked is not None and asked not in found:
+        place.warning(_("The address asks for a checkpoint that is not here. This is {name}.").format(name=name))
+    return found[name]
+
+
+def follow_sidebar(key: str) -> str:
+    """The model in the sidebar, to begin with; while the field shows that model, it goes on to the next with it."""
+    now, before = str(st.session_state.get(Key.MODEL) or ""), st.session_state.get(FOLLOWED)
+    if before is not None and now != before and st.session_state.get(key) == before:
+        st.session_state[key] = now
+    st.session_state[FOLLOWED] = now
+    return now
+
+
+def chosen_place(table: Sequence[TensorInfo], first: Callable[[int], float] | None = None) -> int:
+    """The number of the tensor that is looked at.
+
+    first: of the number of a tensor, how much it asks to be the first that is shown; by default large matrices do.
+    """
+    wish = st.query_params.get(TENSOR, "")
+    for place, info in enumerate(table):
+        if wish and info.name == wish:
+            return place
+    if wish.startswith("#") and wish[1:].isascii() and wish[1:].isdigit() and len(wish) < 10:
+        return min(int(wish[1:]), len(table) - 1)
+    return max(
+        range(len(table)),
+        key=first or (lambda place: table[place].elements * (len(table[place].shape) == 2)),
+    )
+
+
+def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:
+    """Put the tensor of that number into the address; all of it is looked at."""
+    name = table[place].name
+    plain = name.isprintable() and 0 < len(name) <= LONGEST and not name.startswith("#")
+    workbench().say(TENSOR, name if plain else f"#{place}")
+    for key in REGION:
+        st.session_state[key] = ""
+
+
+def lens_of(subject: Subject) -> Inspectable | None:
+    """The model in that file, if it is one that opens."""
+    lens = workbench().lens
+    if lens is not None and st.session_state.get(Key.MODEL) == subject.name:
+        return lens
+    try:
+        return open_model(subject.name)
+    except ValueError:
+        return None

@@ -1,0 +1,240 @@
+"""One tensor large: its values, how they are spread, the directions it uses, what its rows are near to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis import spectra, weights
+from model.tensors import TensorInfo
+from viz.i18n import _
+from viz.packing import weights_rows, weights_spectra, weights_values
+from viz.packing.weights_table import bytes_text, shape_text
+from viz.packing.weights_values import Blocks, Region, Weight, short, summary, whole
+from viz.parts import explanation
+from viz.sections.checkpoints_chosen import REGION, lens_of
+from viz.sections.checkpoints_measuring import Measured
+from viz.sections.checkpoints_subjects import Subject
+from viz.words import token_code
+from viz.workbench import choose, workbench
+
+# A key belongs to one component: the browser keeps what it has drawn under it.
+MAP, POSITIONS = "w_map", "w_positions"  # heatmaps
+FEATURES, HISTOGRAM, SPECTRUM, LEFT, RIGHT, NEAR = (
+    f"w_{name}" for name in ("features", "histogram", "spectrum", "left", "right", "near")
+)  # charts
+LOG, BLOCK, DETAIL, ROW = "w_log", "w_block", "w_detail", "w_row"
+CLOSER = 48  # rows and columns that a click looks at
+
+
+def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
+    """The chosen tensor; its numbers are computed once."""
+    heading = st.container(horizontal=True, vertical_alignment="bottom")
+    heading.markdown(f"**{token_code(short(info.name))}**", width="content")
+    heading.caption(f"{shape_text(info.shape)} · {info.dtype} · {bytes_text(info.bytes)}", width="content")
+    weight = weight_of(subject, found, info)
+    if isinstance(weight, str):
+        st.caption(weight)
+        return
+    heading.caption(summary(weight.statistics), width="content")
+    left, right = st.columns([11, 9], gap="medium")
+    if weights_spectra.is_matrix(weight):
+        with left:
+            matrix(weight, lambda region, largest: weights_values.blocks_of(weight, region, largest))
+        with right:
+            spread([weight])
+            details(subject, weight)
+    else:
+        with left:
+            weights_values.feature_chart([weight], FEATURES)()
+        with right:
+            spread([weight])
+    with left:
+        explain()
+
+
+def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | str:
+    """The tensor with its statistics, or why there is nothing to show, in a sentence."""
+    statistics = found.of(info)
+    if statistics is None and info.place in found.failed:
+        return found.failed[info.place]
+    if statistics is None and not weights.readable(info):
+        return _("Values of type {dtype} are not measured.").format(dtype=info.dtype)
+    if statistics is None:
+        try:
+            statistics = found.remember(("statistics", info.place), lambda: weights.statistics(info.load()))
+        except (ValueError, RuntimeError) as error:
+            return str(error)
+    if not statistics.sampled:
+        return _("This tensor has no finite value: {nan} NaN, {infinite} infinite.").format(
+            nan=f"{statistics.nan:,}", infinite=f"{statistics.infinite:,}"
+        )
+    return Weight(subject.name, info, statistics, found.remember, found.remembers)
+
+
+def spread(shown: list[Weight]) -> None:
+    """The histogram, of one tensor or of two."""
+    log = choose(_("Counts"), ("linear", "log"), "linear", LOG, counts_name, st.container()) == "log"
+    weights_values.histogram(shown, log, HISTOGRAM)()
+
+
+def matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference: bool = False) -> None:
+    """The values of a rectangle that is typed as numbers; a click on a block looks closer."""
+    full = whole(weight.info.shape)
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    ends: list[tuple[int, int]] = []
+    for key, end in zip(REGION, (full.rows[1], full.columns[1]), strict=True):
+        ends.append(range_field(row, key, end))
+    largest = choose(_("Block"), ("mean", "largest"), "mean", BLOCK, block_name, row) == "largest"
+    region = Region(*ends)
+    if region != full:
+        row.button(_("whole"), on_click=forget_region, key="w_whole")
+    made = blocks(region, largest)
+    weights_values.value_map(weight, made, region, largest, MAP, partial(on_cell, region, made[1], full), difference)()
+
+
+def range_field(place: DeltaGenerator, key: str, end: int) -> tuple[int, int]:
+    """Numbers "12-40" of rows or columns; empty means all. What cannot be is said, and all are shown."""
+    label = {REGION[0]: _("rows {first}-{last}"), REGION[1]: _("columns {first}-{last}")}[key]
+    place.text_input(
+        label.format(first="0", last=end - 1),
+        key=key,
+        placeholder=label.format(first="0", last=end - 1),
+        width=150,
+        bind="query-params",
+        persist_state="session",
+        label_visibility="collapsed",
+    )
+    try:
+        return parse_range(str(st.session_state[key] or ""), end)
+    except ValueError as error:
+        place.caption(f":red[{error}]")
+        return 0, end
+
+
+def parse_range(text: str, end: int) -> tuple[int, int]:
+    """From the first to before the last.
+
+    Raises:
+        ValueError: a sentence that says what can be.
+    """
+    if not text.strip():
+        return 0, end
+    match = re.fullmatch(r"\s*(\d{1,12})\s*(?:[-–:]\s*(\d{1,12}))?\s*", text)
+    if not match:
+        raise ValueError(_("Write two numbers, such as 0-63."))
+    first = int(match[1])
+    last = int(match[2]) if match[2] else first
+    if not first <= last < end:
+        raise ValueError(_("Not within 0 to {last}.").format(last=end - 1))
+    return first, last + 1
+
+
+def details(subject: Subject, weight: Weight) -> None:
+    """Singular values, their vectors, and what rows are near to where the table is one of tokens or positions."""
+    views = ["spectrum"]
+    rows, columns = (end for _begin, end in vars(whole(weight.info.shape)).values())
+    if max(rows, columns) <= weights_spectra.SMALL:
+        views.append("vectors")
+    if weights_rows.is_positions(weight):
+        views.insert(0, "positions")
+    elif weights_rows.is_embedding(weight):
+        views.insert(0, "neighbours")
+    row = st.container(horizontal=True)
+    view = choose(_("Detail"), views, views[0], DETAIL, detail_name, row) if len(views) > 1 else views[0]
+    if view == "positions":
+        weights_rows.position_map(weight, POSITIONS)()
+    elif view == "neighbours":
+        neighbours(subject, weight, row)
+    elif reason := weights_spectra.why_none(weight):
+        st.caption(reason)
+    elif view == "vectors":
+        for mount in weights_spectra.vector_charts(weight, (LEFT, RIGHT)):
+            mount()
+    elif weights_spectra.known(weight) or asked(weights_spectra.seconds(weight), weight):
+        with st.spinner(_("Computing the singular values …")):
+            mount = weights_spectra.spectrum_chart([weight], SPECTRUM)
+        mount()
+
+
+def asked(takes: float, weight: Weight) -> bool:
+    """Whether the singular values may be computed: those that take long only when they are asked for."""
+    if takes < weights_spectra.PATIENCE:
+        return True
+    label = _("Compute the singular values, about {seconds} s").format(seconds=f"{takes:.0f}")
+    return st.button(label, key=f"w_compute_{weight.file}")
+
+
+def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
+    """Rows near to that of a token that is typed."""
+    tokenizer = weights_rows.tokenizer_of(weight, lens_of(subject))
+    label = _("Token, or # and a row's number") if tokenizer else _("Row")
+    key, rows = f"{ROW}_{subject.name}", weight.info.shape[0]
+    first = weights_rows.first_row(workbench().traced[0], rows, tokenizer)
+    place.text_input(label, first, key=key, live="250ms", width=190, label_visibility="collapsed", placeholder=label)
+    try:
+        row = weights_rows.row_of(str(st.session_state[key] or ""), rows, tokenizer)
+    except ValueError as error:
+        st.caption(str(error))
+        return
+    weights_rows.neighbour_chart(weight, row, tokenizer, NEAR)()
+
+
+def explain() -> None:
+    explanation(
+        "weights_explanation",
+        [
+            r"W = \sum_i \sigma_i\, u_i v_i^\top, \qquad \|W\|_2 = \sigma_1",
+            r"\operatorname{erank}(W) = \exp\Big(-\sum_i p_i \ln p_i\Big),\quad p_i = \frac{\sigma_i}{\sum_j \sigma_j}"
+            r"\qquad \operatorname{srank}(W) = \frac{\sum_i \sigma_i^2}{\sigma_1^2}",
+        ],
+        _(
+            "All numbers are read from the file. The singular values say how much a matrix stretches each of its "
+            "directions. The effective rank (Roy and Vetterli, *The effective rank: a measure of effective "
+            "dimensionality*, EUSIPCO 2007) counts how many directions it uses: all of them where the values are "
+            "equal, one where a single one stands out. The stable rank (Rudelson and Vershynin, 2007) counts energy, "
+            "σ², against the largest. A map of more values than the screen has pixels shows the mean of each block, "
+            "or its largest size: a mean of many values is near 0 even where they are large. This is the code that "
+            "has just run:"
+        ),
+        spectra.singular_values,
+        spectra.effective_rank,
+        spectra.stable_rank,
+    )
+
+
+def counts_name(name: str) -> str:
+    return {"linear": _("counts"), "log": _("log counts")}[name]
+
+
+def block_name(name: str) -> str:
+    return {"mean": _("means"), "largest": _("largest |x|")}[name]
+
+
+def detail_name(name: str) -> str:
+    return {
+        "spectrum": _("Singular values"),
+        "vectors": _("Singular vectors"),
+        "neighbours": _("Nearest tokens"),
+        "positions": _("Similarity of positions"),
+    }[name]
+
+
+def forget_region() -> None:
+    for key in REGION:
+        st.session_state[key] = ""
+
+
+def on_cell(region: Region, size: tuple[int, int], full: Region) -> None:
+    """A click on a block looks at the rows and columns around it; where a cell is a value there is nothing closer."""
+    if size == (1, 1):
+        return
+    cell = st.session_state[MAP].cell
+    places = (region.rows[0] + cell["row"] * size[0], region.columns[0] + cell["column"] * size[1])
+    for key, place, end in zip(REGION, places, (full.rows[1], full.columns[1]), strict=True):
+        first = max(0, min(int(place) - CLOSER // 2, end - CLOSER))
+        st.session_state[key] = f"{first}-{min(end, first + CLOSER) - 1}"
