@@ -65,6 +65,16 @@ class Tokenizer:
             raise ValueError(f"the tokenizer has no {name} token, which this needs: choose another model")
         return token
 
+    @property
+    def ending(self) -> list[int]:
+        """The token after a text that has ended, if there is one."""
+        return [] if self.end is None else [self.end]
+
+    @property
+    def filler(self) -> int:
+        """What stands behind the shorter texts of a batch, where masks hide it."""
+        return 0 if self.padding is None else self.padding
+
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
         """The special tokens that a model expects before a text and after it."""
         before, after = [self.need("start")], [self.need("end")]

@@ -87,7 +87,7 @@ def batch_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> Batch 
     if not all(cut.values()):
         return None
     rows = {side: [texts[side], *cut[side]] for side in texts}
-    sides = {side: _padded(rows[side], tokenizers[side].padding, lens.device) for side in texts}
+    sides = {side: _padded(rows[side], tokenizers[side].filler, lens.device) for side in texts}
     with torch.inference_mode(), record(lens.model) as trace:
         lens.model(*(ids for ids, _ in sides.values()), *(real for _, real in sides.values()))
     stacks = {"encoder": "source", "decoder": "target"}

@@ -38,7 +38,7 @@ def labels_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> list[
     """
     if isinstance(lens, Translator):
         assert target is not None
-        return [*target.ids[1:], lens.target_tokenizer.end]
+        return [*target.ids[1:], *(lens.target_tokenizer.ending or [-1])]
     return [*source.ids[1:], -1]
 
 

@@ -168,12 +168,12 @@ class ForeignTokenizer(Tokenizer):
         return [], []
 
 
-def _kinds(step: object) -> list[str]:
+def _kinds(step: Any) -> list[str]:
     """The names in a step of a tokenizer, and in the steps that it is made of; ▁ where it puts that for a space."""
     if step is None:
         return []
-    state = step.__getstate__()  # type: ignore[operator]
-    found, waiting = [], [json.loads(state)]
+    found: list[str] = []
+    waiting: list[Any] = [json.loads(step.__getstate__())]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):

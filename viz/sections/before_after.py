@@ -48,7 +48,8 @@ class BeforeAfter:
         """The tokens whose losses these are; a target's end is one of them."""
         if isinstance(self.now.lens, Translator):
             assert self.target is not None
-            return [*self.target.labels, self.now.lens.target_tokenizer.label(self.now.lens.target_tokenizer.end)]
+            tokenizer = self.now.lens.target_tokenizer
+            return [*self.target.labels, *([tokenizer.label(end) for end in tokenizer.ending] or ["?"])]
         return self.source.labels
 
     @property
