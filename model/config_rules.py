@@ -41,6 +41,8 @@ def require_valid(config: TransformerConfig) -> None:
     for name in ("position_base", "norm_epsilon", "rotary_stretch"):
         if _require_number(name, getattr(config, name)) <= 0:
             raise ValueError(f"{name} ({getattr(config, name)}) must be greater than 0")
+    if config.parallel and not config.residual:
+        raise ValueError("parallel needs residual: without it, only the last block of a layer would go on")
     _require_heads(config)
     _require_positions(config)
     _require_embeddings(config)

@@ -79,6 +79,7 @@ def unchecked(monkeypatch):
         ({"scale_attention": None}, "scale_attention (None) must be true or false"),
         ({"width": 3}, "width is not an option"),
         ({"parallel": 1}, "parallel (1) must be true or false"),
+        ({"parallel": True, "residual": False}, "parallel needs residual"),
         ({"head_width": 0}, "head_width (0) must be at least 1"),
         ({"head_width": 8, "heads": "full"}, "head_width (8) must be left out where heads is 'full'"),
         ({"position": "rotary", "head_width": 7}, "a head's width (7) must be even"),
@@ -155,9 +156,7 @@ def configs(draw):
         window=draw(st.none() | count),
         **{
             name: draw(st.booleans())
-            for name in (
-                *("embedding_norm", "residual", "parallel", "qk_norm", "scale_embedding", "scale_attention", "bias"),
-            )
+            for name in (*("embedding_norm", "residual", "qk_norm", "scale_embedding", "scale_attention", "bias"),)
         },
     )
 
