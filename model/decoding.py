@@ -70,8 +70,8 @@ def greedy(
     and those up to the first that the model would have written otherwise are kept (Leviathan et al., 2023).
     After that, what followed the newest token in the draft is the next guess (Saxena, 2023).
 
-    Returns the ids of each text, with the one of `ends` that was reached, if one was; and the `keep` largest log-probabilities at each
-    step with their tokens, both (step, batch, keep).
+    Returns the ids of each text, with the one of `ends` that was reached, if one was; and the `keep` largest
+    log-probabilities at each step with their tokens, both (step, batch, keep).
     """
     newest, longest = context.first, max(limits)
     stops = torch.tensor(list(ends), dtype=torch.long, device=newest.device)

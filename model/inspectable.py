@@ -86,7 +86,12 @@ class Inspectable:
         texts = [source] if target is None else [source, target]
         with torch.inference_mode(), record(self.model) as trace:
             self.model(*(self._ids(tokens) for tokens in texts))
+        return self._named(trace, source, target)
+
+    def _named(self, trace: Trace, source: Tokens, target: Tokens | None) -> Trace:
+        """A trace that knows what its tokens are called, and which of them are special."""
         trace.source_tokens, trace.target_tokens = source.labels, target.labels if target else []
+        trace.special_labels = self.special_labels
         return trace
 
     def generate(

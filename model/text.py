@@ -27,6 +27,7 @@ class Tokenizer:
     padding, unknown, start, end, mask: ids of the special tokens; those of others may lack any of them.
     stops: the tokens that end what a model writes. special: those that stand in no text.
     words: a token that begins a word begins with ▁. continues: how one begins that goes on with a word, if it is shown.
+    reason: why texts are bare ids, where they are.
     """
 
     padding: int | None
@@ -35,6 +36,7 @@ class Tokenizer:
     end: int | None
     mask: int | None
     continues = ""
+    reason = ""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self._inner = inner

@@ -147,8 +147,7 @@ class Translator(Writer):
                 generation = self._write([source.ids], context, limits, draft.ids if draft else ())[0]
             target = tokenizer.written(generation.ids)
             self.model.output(self.model.decode(self._ids(target), memory))
-        trace.source_tokens, trace.target_tokens = source.labels, target.labels
-        return trace, target, generation
+        return self._named(trace, source, target), target, generation
 
     def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
         tokenizer, row = self.target_tokenizer, self.source_tokens(source).ids
@@ -202,7 +201,7 @@ class LanguageModel(Writer):
         return [*first, *rest[-(self.config.max_length // 2) :]] if row.left_out else row.ids
 
     def guesses(self, trace: Trace, keep: int = 5) -> list[Guess]:
-        return [self._guess(trace, len(trace.source_tokens) - 1, keep)]
+        return [self._guess(trace, len(trace.source_tokens) - 1, keep)] if self.predicts else []
 
     def take(self, text: str, number: int, token: int) -> str:
         return text + self._text(self.source_tokenizer.encode(text).ids, [token])

@@ -78,7 +78,7 @@ def special_tokens(
         end=end,
         mask=named("mask"),
         stops=frozenset(stops),
-        target=tuple([*begun, *asked("forced_bos_token_id")[:1]]),
+        target=(*begun, *asked("forced_bos_token_id")[:1]),
     )
 
 

@@ -18,7 +18,7 @@ PROBES = ("a", "0", ".", "的")  # texts that one of any tokenizer's tokens stan
 
 
 def _byte_table() -> dict[str, int]:
-    """The character that stands for each byte in GPT-2's vocabulary: itself where it is visible, else one from 256 on."""
+    """What stands for each byte in the vocabulary of GPT-2: itself where one can see it, else one from 256 on."""
     visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in visible]
     return {chr(byte): byte for byte in visible} | {chr(256 + place): byte for place, byte in enumerate(hidden)}
@@ -64,7 +64,8 @@ class ForeignTokenizer(Tokenizer):
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
         before, after = self._around
         if role == "target":
-            begun = list(self._target) or [token for token in (self.start, self.padding) if token is not None][:1] or [0]
+            usual = next((token for token in (self.start, self.padding) if token is not None), 0)
+            begun = list(self._target) or [usual]
             if len(begun) == 1 and before == [self.start] and before != begun:
                 begun += before  # as in training: what it begins with, then a text as the tokenizer frames it
             return begun, []
