@@ -98,9 +98,10 @@ def _embedding_and_head(given: Given, config: TransformerConfig, kind: str, embe
     if config.tied_embeddings == "output":
         plan |= tensor("output.logits.bias", given.one_of(*BIASES[kind], f"{matrix}.bias"))
         return plan | tensor("encoder.embedding.tokens.weight", given.one_of(embedding, f"{matrix}.weight"))
-    return (
-        plan | tensor("encoder.embedding.tokens.weight", embedding) | tensor("output.logits.weight", f"{matrix}.weight")
-    )
+    # Without ties it is the matrix's own bias that today's code adds; old files may have only the other.
+    plan |= tensor("output.logits.bias", given.first_of(f"{matrix}.bias", *BIASES[kind]))
+    plan |= tensor("encoder.embedding.tokens.weight", embedding)
+    return plan | tensor("output.logits.weight", f"{matrix}.weight")
 
 
 def _distilbert_options(given: Given) -> TransformerConfig:
