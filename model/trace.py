@@ -12,12 +12,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from model.attention import MAPS as MAPS
 from model.attention import MultiHeadAttention, explicit_attention, for_each_head
 from model.masks import Mask
 from model.norms import Norm
 from model.observing import changed, changing, observe, recording
 from model.observing import ordinary as ordinary
-from model.positional import Alibi
+from model.positional import Unbiased
 
 if TYPE_CHECKING:
     import pandas
@@ -32,12 +33,10 @@ ATTENTION_PATHS: dict[str, str] = {
 }
 # Modules of these names compute something worth seeing; their path is the quantity's name.
 OBSERVED = frozenset(
-    {"query", "key", "value", "scores", "scaled", "masked", "weights", "heads", "output"}
+    {"query", "key", "value", "heads", "output", "bias", *MAPS}
     | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
     | {"linear", "gated"}
 )
-# Of size query × key: computed when a view asks. "biased" is there where positions add to the scores.
-MAPS = ("scores", "scaled", "biased", "masked", "weights")
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once a view has asked for it
 
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
@@ -144,8 +143,13 @@ class Trace:
 
     def maps_of(self, path: str) -> list[str]:
         """The steps from a query and a key to a weight in the attention at `path`, in their order."""
-        biased = isinstance(self.model.get_submodule(f"{path}.biased"), Alibi)
-        return [part for part in MAPS if biased or part != "biased"]
+        attention = self.model.get_submodule(path)
+        assert isinstance(attention, MultiHeadAttention)
+        return attention.maps
+
+    def given(self, path: str) -> bool:
+        """Whether the pass itself left the weights of the attention at `path`."""
+        return f"{path}.weights" in self._tensors
 
     def mask(self, path: str) -> Mask:
         """The mask of the attention at `path`, for the whole batch."""
@@ -153,8 +157,12 @@ class Trace:
 
     def visible(self, path: str, mask: Mask | None = None) -> Bool[Tensor, "head query key"]:
         """Where the queries may look in the attention at `path`, by its own mask or another; one head for all alike."""
-        queries, keys = (self._tensors[f"{path}.{name}"] for name in ("query", "key"))
-        return self._one((mask or self._masks[path]).visible(queries.shape[-2], keys.shape[-2], queries.device))
+        if self.given(path):
+            (queries, keys), device = (made := self._tensors[f"{path}.weights"]).shape[-2:], made.device
+        else:
+            query, key = (self._tensors[f"{path}.{name}"] for name in ("query", "key"))
+            queries, keys, device = query.shape[-2], key.shape[-2], query.device
+        return self._one((mask or self._masks[path]).visible(queries, keys, device))
 
     def _one(self, tensor: Tensor) -> Tensor:
         return tensor[self._example if len(tensor) > 1 else 0]
@@ -165,20 +173,15 @@ class Trace:
         """
         attention = self.model.get_submodule(path)
         assert isinstance(attention, MultiHeadAttention)
-        query, key = self[f"{path}.query"], self[f"{path}.key"]
         visible = self.visible(path)
         if quantity == "visible":
             return visible.any(dim=0)
+        tensor, key = self[f"{path}.query"], self[f"{path}.key"]
+        bias = (self[f"{path}.bias"],) if f"{path}.bias" in self._tensors else ()
+        arguments = {"scores": (key,), "biased": bias, "masked": (visible,), "weights": (visible,)}
         with torch.inference_mode(), ordinary(), changed(self.model, self.changes):
-            tensor = query
-            for part, arguments in (
-                ("scores", (key,)),
-                ("scaled", ()),
-                ("biased", ()),
-                ("masked", (visible,)),
-                ("weights", (visible,)),
-            ):
-                tensor = getattr(attention, part)(tensor, *arguments)
+            for part in attention.maps:
+                tensor = getattr(attention, part)(tensor, *arguments.get(part, ()))
                 if part == quantity:
                     break
         return tensor
@@ -229,7 +232,8 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
 
 def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for path, module in model.named_modules():
-        if isinstance(module, Norm | Alibi) or ("." in path and path.rpartition(".")[2] in OBSERVED):
+        part_of, _, name = path.rpartition(".")
+        if isinstance(module, Norm) or (part_of and name in OBSERVED and not isinstance(module, Unbiased)):
             yield path, module
 
 
