@@ -44,7 +44,7 @@ class HostedContext(Context):
     def cut(self, written: int) -> None:
         length = self.first.shape[1] - 1 + written
         if length < self._length:
-            self._kept.crop(self._length - length)
+            self._kept.crop(length - self._length)
             self._length = length
 
     def repeat(self, times: int) -> None:

@@ -52,7 +52,8 @@ class Runner:
                     raise AttributeError(name)
 
         # Some heads call the decoder past the model that holds it.
-        for trunk in {model.base_model, self.decoder, model.get_decoder()} - {model}:
+        beside = model.base_model if kind == "encoder-only" else model.get_decoder()
+        for trunk in {model.base_model, self.decoder, beside} - {model}:
             trunk.forward = _or_given(trunk.forward, States)
 
     @contextmanager
