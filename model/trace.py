@@ -18,7 +18,7 @@ from model.masks import Mask
 from model.norms import Norm
 from model.observing import changed, changing, observe, recording
 from model.observing import ordinary as ordinary
-from model.positional import Unbiased
+from model.position_bias import Unbiased
 
 if TYPE_CHECKING:
     import pandas
@@ -35,7 +35,7 @@ ATTENTION_PATHS: dict[str, str] = {
 OBSERVED = frozenset(
     {"query", "key", "value", "heads", "output", "bias", *MAPS}
     | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
-    | {"linear", "gated"}
+    | {"linear", "gated", "transform"}
 )
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once a view has asked for it
 
@@ -55,6 +55,7 @@ class Trace:
         self.changes = tuple(change for whose, change in changing.get() if whose is model)
         self.source_tokens: list[str] = []
         self.target_tokens: list[str] = []
+        self.special_labels: frozenset[str] = frozenset()
         self._tensors: dict[str, Tensor] = {}
         self._norm_inputs: dict[str, Tensor] = {}
         self._masks: dict[str, Mask] = {}

@@ -18,7 +18,7 @@ from model.errors import CheckpointError
 from model.hosted.passes import Pass, current, shadows
 from model.masks import ChangedMask, Mask
 from model.observing import ordinary
-from model.positional import Unbiased
+from model.position_bias import Unbiased
 
 NAME = "vitrine"  # of our function among transformers' attention implementations
 # Arguments that say nothing beside the mask, or are of no concern in evaluation. Any other that is not None is a step

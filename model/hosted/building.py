@@ -53,7 +53,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
     assert states is not None
     if not runner.bare:
         _require_same(model, runner, ids, runner.logits(states))
-    return HostedNetwork(runner, _config(model, kind, settings, stacks), stacks)
+    return HostedNetwork(runner, _config(model, runner.bare, settings, stacks), stacks)
 
 
 def _ids(model: Any, length: int) -> Tensor:
@@ -77,7 +77,7 @@ def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Te
         )
 
 
-def _config(model: Any, kind: Kind, settings: dict[str, Any], stacks: list[Built]) -> HostedConfig:
+def _config(model: Any, bare: bool, settings: dict[str, Any], stacks: list[Built]) -> HostedConfig:
     """The model in our options, from what was found in it, and from its config only where that says nothing."""
     text = model.config.get_text_config()
     last = stacks[-1]
@@ -110,7 +110,7 @@ def _config(model: Any, kind: Kind, settings: dict[str, Any], stacks: list[Built
         norm_epsilon=norms[0].eps if norms else 1e-5,
         scale_embedding=last.factor != 1,
         activation=_activation(network, text),
-        gated=hasattr(network, "gated"),
+        output_head="none" if bare else "linear",
         tied_embeddings="output" if getattr(model.config, "tie_word_embeddings", False) else "none",
     )
 
@@ -139,10 +139,12 @@ def _position(text: Any, built: Built) -> Any:
     """How tokens get positions: by what was added to them, else by what the config speaks of."""
     if built.position:
         return built.position
+    if not built.attention.outside and "biased" in built.attention.maps:
+        return "relative"
     if getattr(text, "alibi", False):
         return "alibi"
     turned = ("rope_parameters", "rope_theta", "rotary_dim", "rotary_emb_base")
-    return "rotary" if any(getattr(text, name, None) is not None for name in turned) else "none"
+    return "rotary" if any(getattr(text, name, None) is not None for name in turned) else "other"
 
 
 def _activation(network: Any, text: Any) -> Any:

@@ -19,22 +19,14 @@ from model.norms import Norm
 class HostedConfig(TransformerConfig):
     """A hosted model as far as our options describe it.
 
-    family: what transformers calls it. head_width: channels of a head. gated: half of the units gate the others.
-    parallel: attention and feed-forward read the same stream. Its values come from the model that runs, so nothing is
-    checked that only a network of ours would need.
+    family: what transformers calls it. Its values come from the model that runs, so nothing is checked that only a
+    network of ours would need.
     """
 
     family: str = ""
-    head_width: int | None = None
-    gated: bool = False
-    parallel: bool = False
 
     def __post_init__(self) -> None:
         pass
-
-    @property
-    def d_head(self) -> int:
-        return self.head_width or self.d_model // self.n_heads
 
 
 class HostedNorm(Norm):
