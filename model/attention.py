@@ -155,6 +155,15 @@ class MultiHeadAttention(nn.Module):
         steps = {name: getattr(self, name, None) for name in MAPS}
         return [name for name, step in steps.items() if step is not None and not isinstance(step, Unbiased)]
 
+    def step(
+        self, last: str, query: Tensor, key: Tensor, visible: Tensor, bias: tuple[Tensor, ...] = ()
+    ) -> Float[Tensor, "*batch head query key"]:
+        """The map of this name, from a query and a key. bias: what the positions add, where that is not known here."""
+        tensor, given = query, {"scores": (key,), "biased": bias, "masked": (visible,), "weights": (visible,)}
+        for part in self.maps[: self.maps.index(last) + 1]:
+            tensor = getattr(self, part)(tensor, *given.get(part, ()))
+        return tensor
+
     def project(self, memory: Tensor, first: int = 0) -> KeysAndValues:
         """`first`: the position of the first token of `memory`."""
         return self.key(memory, first), self.value(memory)

@@ -81,13 +81,27 @@ def open_checkpoint(
     finish_replacing(folder)
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a checkpoint: no folder of that name")
-    config = TransformerConfig.from_json(_read_text(folder / CONFIG))
+    text = _read_text(folder / CONFIG)
+    if (settings := _foreign_settings(text)) is not None:
+        from model.hosted.opening import open_hosted
+
+        return open_hosted(folder, settings, device or choose_device(), dtype or choose_dtype())
+    config = TransformerConfig.from_json(text)
     tokenizers = _read_tokenizers(folder, config)
     model = build(config)
     model.load_weights(_read_weights(folder / WEIGHTS))
     model.to(device=device or choose_device(), dtype=dtype or choose_dtype()).eval().requires_grad_(False)
     training = _read_record(folder / TRAINING) if (folder / TRAINING).exists() else {}
     return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)
+
+
+def _foreign_settings(text: str) -> dict[str, Any] | None:
+    """What a config.json of transformers says; None where it is one of ours, or none at all."""
+    try:
+        settings = json.loads(text)
+    except json.JSONDecodeError:
+        return None
+    return settings if isinstance(settings, dict) and "model_type" in settings else None
 
 
 def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from model.attention import MAPS as MAPS
 from model.attention import MultiHeadAttention, explicit_attention, for_each_head
+from model.errors import AbsentError
 from model.masks import Mask
 from model.norms import Norm
 from model.observing import changed, changing, observe, recording
@@ -81,6 +82,7 @@ class Trace:
         """The tensor of this name: (head, query, channel), (head, query, key), (position, d_model) …
 
         Raises:
+            AbsentError: models have this quantity, and this one does not.
             KeyError: no quantity of that name in this model.
         """
         path, _, quantity = name.rpartition(".")
@@ -96,6 +98,8 @@ class Trace:
         if path in self._norm_inputs and quantity in ("input", "mean", "std"):
             x = self._one(self._norm_inputs[path])
             return x if quantity == "input" else getattr(Norm, quantity)(x)
+        if name in (missing := getattr(self.model, "missing", {})):
+            raise AbsentError(name, missing[name])
         raise KeyError(f"{name!r} is not a quantity of this trace; names() lists them")
 
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
@@ -177,15 +181,9 @@ class Trace:
         visible = self.visible(path)
         if quantity == "visible":
             return visible.any(dim=0)
-        tensor, key = self[f"{path}.query"], self[f"{path}.key"]
         bias = (self[f"{path}.bias"],) if f"{path}.bias" in self._tensors else ()
-        arguments = {"scores": (key,), "biased": bias, "masked": (visible,), "weights": (visible,)}
         with torch.inference_mode(), ordinary(), changed(self.model, self.changes):
-            for part in attention.maps:
-                tensor = getattr(attention, part)(tensor, *arguments.get(part, ()))
-                if part == quantity:
-                    break
-        return tensor
+            return attention.step(quantity, self[f"{path}.query"], self[f"{path}.key"], visible, bias)
 
     def _keep_output(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:
         if name in self._tensors:

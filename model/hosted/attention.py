@@ -114,6 +114,11 @@ class HostedAttention(MultiHeadAttention):
         if output is not None:
             self.output = output  # type: ignore[assignment]
 
+    @property
+    def sums_to_one(self) -> bool:
+        """Whether a query gives its keys all of its weight: a step that is not known here may keep some of it."""
+        return self.own or self.outside
+
     def forward(  # type: ignore[override]
         self, call: Any, key: Any, mask: Mask, cache: None = None
     ) -> Tensor:

@@ -33,10 +33,11 @@ class Runner:
     def __init__(self, model: Any, kind: Kind) -> None:
         from transformers.utils import ModelOutput
 
-        self.model, self.kind = model, kind
+        self.model: Any = model
+        self.kind = kind
         two = kind == "encoder-decoder"
-        self.encoder = model.get_encoder() if two else None
-        self.decoder = model.get_decoder() if two else model.base_model
+        self.encoder: Any = model.get_encoder() if two else None
+        self.decoder: Any = model.get_decoder() if two else model.base_model
         self.bare = self.decoder is model
         self.outside = False  # whether weights are seen only where the model returns them
         self.windows: tuple[int | None, ...] = (None,)
@@ -166,7 +167,7 @@ class HostedNetwork(Network):
     def __init__(self, runner: Runner, config: HostedConfig, stacks: list[Built]) -> None:
         nn.Module.__init__(self)
         self.config, self.kind = config, config.kind
-        self.__dict__["runner"] = runner  # its modules are none of ours: they have names and classes of their own
+        self.runner: Runner = runner  # its modules are none of ours: they have names and classes of their own
         for built in stacks:
             self.add_module(built.name, built.stack)
             built.attach()
@@ -236,6 +237,11 @@ class HostedNetwork(Network):
     def embeddings(self) -> list[nn.Embedding]:
         found = [self.get_submodule(f"{stack}.embedding") for stack in ("encoder", "decoder") if hasattr(self, stack)]
         return [each.tokens for each in found if hasattr(each, "tokens")]
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        """The hosted model's; those that were recognised have names of ours, too."""
+        own: Iterator[nn.Parameter] = self.runner.model.parameters(recurse)
+        return own
 
     def parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.runner.model.parameters())

@@ -13,13 +13,42 @@ import torch
 
 from model.config import Kind
 from model.errors import CheckpointError
-from model.hosted.attention import NAME, register
+from model.filling import MaskFiller
+from model.foreign.tokenizer_files import open_tokenizers
+from model.hosted.attention import register
 from model.hosted.building import build_hosted
 from model.hosted.forecast import require_room
 from model.hosted.network import HostedNetwork
+from model.inspectable import Inspectable
+from model.writing import LanguageModel, Translator
 
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE = "AutoModelForSeq2SeqLM", "AutoModel"
+
+
+INSPECTABLES: dict[Kind, type[Inspectable]] = {
+    "encoder-decoder": Translator,
+    "decoder-only": LanguageModel,
+    "encoder-only": MaskFiller,
+}
+
+
+def open_hosted(
+    folder: Path,
+    settings: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    device_map: str | dict[str, Any] | None = None,
+) -> Inspectable:
+    """The model of a folder with its tokenizers; see `open_network`.
+
+    Raises:
+        CheckpointError: it cannot be opened.
+    """
+    model = open_network(folder, settings, device, dtype, device_map)
+    sizes = (model.config.source_vocabulary or model.config.vocabulary, model.config.vocabulary)
+    tokenizers = open_tokenizers(folder, settings, sizes)
+    return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, {})
 
 
 def open_network(
@@ -144,6 +173,3 @@ def _quietly() -> Iterator[None]:
         theirs.set_verbosity(before)
         if bars:
             theirs.enable_progress_bar()
-
-
-__all__ = ["NAME", "open_network"]

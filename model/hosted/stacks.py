@@ -170,12 +170,28 @@ class _Embedding:
         shadow = HostedTokens(weight, self.factor)
         self.made.add_module("tokens", shadow)
         self.tells.append((looked, "both", Times(shadow, outer)))
-        if positions is not None:
+        if positions is None:
+            encoded = OfPositions(None)
+            self.made.add_module("positions", encoded)
+            self.tells.append((looked, "out", Nothing(encoded)))
+        else:
             table = _table(positions)
             self.position = "sinusoidal" if table is None or not _trained(positions) else "learned"
             encoded = OfPositions(table if self.position == "learned" else None)
             self.made.add_module("positions", encoded)
             self.tells.append((positions, "out", encoded))
+
+
+class Nothing(nn.Module):
+    """Tells a shadow that zeros are added to the tokens."""
+
+    def __init__(self, shadow: nn.Module) -> None:
+        super().__init__()
+        self.shadow = shadow
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.shadow(torch.zeros_like(x[:1]))
+        return x
 
 
 class Times(nn.Module):
