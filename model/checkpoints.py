@@ -16,10 +16,14 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.device import choose_device, choose_dtype
+from model.errors import CheckpointError
 from model.files import finish_replacing, replace_folder, write_tensors
 from model.filling import MaskFiller
 from model.inspectable import Inspectable
 from model.network import Network
+from model.safe_folder import read_config, require_weights
+from model.safe_header import read_header
+from model.safe_json import read_json
 from model.text import MASK, Tokenizer
 from model.transformer import build
 from model.writing import LanguageModel, Translator
@@ -75,19 +79,19 @@ def open_checkpoint(
     device, dtype: where and in which precision to compute; by default what `model.device` chooses.
 
     Raises:
-        ValueError: the folder is missing, incomplete or damaged; the message says which file and why.
+        CheckpointError: the folder is missing, incomplete or damaged; the message says which file and why.
     """
     folder = Path(path)
     finish_replacing(folder)
     if not folder.is_dir():
-        raise ValueError(f"{folder} is not a checkpoint: no folder of that name")
-    text = _read_text(folder / CONFIG)
-    if (settings := _foreign_settings(text)) is not None:
+        raise CheckpointError(f"{folder} is not a checkpoint: no folder of that name")
+    if (settings := _foreign_settings(folder / CONFIG)) is not None:
         from model.hosted.opening import open_hosted
 
         return open_hosted(folder, settings, device or choose_device(), dtype or choose_dtype())
-    config = TransformerConfig.from_json(text)
+    config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
+    require_weights(config, {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}, folder.name)
     model = build(config)
     model.load_weights(_read_weights(folder / WEIGHTS))
     model.to(device=device or choose_device(), dtype=dtype or choose_dtype()).eval().requires_grad_(False)
@@ -95,12 +99,9 @@ def open_checkpoint(
     return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)
 
 
-def _foreign_settings(text: str) -> dict[str, Any] | None:
-    """What a config.json of transformers says; None where it is one of ours, or none at all."""
-    try:
-        settings = json.loads(text)
-    except json.JSONDecodeError:
-        return None
+def _foreign_settings(path: Path) -> dict[str, Any] | None:
+    """What a config.json of transformers says; None where it is one of ours."""
+    settings = read_json(path)
     return settings if isinstance(settings, dict) and "model_type" in settings else None
 
 
@@ -114,9 +115,9 @@ def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer
     sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
     for name, size in zip(files, sizes, strict=True):
         if len(read[name]) != size:
-            raise ValueError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
+            raise CheckpointError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
     if config.kind == "encoder-only" and read[TOKENIZER].mask is None:
-        raise ValueError(f"{folder.name}: {TOKENIZER} has no {MASK} token, which an encoder-only model needs")
+        raise CheckpointError(f"{folder.name}: {TOKENIZER} has no {MASK} token, which an encoder-only model needs")
     return read[files[0]], read[files[1]]
 
 
@@ -129,21 +130,11 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+        raise CheckpointError(f"{path.name} cannot be read: {error}") from error
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(_read_text(path))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path.name} is not valid JSON: {error}") from error
+    record = read_json(path, nan=True)  # a loss may be NaN
     if not isinstance(record, dict):
-        raise ValueError(f"{path.name} must hold a JSON object, not {type(record).__name__}")
+        raise CheckpointError(f"{path.name} must hold a JSON object, not {type(record).__name__}")
     return record
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error

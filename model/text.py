@@ -12,6 +12,8 @@ from typing import Literal
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
+from model.errors import CheckpointError
+from model.safe_tokenizer import read_tokenizer
 from model.tokens import Role
 from model.tokens import Tokens as Tokens
 
@@ -162,12 +164,13 @@ class Tokenizer:
         """The tokenizer in a `tokenizer.json` file.
 
         Raises:
-            ValueError: the file is missing or is not a tokenizer.
+            CheckpointError: the file is missing or is not a tokenizer.
         """
+        inner = read_tokenizer(path)
         try:
-            return cls(tokenizers.Tokenizer.from_file(str(path)))
-        except Exception as error:  # the library raises bare Exception
-            raise ValueError(f"{path.name} cannot be read as a tokenizer: {error}") from error
+            return cls(inner)
+        except ValueError as error:
+            raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error}") from error
 
     def _id(self, label: str) -> int:
         token = self._inner.token_to_id(label)

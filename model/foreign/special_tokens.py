@@ -38,7 +38,7 @@ def names_of(folder: Path) -> dict[str, Any]:
     """What tokenizer_config.json and special_tokens_map.json say, the first before the second.
 
     Raises:
-        ValueError: one of them is damaged.
+        CheckpointError: one of them is damaged.
     """
     return read_record(folder / "special_tokens_map.json") | read_record(folder / "tokenizer_config.json")
 

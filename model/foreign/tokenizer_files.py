@@ -12,11 +12,13 @@ from typing import Any
 
 import tokenizers
 
+from model.errors import CheckpointError
 from model.foreign.bare_ids import BareIds
 from model.foreign.records import read_record
 from model.foreign.slow_tokenizer import SlowTokenizer
 from model.foreign.special_tokens import names_of, special_tokens
 from model.foreign.tokenizer import ForeignTokenizer
+from model.safe_tokenizer import read_tokenizer
 from model.text import Tokenizer
 
 TOKENIZER = "tokenizer.json"
@@ -31,20 +33,22 @@ def open_tokenizers(folder: Path, settings: Mapping[str, Any], sizes: tuple[int,
     and say why. No code that lies in the folder is run.
 
     Raises:
-        ValueError: generation_config.json is damaged.
+        CheckpointError: generation_config.json is damaged.
     """
     generation = read_record(folder / "generation_config.json")
     try:
         names = names_of(folder)
         if (folder / TOKENIZER).is_file():
-            inner = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
+            inner = read_tokenizer(folder / TOKENIZER)
             return _twice([_foreign(inner, names, settings, generation, size) for size in dict.fromkeys(sizes)])
         if any((folder / name).is_file() for name in OLDER):
             return _older(folder, names, settings, generation, sizes)
         reason = f"there is no {TOKENIZER} beside the weights"
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:  # the libraries raise whatever they like, panics of theirs among it
+    except CheckpointError as error:
+        reason = _sentence(error)
+    except BaseException as error:  # the libraries raise bare Exception, and panics of Rust are not even that
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         reason = f"its tokenizer cannot be read: {_sentence(error)}"
     special = [special_tokens({}, settings, generation, lambda _name: None, size) for size in dict.fromkeys(sizes)]
     return _twice([BareIds(size, reason, each) for size, each in zip(dict.fromkeys(sizes), special, strict=True)])
@@ -74,11 +78,11 @@ def _older(
 ) -> tuple[Tokenizer, Tokenizer]:
     """Through transformers, which takes seconds to import: only for folders that have no tokenizer.json."""
     if any((folder / name).is_file() for name in SENTENCEPIECE) and find_spec("sentencepiece") is None:
-        raise ValueError("it needs sentencepiece: pip install sentencepiece")
+        raise CheckpointError("its tokenizer needs sentencepiece: pip install sentencepiece")
     try:
         from transformers import AutoTokenizer
     except ImportError as error:
-        raise ValueError("its tokenizer is in files that transformers reads: pip install transformers") from error
+        raise CheckpointError("its tokenizer is in files that transformers reads: pip install transformers") from error
 
     def read() -> Any:
         return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
