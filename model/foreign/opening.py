@@ -36,7 +36,7 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, heads: in
     file = _only_file(path) if path.is_dir() else path
     if file.suffix not in SUFFIXES:
         raise CheckpointError(
-            f"{file.name} is not a model: open a checkpoint folder, or a file that ends in {', '.join(SUFFIXES)}"
+            f"{file.name} is not a checkpoint: open a folder of one, or a file that ends in {', '.join(SUFFIXES)}"
         )
     network, tokenizers, layout = open_state(file, heads)
     name = path.resolve().name if path.is_dir() else file.stem
