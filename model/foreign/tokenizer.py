@@ -87,8 +87,9 @@ class ForeignTokenizer(Tokenizer):
     def ends(self, text: str) -> list[int]:
         """Of a character cut into several tokens only the last one's end is behind it."""
         spans = self._inner.encode(clean(text), add_special_tokens=False).offsets
-        following = [*spans[1:], None]
-        return [span[0] if span == after else span[1] for span, after in zip(spans, following, strict=True)]
+        return [
+            begin if spans[place : place + 1] == [(begin, end)] else end for place, (begin, end) in enumerate(spans, 1)
+        ]
 
     def _encode_around_masks(self, text: str) -> Tokens:
         """Piece by piece, as the library does; a mask may take the spaces beside it along."""
