@@ -89,8 +89,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5},
         },
     ),
-    "gemma": ("GemmaForCausalLM", SHARED | {"hidden_size": 16, "head_dim": 12}),  # √16 is exact in their float32, too
-    "gemma-gelu": ("GemmaForCausalLM", SHARED | {"hidden_size": 16, "head_dim": 4, "hidden_act": "gelu"}),
+    "gemma": ("GemmaForCausalLM", SHARED | {"head_dim": 12}),
+    "gemma-gelu": ("GemmaForCausalLM", SHARED | {"head_dim": 8, "hidden_act": "gelu"}),
     "t5": ("T5ForConditionalGeneration", T5),
     "t5-gated": ("T5ForConditionalGeneration", T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
     "opt": (
