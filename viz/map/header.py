@@ -153,6 +153,8 @@ def summary(lens: Inspectable, found: list[Block]) -> Said:
         (_("matrix products"), "\n".join(products)),
         (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),
     ]
+    if config.parallel:
+        said.append((_("blocks"), _("parallel: all blocks of a layer read what enters it")))
     if not config.residual:
         said.append((_("residual"), _("no short cut: each block's output replaces the stream")))
     if lens.kind == "encoder-decoder":
