@@ -25,7 +25,7 @@ from model.foreign.pieces import Piece, Plan
 from model.foreign.settings import UnknownError, settings_of
 from model.foreign.t5 import T5
 from model.foreign.weights import read_weights
-from model.transformer import build
+from model.skeleton import skeleton
 
 __all__ = ["FAMILIES", "read_weights", "rebuilt_config", "renamed", "settings_of"]
 
@@ -98,8 +98,8 @@ def _config(given: Given) -> TransformerConfig:
 
 
 def _made(plan: Plan, theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    with torch.device("meta"):
-        shapes = {name: tuple(each.shape) for name, each in build(config).named_parameters(remove_duplicate=False)}
+    parameters = skeleton(config).named_parameters(remove_duplicate=False)
+    shapes = {name: tuple(each.shape) for name, each in parameters}
     ours = {}
     for name, piece in plan.items():
         ours[name] = tensor = _one(name, piece, theirs)

@@ -121,7 +121,7 @@ def trained(ours: Network) -> Network:
     for module in ours.modules():
         if hasattr(module, "dropout"):
             module.dropout = 0.0
-    return ours.train()
+    return ours.train().requires_grad_(True)
 
 
 def test_the_gradient_of_a_bias_is_the_same_in_both_ways(made):
