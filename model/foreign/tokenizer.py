@@ -138,7 +138,7 @@ class ForeignTokenizer(Tokenizer):
         if not self._bytes or not all(character in BYTES for character in name):
             return name or f"<{token}>"
         text = bytes(BYTES[character] for character in name).decode("utf-8", "surrogateescape").replace(" ", SPACE)
-        return "".join(f"<0x{ord(each) - 0xDC00:02X}>" if "\udc80" <= each <= "\udcff" else each for each in text)
+        return "".join(_visible(character) for character in text)
 
     def parents(self) -> dict[int, tuple[int, int]]:
         if not isinstance(self._inner.model, models.BPE):
@@ -175,6 +175,14 @@ class ForeignTokenizer(Tokenizer):
             if plain:
                 return self._known(encoded.ids[: plain[0]]), self._known(encoded.ids[plain[-1] + 1 :])
         return [], []
+
+
+def _visible(character: str) -> str:
+    """A character; a byte that is none, or one of control, by its number."""
+    if "\udc80" <= character <= "\udcff":
+        return f"<0x{ord(character) - 0xDC00:02X}>"
+    hidden = (ord(character) < 0x20 and character not in "\n\t") or character == "\x7f"
+    return f"<0x{ord(character):02X}>" if hidden else character
 
 
 def _kinds(step: Any) -> list[str]:
