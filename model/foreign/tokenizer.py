@@ -10,7 +10,7 @@ from typing import Any
 import tokenizers
 from tokenizers import models
 
-from model.foreign.special_tokens import SpecialTokens, name_of
+from model.foreign.special_tokens import SpecialTokens, name_of, saved_json
 from model.safe_tokenizer import panics_named
 from model.text import SPACE, Tokenizer, Tokens, clean
 from model.tokens import Role
@@ -36,10 +36,17 @@ class ForeignTokenizer(Tokenizer):
     """
 
     def __init__(
-        self, inner: tokenizers.Tokenizer, special: SpecialTokens, size: int, names: Mapping[str, Any] | None = None
+        self,
+        inner: tokenizers.Tokenizer,
+        special: SpecialTokens,
+        size: int,
+        names: Mapping[str, Any] | None = None,
+        around: tuple[list[int], list[int]] | None = None,
     ) -> None:
-        """size: how many tokens the model knows. names: tokenizer_config.json."""
-        self._inner, self.size = inner, size
+        """size: how many tokens the model knows. names: tokenizer_config.json. around: what stands around a text, where
+        that is known already.
+        """
+        self._inner, self._special, self.size = inner, special, size
         inner.no_truncation()
         inner.no_padding()
         inner.encode_special_tokens = True
@@ -57,7 +64,7 @@ class ForeignTokenizer(Tokenizer):
         if not isinstance(inner.model, models.WordPiece):
             self.continues = ""
         self._labels: dict[int, str] = {}
-        self._around = self._template(names or {})
+        self._around = around or self._template(names or {})
 
     def __len__(self) -> int:
         return self.size
@@ -151,6 +158,10 @@ class ForeignTokenizer(Tokenizer):
             if whole is not None and first is not None and second is not None:
                 found.setdefault(whole, (first, second))
         return found
+
+    def to_json(self) -> str:
+        """With what the model expects of it, as `saved_tokenizer` reads it."""
+        return saved_json(self._special, self.size, self._around, inner=self._inner.to_str())
 
     def _known(self, ids: Sequence[int]) -> list[int]:
         """Tokens that the model does not know are unknown ones."""
