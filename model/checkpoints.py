@@ -50,7 +50,14 @@ def save_checkpoint(
 
     tokenizers: of source and target; of a model with one stack, the same one twice.
     training: what training.json records (data, steps, figures, seed). dtype: the precision on disk.
+
+    Raises:
+        ValueError: a tokenizer cannot be written into a file.
     """
+    if not all(tokenizer.can_be_saved for tokenizer in tokenizers):
+        raise ValueError(
+            "a tokenizer that transformers runs in Python cannot be saved: give its model a tokenizer.json"
+        )
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     written = folder.with_name(f".{folder.name}.{os.getpid()}.writing")
