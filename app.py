@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import i18n, input_bar, training, varying
+from viz import absent, i18n, input_bar, training, varying
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
@@ -108,7 +108,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     with bar:
         target = input_bar.show_controls(lens)
     # Not by the navigation's own run(): that works only in a run of the whole script.
-    drawing = import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens)
+    drawing = absent.telling(import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens))
     next(drawing)
     if not trained:
         try:

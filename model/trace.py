@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from model.attention import MAPS as MAPS
 from model.attention import MultiHeadAttention, explicit_attention, for_each_head
-from model.errors import AbsentError
+from model.errors import require
 from model.masks import Mask
 from model.norms import Norm
 from model.observing import changed, changing, observe, recording
@@ -98,8 +98,7 @@ class Trace:
         if path in self._norm_inputs and quantity in ("input", "mean", "std"):
             x = self._one(self._norm_inputs[path])
             return x if quantity == "input" else getattr(Norm, quantity)(x)
-        if name in (missing := getattr(self.model, "missing", {})):
-            raise AbsentError(name, missing[name])
+        require(self.model, name)
         raise KeyError(f"{name!r} is not a quantity of this trace; names() lists them")
 
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:

@@ -91,10 +91,13 @@ def words(config: TransformerConfig) -> str:
 def position_name(position: str) -> str:
     return {
         "sinusoidal": _("sinusoidal"),
+        "sinusoidal-halves": _("sinusoidal"),
         "learned": _("learned"),
         "rotary": _("rotary"),
         "alibi": "ALiBi",
+        "relative": _("relative"),
         "none": _("no positions"),
+        "other": _("in a way of its own"),
     }[position]
 
 

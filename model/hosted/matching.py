@@ -130,7 +130,10 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
                 found.keep(sublayer, name, event, side, _shadow(event, side))
             found.placement = "sandwich" if any(name == "output_norm" for _s, name, *_ in trial.kept) else placement
             return
-    found.placement, found.parallel = "pre", _is_parallel(layer, sublayers)
+    pair = _parallel(layer, sublayers)
+    found.placement, found.parallel = "pre", pair is not None
+    if pair is not None:
+        _keep_outputs(found, [sublayers[0], sublayers[-1]], list(pair))
     reason = Reason.PARALLEL if found.parallel else Reason.FLOW
     entering = [event for event in norms if same(event.x, layer.x)]
     if found.parallel and entering:
@@ -143,9 +146,16 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
 
 
 def _keep_outputs(found: Found, sublayers: list[Sublayer], written: list[Event]) -> None:
-    """W^O of attentions that were seen from outside: the matrix whose product the stream was given."""
+    """What blocks add to the stream, where it is not known otherwise: the product of a matrix for an attention seen
+    from outside, which is its W^O, or what a feed-forward network of another form gave.
+    """
     for sublayer, event in zip(sublayers, written, strict=True):
-        if sublayer.outside and is_linear(event) and (output := as_linear(event)) is not None:
+        if sublayer.name not in found.parts:
+            block = found.parts[sublayer.name] = HostedBlock()
+            block.add_module("output", nn.Identity())
+            found.tells.append((event, "out", block.get_submodule("output")))
+            found.missing.pop(f"{sublayer.name}.output")
+        elif sublayer.outside and is_linear(event) and (output := as_linear(event)) is not None:
             found.parts[sublayer.name].add_module("output", output)
             found.tells.append((event, "both", output))
             found.missing.pop(f"{sublayer.name}.output")
@@ -157,10 +167,15 @@ def _shadow(event: Event, side: Side) -> nn.Module:
     return made
 
 
-def _is_parallel(layer: Event, sublayers: list[Sublayer]) -> bool:
-    x, y = layer.x, layer.y
-    pairs = ((a.y, f.y) for a in sublayers[0].adds for f in sublayers[-1].adds)
-    return any(same(total, y) for a, f in pairs for total in (a + f + x, x + a + f, x + f + a))
+def _parallel(layer: Event, sublayers: list[Sublayer]) -> tuple[Event, Event] | None:
+    """The calls whose outputs are both added to what the layer read, and nothing else."""
+    x = layer.x
+    for attention in sublayers[0].adds:
+        for network in sublayers[-1].adds:
+            a, f = attention.y, network.y
+            if any(same(total, layer.y) for total in (a + f + x, x + a + f, x + f + a)):
+                return attention, network
+    return None
 
 
 class _Trial:

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from model.config import Kind
+from model.errors import AbsentError
 from model.hosted.context import HostedContext
 from model.hosted.parts import HostedConfig, frozen
 from model.hosted.passes import Pass, current
@@ -233,6 +234,19 @@ class HostedNetwork(Network):
         memory = self.encode(ids, real) if memory is None else memory
         first = torch.full((len(ids), 1), start, device=ids.device)
         return HostedContext(first, self.runner, self.output, memory, real)
+
+    def get_submodule(self, target: str) -> nn.Module:
+        """
+        Raises:
+            AbsentError: the model has no such part, or none that was recognised.
+        """
+        try:
+            return super().get_submodule(target)
+        except AttributeError:
+            for name, reason in self.missing.items():
+                if f"{name}.".startswith(f"{target}."):
+                    raise AbsentError(target, reason) from None
+            raise
 
     def embeddings(self) -> list[nn.Embedding]:
         found = [self.get_submodule(f"{stack}.embedding") for stack in ("encoder", "decoder") if hasattr(self, stack)]

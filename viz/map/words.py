@@ -79,10 +79,13 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
 def position_name(config: TransformerConfig) -> str:
     return {
         "sinusoidal": _("sinusoidal positions"),
+        "sinusoidal-halves": _("sinusoidal positions"),
         "learned": _("learned positions"),
         "rotary": _("no positions: queries and keys are turned (rotary)"),
         "alibi": _("no positions: scores fall with distance (ALiBi)"),
+        "relative": _("no positions: scores are biased by distance (relative)"),
         "none": _("no positions"),
+        "other": _("positions in a way of its own"),
     }[config.position]
 
 

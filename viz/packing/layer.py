@@ -19,7 +19,9 @@ from model.analysis.feed_forward import (
     threshold,
     writes,
 )
+from model.errors import AbsentError
 from model.layers import FeedForward, GatedFeedForward
+from viz.absent import absent_words
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.names import unit_quantity
@@ -77,7 +79,10 @@ def direction_charts(
         sentence = _("Its output weights through the unembedding, without the final norm and the layers above.")
     else:
         sentence = _("An encoder's units reach the output only through the decoder: they have no logits of their own.")
-    read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
+    try:
+        read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
+    except AbsentError as absent:
+        return mounts, f"{sentence} {absent_words(absent)}"
     mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, SECOND, keys[1]))
     return mounts, sentence
 

@@ -13,8 +13,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.heads import METRICS
 from model.analysis.maps import Quantity
+from model.errors import AbsentError
 from model.inspectable import Inspectable
 from model.trace import AttentionKind
+from viz.absent import absent_words
 from viz.attention import bertviz
 from viz.attention.explained import explain, missing, refusal
 from viz.attention.figure import file_name, large, pack_figure
@@ -98,7 +100,11 @@ def page(lens: Inspectable) -> Iterator[None]:
     listed = shown.shown_heads(made.values)
     filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass
     parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
-    parts.append((steps, pack_stages(shown, chosen, Part.STAGES, on_query)))
+    lacking = ""
+    try:
+        parts.append((steps, pack_stages(shown, chosen, Part.STAGES, on_query)))
+    except AbsentError as absent:
+        lacking = absent_words(absent)
     drawn = None
     problem = refusal(shown, listed)
     if not problem:
@@ -109,6 +115,8 @@ def page(lens: Inspectable) -> Iterator[None]:
     for place, mount in parts:
         with place:
             mount()
+    with steps:
+        say(lacking)
     with figure:
         say(problem or missing(shown, chosen))
     with data:
@@ -226,6 +234,9 @@ def show_bertviz(shown: Shown, chosen: Selection) -> None:
             page = bertviz.document(maps, view, chosen.layer, chosen.head, st.context.theme.type == "dark")
         except ValueError as error:
             st.info(str(error))
+            return
+        except AbsentError as absent:
+            st.info(absent_words(absent))
             return
         st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")
 

@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.effects import prediction_changes
 from model.attention import Masked, Weights
+from model.errors import require
 from model.inspectable import Inspectable
 from model.interventions import Cells
 from model.masks import ChangedMask, Mask
@@ -122,9 +123,15 @@ def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
 
 
 def fit(bench: Workbench, trace: Trace, kind: AttentionKind) -> Selection:
-    """The selection inside what this kind of attention has."""
-    heads, queries, _channels = trace[f"{trace.attention_paths(kind)[0]}.query"].shape
-    return bench.fit_selection(len(trace.attention_paths(kind)), heads, queries)
+    """The selection inside what this kind of attention has.
+
+    Raises:
+        AbsentError: the model shows its weights and not what the mask is put on.
+    """
+    paths = trace.attention_paths(kind)
+    require(trace.model, f"{paths[0]}.scores")
+    heads, queries, _channels = trace[f"{paths[0]}.query"].shape
+    return bench.fit_selection(len(paths), heads, queries)
 
 
 def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) -> None:
