@@ -31,6 +31,9 @@ def reason_words(reason: str) -> str:
         Reason.EMBEDDING: _(
             "What enters this model's first layer is not simply the sum of a token's row and a position's."
         ),
+        Reason.WIDTH: _(
+            "The matrix over the vocabulary is not as wide as this model's stream: something stands between them."
+        ),
         Reason.OUTPUT: _("This model has no logits: it was opened without an output for words."),
     }[Reason(reason)]
 

@@ -132,8 +132,10 @@ def writes(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokeniz
 
     Raises:
         ValueError: the model has no W_U.
+        AbsentError: it has one that does not read the stream.
     """
     model.require_logits()
+    require(model, "output.logits.weight")
     weight = layer_of(model, stack, layer).output.weight[:, unit]
     return _direction((model.output.logits.weight @ weight).float(), tokenizer, keep)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from model.hosted.attention import HostedAttention
-from model.hosted.feeding import match_feed_forward
+from model.hosted.feeding import Halved, match_feed_forward
 from model.hosted.norming import as_linear, as_norm, is_linear
-from model.hosted.parts import HostedBlock, HostedDecoderLayer, HostedLayer
+from model.hosted.parts import HostedBlock, HostedDecoderLayer, HostedFeedForward, HostedLayer
 from model.hosted.passes import Side
 from model.hosted.probe import Event, first, same
 from model.hosted.reasons import Reason
@@ -135,12 +135,14 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
     if pair is not None:
         _keep_outputs(found, [sublayers[0], sublayers[-1]], list(pair))
     reason = Reason.PARALLEL if found.parallel else Reason.FLOW
-    entering = [event for event in norms if same(event.x, layer.x)]
-    if found.parallel and entering:
-        for sublayer, event in (("self_attention", entering[0]), ("feed_forward", entering[-1])):
-            found.keep(sublayer, "norm", event, "both", _shadow(event, "both"))
-    else:
-        found.missing |= {f"{each.name}_block.norm.output": reason for each in sublayers}
+    read = next((event.x for event, _side, shadow in found.tells if _is_first(shadow, found)), None)
+    for sublayer in sublayers:
+        by_input, by_output = (layer.x, None) if sublayer is sublayers[0] else (None, read)
+        norm = first(norms, lambda event: same(event.x, by_input) or same(event.y, by_output))  # noqa: B023
+        if norm is None:
+            found.missing[f"{sublayer.name}_block.norm.output"] = reason
+        else:
+            found.keep(sublayer.name, "norm", norm, "both", _shadow(norm, "both"))
     found.missing |= {f"{each.name}_block.residual": reason for each in sublayers[:-1]}
     found.keep("feed_forward", "residual", layer, "out", nn.Identity())
 
@@ -159,6 +161,12 @@ def _keep_outputs(found: Found, sublayers: list[Sublayer], written: list[Event])
             found.parts[sublayer.name].add_module("output", output)
             found.tells.append((event, "both", output))
             found.missing.pop(f"{sublayer.name}.output")
+
+
+def _is_first(shadow: nn.Module, found: Found) -> bool:
+    """Whether this is what reads a layer's feed-forward input."""
+    network = found.parts.get("feed_forward")
+    return isinstance(network, HostedFeedForward) and (shadow is network.hidden or isinstance(shadow, Halved))
 
 
 def _shadow(event: Event, side: Side) -> nn.Module:

@@ -174,11 +174,14 @@ class HostedNetwork(Network):
             built.attach()
         head = None if runner.bare else runner.model.get_output_embeddings()
         weight = getattr(head, "weight", None)
-        logits = None if runner.bare else HostedLogits(runner.logits, weight)
+        wide = isinstance(weight, Tensor) and weight.shape[1] == config.d_model
+        logits = None if runner.bare else HostedLogits(runner.logits, weight if wide else None)
         self.output = HostedOutput(logits)  # type: ignore[assignment]
         self.missing: dict[str, Reason] = {name: why for built in stacks for name, why in built.missing.items()}
         if runner.bare:
             self.missing["output.logits"] = Reason.OUTPUT
+        elif not wide:
+            self.missing["output.logits.weight"] = Reason.WIDTH
 
     def forward(
         self,
