@@ -172,7 +172,9 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
         permuted = network(x[list(order)][None])[0]
         alone = torch.cat([network(x[None, place : place + 1])[0] for place in range(len(x))])
         attended = None
-        if isinstance(getattr(attention, "query", None), HeadProjection):  # that of a hosted model is run by the model alone
+        if isinstance(
+            getattr(attention, "query", None), HeadProjection
+        ):  # that of a hosted model is run by the model alone
             together = attention(x[None], x[None], Mask())[0]
             single = torch.cat([attention(each, each, Mask())[0] for each in x[:, None, None]])
             attended = _largest(single - together)
