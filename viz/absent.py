@@ -18,7 +18,8 @@ def reason_words(reason: str) -> str:
             "This model computes its attention by code of its own: only its weights can be seen, not the steps to them."
         ),
         Reason.STEPS: _(
-            "This model's attention takes a step that is not known here: its weights can be seen, not the steps to them."
+            "This model's attention takes a step that is not known here: its weights can be seen, not the steps to "
+            "them."
         ),
         Reason.PARALLEL: _(
             "In this model attention and feed-forward read the same stream side by side: there is none between them."

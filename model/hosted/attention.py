@@ -77,8 +77,8 @@ class HostedAttention(MultiHeadAttention):
     """The part of a hosted attention between its projections, step by step.
 
     output: its W^O, where that was found. own: whether these modules compute it; else the model's own function does,
-    and gives its weights; outside: not even that is called, and the weights are all that is seen, at a place of what the
-    module returns.
+    and gives its weights; outside: not even that is called, and the weights are all that is seen, at a `place` of what
+    the module returns.
     """
 
     def __init__(
@@ -113,6 +113,13 @@ class HostedAttention(MultiHeadAttention):
         self.heads = nn.Identity()
         if output is not None:
             self.output = output  # type: ignore[assignment]
+
+    @property
+    def counts(self) -> tuple[int, int | None]:
+        """How many heads there are, and how many of keys and values, as far as that can be seen."""
+        if self.outside:
+            return int(self.weights.n_heads), None  # type: ignore[arg-type]
+        return int(self.query.n_heads), int(self.key.n_heads)
 
     @property
     def sums_to_one(self) -> bool:

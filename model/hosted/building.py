@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from model.config import Kind
+from model.config import Kind, NormPlacement
 from model.errors import CheckpointError
+from model.hosted.attention import NAME
 from model.hosted.feeding import activation_name
 from model.hosted.network import HostedNetwork, Runner
-from model.hosted.parts import HostedConfig, HostedFeedForward
+from model.hosted.parts import HostedActivation, HostedConfig, HostedFeedForward
 from model.hosted.probe import close, flat, probing
 from model.hosted.stacks import Built, build_stack
 
@@ -31,7 +32,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
     """
     runner = Runner(model, kind)
     text = model.config.get_text_config()
-    runner.outside = not text._attn_implementation == "vitrine"
+    runner.outside = text._attn_implementation != NAME
     widths = [getattr(text, name, None) for name in ("sliding_window", "window_size")]
     runner.windows = (None, *{each for each in widths if isinstance(each, int) and each > 0})
     ids = {name: _ids(model, length) for name, length in LENGTHS.items()}
@@ -87,8 +88,7 @@ def _config(model: Any, bare: bool, settings: dict[str, Any], stacks: list[Built
     network = layer.parts.get("feed_forward")
     norms = [norm for each in stacks for norm in each.norms]
     width = layer.layer.x.shape[-1]
-    heads = attention.weights.n_heads if attention.outside else attention.query.n_heads
-    shared = None if attention.outside else attention.key.n_heads
+    heads, shared = attention.counts
     return HostedConfig(
         family=str(settings.get("model_type", "")),
         source_vocabulary=text.vocab_size if "encoder" in own else 0,
@@ -105,7 +105,7 @@ def _config(model: Any, bare: bool, settings: dict[str, Any], stacks: list[Built
         position=_position(text, last),
         embedding_norm=last.embedding_norm,
         norm="none" if not norms else "layer" if norms[0].centred else "rms",
-        norm_placement=layer.placement,
+        norm_placement=cast(NormPlacement, layer.placement),
         parallel=layer.parallel,
         norm_epsilon=norms[0].eps if norms else 1e-5,
         scale_embedding=last.factor != 1,
@@ -151,5 +151,6 @@ def _activation(network: Any, text: Any) -> Any:
     if not isinstance(network, HostedFeedForward):
         return "relu"
     grid = torch.linspace(-4, 4, 33)
-    name = activation_name(network.activation.function, grid)
+    function = cast(HostedActivation, network.activation).function
+    name = activation_name(function, grid)
     return GATES.get(name, "swiglu") if hasattr(network, "gated") else name or "gelu"

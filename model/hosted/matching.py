@@ -136,13 +136,13 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
         _keep_outputs(found, [sublayers[0], sublayers[-1]], list(pair))
     reason = Reason.PARALLEL if found.parallel else Reason.FLOW
     read = next((event.x for event, _side, shadow in found.tells if _is_first(shadow, found)), None)
-    for sublayer in sublayers:
-        by_input, by_output = (layer.x, None) if sublayer is sublayers[0] else (None, read)
-        norm = first(norms, lambda event: same(event.x, by_input) or same(event.y, by_output))  # noqa: B023
-        if norm is None:
-            found.missing[f"{sublayer.name}_block.norm.output"] = reason
-        else:
-            found.keep(sublayer.name, "norm", norm, "both", _shadow(norm, "both"))
+    entering = first(norms, lambda event: same(event.x, layer.x))
+    reading = first(norms, lambda event: same(event.y, read))
+    for block, norm in ((sublayers[0], entering), (sublayers[-1], reading)):
+        if norm is not None:
+            found.keep(block.name, "norm", norm, "both", _shadow(norm, "both"))
+    seen = {sublayers[0].name: entering, sublayers[-1].name: reading}
+    found.missing |= {f"{each.name}_block.norm.output": reason for each in sublayers if seen.get(each.name) is None}
     found.missing |= {f"{each.name}_block.residual": reason for each in sublayers[:-1]}
     found.keep("feed_forward", "residual", layer, "out", nn.Identity())
 

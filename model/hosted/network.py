@@ -32,7 +32,7 @@ class Runner:
     """
 
     def __init__(self, model: Any, kind: Kind) -> None:
-        from transformers.utils import ModelOutput
+        from transformers.utils.generic import ModelOutput
 
         self.model: Any = model
         self.kind = kind
@@ -44,7 +44,7 @@ class Runner:
         self.windows: tuple[int | None, ...] = (None,)
 
         @dataclass
-        class States(ModelOutput):  # type: ignore[misc, valid-type]
+        class States(ModelOutput):
             """Given states as what a trunk returns; whatever else a head asks for is None."""
 
             last_hidden_state: Tensor | None = None
@@ -136,13 +136,13 @@ class HostedLogits(nn.Module):
 
     def __init__(self, run: Callable[[Tensor], Tensor], weight: Tensor | None) -> None:
         super().__init__()
-        self.__dict__["run"] = run
+        self.__dict__["_run"] = run
         if weight is not None:
             self.weight = frozen(weight)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
         rows = x.reshape(1, -1, x.shape[-1]) if x.dim() != 3 else x
-        logits: Tensor = self.run(rows)
+        logits: Tensor = self.__dict__["_run"](rows)
         return logits if x.dim() == 3 else logits.reshape(*x.shape[:-1], -1)
 
 
@@ -253,7 +253,8 @@ class HostedNetwork(Network):
 
     def embeddings(self) -> list[nn.Embedding]:
         found = [self.get_submodule(f"{stack}.embedding") for stack in ("encoder", "decoder") if hasattr(self, stack)]
-        return [each.tokens for each in found if hasattr(each, "tokens")]
+        tokens = [getattr(each, "tokens", None) for each in found]
+        return [each for each in tokens if isinstance(each, nn.Embedding)]
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
         """The hosted model's; those that were recognised have names of ours, too."""

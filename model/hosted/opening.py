@@ -11,26 +11,19 @@ from typing import Any
 
 import torch
 
+from model.checkpoints import INSPECTABLES
 from model.config import Kind
 from model.errors import CheckpointError
-from model.filling import MaskFiller
+from model.foreign.opening import first_text, sizes_of
 from model.foreign.tokenizer_files import open_tokenizers
 from model.hosted.attention import register
 from model.hosted.building import build_hosted
 from model.hosted.forecast import require_room
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
-from model.writing import LanguageModel, Translator
 
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE = "AutoModelForSeq2SeqLM", "AutoModel"
-
-
-INSPECTABLES: dict[Kind, type[Inspectable]] = {
-    "encoder-decoder": Translator,
-    "decoder-only": LanguageModel,
-    "encoder-only": MaskFiller,
-}
 
 
 def open_hosted(
@@ -46,9 +39,10 @@ def open_hosted(
         CheckpointError: it cannot be opened.
     """
     model = open_network(folder, settings, device, dtype, device_map)
-    sizes = (model.config.source_vocabulary or model.config.vocabulary, model.config.vocabulary)
-    tokenizers = open_tokenizers(folder, settings, sizes)
-    return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, {})
+    tokenizers = open_tokenizers(folder, settings, sizes_of(model.config))
+    record = {"format": f"Hugging Face, {model.config.family}, run by transformers"}
+    said = record | {"example": first_text(model.kind, tokenizers[0])}
+    return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, said)
 
 
 def open_network(

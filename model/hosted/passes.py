@@ -40,8 +40,9 @@ class OfPositions(nn.Module):
 class Pass:
     """A run of one stack, in one thread.
 
-    causal: of a decoder. real: False on padding, of what the stack reads and, for cross-attention, of the encoder's output. windows: widths
-    that masks of this model may have. probe: called with every attention instead of the shadows.
+    causal: of a decoder. real, memory_real: False on padding, of what the stack reads and, for cross-attention, of the
+    encoder's output. windows: widths that masks of this model may have. probe: called with every attention instead of
+    the shadows.
     """
 
     stack: str
@@ -165,8 +166,8 @@ def _after(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], ou
             x, y = first_input(inputs, named), first_output(output)
             output = _with_first_output(output, like(each.shadow(batched(x, now.batch), batched(y, now.batch)), y))
         elif each.side == "weights":
-            weights = output[each.shadow.place]
-            each.shadow(weights, weights, now.plain_rule(each.shadow.cross is True))
+            weights = output[int(getattr(each.shadow, "place", 0))]
+            each.shadow(weights, weights, now.plain_rule(bool(getattr(each.shadow, "cross", False))))
     return output
 
 

@@ -18,7 +18,8 @@ from model.hosted.passes import Pass, current
 class Event:
     """One call of a hosted module: what went in and came out, as (position, channel) where it was of one text.
 
-    number: which call of this module it is, of `calls` in the pass. within: the calls it was part of, outermost first. begin, end: when.
+    number: which call of this module it is, of `calls` in the pass. within: the calls it was part of, outermost first.
+    begin, end: when.
     """
 
     module: nn.Module
