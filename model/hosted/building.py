@@ -9,11 +9,12 @@ from torch import Tensor
 
 from model.config import Kind, NormPlacement
 from model.errors import CheckpointError
-from model.hosted.attention import NAME
 from model.hosted.feeding import activation_name
-from model.hosted.network import HostedNetwork, Runner
+from model.hosted.interface import NAME
+from model.hosted.network import HostedNetwork
 from model.hosted.parts import HostedActivation, HostedConfig, HostedFeedForward
 from model.hosted.probe import close, flat, probing
+from model.hosted.runner import Runner
 from model.hosted.stacks import Built, build_stack
 
 LENGTHS = {"encoder": 6, "decoder": 4}  # of the probe; different, so that cross-attention is known by its keys
@@ -54,7 +55,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
     assert states is not None
     if not runner.bare:
         _require_same(model, runner, ids, runner.logits(states))
-    return HostedNetwork(runner, _config(model, runner.bare, settings, stacks), stacks)
+    return HostedNetwork(runner, _config(model, runner.bare, stacks), stacks)
 
 
 def _ids(model: Any, length: int) -> Tensor:
@@ -78,7 +79,7 @@ def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Te
         )
 
 
-def _config(model: Any, bare: bool, settings: dict[str, Any], stacks: list[Built]) -> HostedConfig:
+def _config(model: Any, bare: bool, stacks: list[Built]) -> HostedConfig:
     """The model in our options, from what was found in it, and from its config only where that says nothing."""
     text = model.config.get_text_config()
     last = stacks[-1]
@@ -90,7 +91,6 @@ def _config(model: Any, bare: bool, settings: dict[str, Any], stacks: list[Built
     width = layer.layer.x.shape[-1]
     heads, shared = attention.counts
     return HostedConfig(
-        family=str(settings.get("model_type", "")),
         source_vocabulary=text.vocab_size if "encoder" in own else 0,
         target_vocabulary=text.vocab_size if "decoder" in own else 0,
         d_model=width,

@@ -16,9 +16,9 @@ from model.config import Kind
 from model.errors import CheckpointError
 from model.foreign.opening import first_text, sizes_of
 from model.foreign.tokenizer_files import open_tokenizers
-from model.hosted.attention import register
 from model.hosted.building import build_hosted
 from model.hosted.forecast import require_room
+from model.hosted.interface import register
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
 
@@ -40,7 +40,7 @@ def open_hosted(
     """
     model = open_network(folder, settings, device, dtype, device_map)
     tokenizers = open_tokenizers(folder, settings, sizes_of(model.config))
-    record = {"format": f"Hugging Face, {model.config.family}, run by transformers"}
+    record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
     said = record | {"example": first_text(model.kind, tokenizers[0])}
     return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, said)
 

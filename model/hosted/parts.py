@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -15,15 +14,11 @@ from model.layers import DecoderLayer, EncoderLayer, FeedForward, GatedFeedForwa
 from model.norms import Norm
 
 
-@dataclass(frozen=True, kw_only=True)
 class HostedConfig(TransformerConfig):
     """A hosted model as far as our options describe it.
 
-    family: what transformers calls it. Its values come from the model that runs, so nothing is checked that only a
-    network of ours would need.
+    Its values come from the model that runs, so nothing is checked that only a network of ours would need.
     """
-
-    family: str = ""
 
     def __post_init__(self) -> None:
         pass

@@ -173,7 +173,7 @@ def _after(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], ou
 
 def batched(x: Tensor, batch: int) -> Tensor:
     """With a batch dimension, where a model has put all positions of a batch in a row."""
-    return x.unflatten(0, (batch, -1)) if x.dim() == 2 else x
+    return x.unflatten(0, (batch, -1)) if x.dim() == 2 and x.is_floating_point() else x
 
 
 def like(x: Tensor, shape: Tensor) -> Tensor:

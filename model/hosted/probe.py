@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.hosted.attention import Call
+from model.hosted.interface import Call
 from model.hosted.passes import Pass, current
 
 
