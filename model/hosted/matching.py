@@ -128,6 +128,9 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
             _keep_outputs(found, sublayers, trial.written)
             for sublayer, name, event, side in trial.kept:
                 found.keep(sublayer, name, event, side, _shadow(event, side))
+            normed = {sublayer for sublayer, name, *_rest in trial.kept if name == "norm"}
+            absent = [each.name for each in sublayers if each.name not in normed]
+            found.missing |= {f"{name}_block.norm.output": Reason.FLOW for name in absent}
             found.placement = "sandwich" if any(name == "output_norm" for _s, name, *_ in trial.kept) else placement
             return
     pair = _parallel(layer, sublayers)

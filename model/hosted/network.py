@@ -75,7 +75,7 @@ class HostedNetwork(Network):
         self,
         ids: Int[Tensor, "batch length"],
         target: Int[Tensor, "batch target"] | Bool[Tensor, "batch length"] | None = None,
-        *real: Bool[Tensor, "batch length"] | None,
+        *real: Bool[Tensor, "batch _"] | None,
     ) -> Float[Tensor, "batch made vocabulary"]:
         """Logits. With two stacks: of source and target; with one: of ids. `real`: False on padding; None: none."""
         return self.output(self.states(ids, target, *real))

@@ -128,7 +128,7 @@ def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
     known = {name: getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, BARE)}
     wrote = (config.architectures or [""])[0]
     for kind, name in _order(wrote, bool(getattr(config, "is_encoder_decoder", False)), type(config) in known[MASKED]):
-        if type(config) in known[name]:
+        if type(config) in known[name] and hasattr(config.get_text_config(), "vocab_size"):
             classes = known[name][type(config)]
             return kind, classes[0] if isinstance(classes, tuple) else classes
     raise CheckpointError(
