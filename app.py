@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import absent, i18n, input_bar, training, varying
+from viz import i18n, input_bar, training, varying
+from model.errors import AbsentError
+from viz.absent import absent_words
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
@@ -108,7 +111,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     with bar:
         target = input_bar.show_controls(lens)
     # Not by the navigation's own run(): that works only in a run of the whole script.
-    drawing = absent.telling(import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens))
+    drawing = telling(import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens))
     next(drawing)
     if not trained:
         try:
@@ -129,6 +132,15 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     next(drawing, None)
     if live and trained and is_behind(bench, live):
         st.rerun()
+
+
+def telling(drawing: Iterator[None]) -> Iterator[None]:
+    """A page in its parts; where it needs what the model does not have, this is said in place of the rest."""
+    try:
+        yield from drawing
+    except AbsentError as absent:
+        st.info(absent_words(absent))
+        yield from (None, None, None)
 
 
 def choose_language(place: DeltaGenerator) -> None:

@@ -147,9 +147,8 @@ class Trace:
 
     def maps_of(self, path: str) -> list[str]:
         """The steps from a query and a key to a weight in the attention at `path`, in their order."""
-        attention = self.model.get_submodule(path)
-        assert isinstance(attention, MultiHeadAttention)
-        return attention.maps
+        attention: Any = self.model.get_submodule(path)
+        return list(attention.maps)
 
     def given(self, path: str) -> bool:
         """Whether the pass itself left the weights of the attention at `path`."""

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import streamlit as st
+from collections.abc import Callable
+from typing import TypeVar
 
 from model.errors import AbsentError
 from model.hosted.reasons import Reason
 from viz.i18n import _
+
+
+Made = TypeVar("Made")
+
+
+def unless_absent(make: Callable[[], Made]) -> tuple[Made | None, str]:
+    """What is made, or the sentence why it cannot be."""
+    try:
+        return make(), ""
+    except AbsentError as absent:
+        return None, absent_words(absent)
 
 
 def reason_words(reason: str) -> str:
@@ -42,12 +52,3 @@ def reason_words(reason: str) -> str:
 def absent_words(absent: AbsentError) -> str:
     """The reason, with the name of what is missing."""
     return f"{reason_words(absent.reason)} (`{absent.name}`)"
-
-
-def telling(drawing: Iterator[None]) -> Iterator[None]:
-    """A page in its parts; where it needs what the model does not have, this is said in place of the rest."""
-    try:
-        yield from drawing
-    except AbsentError as absent:
-        st.info(absent_words(absent))
-        yield from (None, None, None)
