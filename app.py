@@ -11,8 +11,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz import i18n, input_bar, training, varying
-from model.errors import AbsentError
-from viz.absent import absent_words
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
@@ -136,6 +134,9 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
 
 def telling(drawing: Iterator[None]) -> Iterator[None]:
     """A page in its parts; where it needs what the model does not have, this is said in place of the rest."""
+    from model.errors import AbsentError
+    from viz.absent import absent_words
+
     try:
         yield from drawing
     except AbsentError as absent:

@@ -9,7 +9,6 @@ from model.errors import AbsentError
 from model.hosted.reasons import Reason
 from viz.i18n import _
 
-
 Made = TypeVar("Made")
 
 

@@ -34,5 +34,5 @@ def test_the_refusal_names_what_would_fit():
 
 def test_a_header_that_is_none_is_refused(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"\xff" * 64)
-    with pytest.raises(CheckpointError, match="no .safetensors"):
+    with pytest.raises(CheckpointError, match=r"no \.safetensors"):
         needed(tmp_path, torch.float32)
