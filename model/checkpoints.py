@@ -116,7 +116,10 @@ def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspec
     tokenizers = _read_tokenizers(folder, config)
     require_weights(config, {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}, folder.name)
     model = build(config)
-    model.load_weights(_read_weights(folder / WEIGHTS))
+    try:
+        model.load_weights(_read_weights(folder / WEIGHTS))
+    except ValueError as error:
+        raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
     model.to(device=device, dtype=dtype).eval().requires_grad_(False)
     training = _read_record(folder / TRAINING) if (folder / TRAINING).exists() else {}
     return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)

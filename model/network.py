@@ -14,10 +14,14 @@ from model.stacks import Output
 
 
 class Network(nn.Module):
-    """A Transformer of any kind. `states` computes all but the logits, `output` these, unless the model has none."""
+    """A Transformer of any kind. `states` computes all but the logits, `output` these, unless the model has none.
+
+    ours: its modules are our code, which can be put together otherwise, copied and trained.
+    """
 
     kind: Kind
     output: Output
+    ours = True
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -49,7 +53,7 @@ class Network(nn.Module):
         if self.config.output_head == "none":
             raise ValueError(
                 "this model has no output head (output_head 'none'): it gives states and no logits, so it neither "
-                "writes nor guesses; open a model with a head for that"
+                "writes nor guesses nor learns to; take a model with a head for that"
             )
 
     def parameter_count(self) -> int:

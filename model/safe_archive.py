@@ -8,10 +8,11 @@ import zipfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 import torch
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, first_line
 
 MOST_FILES = 100_000
 LARGEST_DIRECTORY = 16 << 20  # bytes: the names and places of that many files
@@ -34,7 +35,7 @@ def read_archive(path: Path) -> Archive:
         CheckpointError: it is damaged, packed, or another program's archive.
     """
     try:
-        with _Bounded(path) as file, zipfile.ZipFile(file) as archive:
+        with path.open("rb") as file, zipfile.ZipFile(cast(IO[bytes], Bounded(file, LARGEST_PICKLE))) as archive:
             sizes = _sizes(path, archive, os.fstat(file.fileno()).st_size)
             first = archive.infolist()[0].filename.partition("/")[0]
             content = archive.read(f"{first}/data.pkl")
@@ -48,14 +49,18 @@ def read_archive(path: Path) -> Archive:
     return Archive(content, sizes)
 
 
-class _Bounded(io.FileIO):
-    """A file of which nobody reads more than `LARGEST_PICKLE` bytes at once: an archive may claim any size."""
+class Bounded:
+    """A file of which nobody reads more than `most` bytes at once: the directory of an archive may claim any size."""
+
+    def __init__(self, file: io.BufferedIOBase, most: int) -> None:
+        self._file, self._most = file, most
+        self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
 
     def read(self, size: int | None = -1, /) -> bytes:
-        wanted = LARGEST_PICKLE if size is None or size < 0 else size  # all that is left: a few bytes before the end
-        if wanted > LARGEST_PICKLE:
+        wanted = self._most if size is None or size < 0 else size  # all that is left: a few bytes before the end
+        if wanted > self._most:
             raise zipfile.BadZipFile(f"its directory claims {wanted:,} bytes")
-        return super().read(wanted)
+        return self._file.read(wanted)
 
 
 def _sizes(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, int]:
@@ -102,13 +107,9 @@ def _require_same(path: Path, content: bytes, sizes: dict[str, int]) -> None:
         reader = torch._C.PyTorchFileReader(str(path))
         same = reader.get_record("data.pkl") == content
         order = reader.get_record("byteorder") if "byteorder" in sizes else b"little"
-    except RuntimeError as error:
-        raise CheckpointError(f"{path} is damaged: torch cannot load it ({_first_line(error)})") from error
+    except Exception as error:  # torch's own text may not even be UTF-8
+        raise CheckpointError(f"{path} is damaged: torch cannot load it ({first_line(error)})") from error
     if not same:
         raise CheckpointError(f"{path} is an archive in which two programs find two different files: save it again")
     if order != b"little":
         raise CheckpointError(f"{path} was written on a big-endian machine: save it there as safetensors")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:120]

@@ -53,6 +53,8 @@ class HostedNetwork(Network):
     missing: which of our quantities it does not have, and why.
     """
 
+    ours = False
+
     def __init__(self, runner: Runner, config: HostedConfig, stacks: list[Built]) -> None:
         nn.Module.__init__(self)
         self.config, self.kind = config, config.kind

@@ -111,7 +111,7 @@ def test_files_that_do_not_belong_together_are_refused(folder):
         open_checkpoint(folder)
     save_file(whole, weights)
     config.write_text(json.dumps(options | {"d_ff": 25}))
-    with pytest.raises(ValueError, match=r"has shape \(24,\), the config asks for \(25,\)"):
+    with pytest.raises(ValueError, match=r"has shape \(24, 16\), the config asks for \(25, 16\)"):
         open_checkpoint(folder)
     config.write_text(json.dumps(options | {"target_vocabulary": 7}))
     message = rf"target_tokenizer.json has {len(BOTH[1])} tokens, config.json says 7"
@@ -126,7 +126,7 @@ def test_files_that_do_not_belong_together_are_refused(folder):
 def test_no_folder_is_refused(tmp_path):
     for name in ("missing", "file"):
         (tmp_path / "file").write_text("")
-        with pytest.raises(ValueError, match=f"{name} is not a checkpoint: no folder of that name"):
+        with pytest.raises(ValueError, match=f"{name} is not a checkpoint"):
             open_checkpoint(tmp_path / name)
 
 

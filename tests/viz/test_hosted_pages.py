@@ -12,7 +12,6 @@ import viz.opening
 from model.hosted.opening import open_hosted
 from tests.app_reading import heads, opened, sound
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
-from viz.packing.names import RESIDUAL_VIEWS
 
 TEXTS = {"gemma2": "the cat sees a dog .", "electra": "the cat sees a <mask> .", "pegasus": "the cat sees a dog ."}
 SEEN = {  # a page, what is chosen there, and the beginning of what it says of a model that lacks something
@@ -27,7 +26,7 @@ SEEN = {  # a page, what is chosen there, and the beginning of what it says of a
     },
     "electra": {("positions", ""): "What enters this model's first layer is not simply the sum"},
 }
-PAGES = ("map", "positions", "attention", "masks", "feed_forward", "predictions", "training", "checkpoints")
+PAGES = ("map", "positions", "masks", "residual", "feed_forward", "predictions")
 
 
 @pytest.fixture
@@ -53,10 +52,6 @@ def test_every_page_shows_a_hosted_model(folder, name):
     assert np.abs(shown - trace.attention(kind).numpy()).max() < 1e-4
     for page in PAGES:
         sound(app.switch_page(f"viz/pages/{page}.py").run())
-    app.switch_page("viz/pages/residual.py")
-    for view in RESIDUAL_VIEWS:
-        app.query_params["residual_view"] = view
-        sound(app.run())
 
 
 @pytest.mark.parametrize("name", list(SEEN))

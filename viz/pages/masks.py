@@ -14,7 +14,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.effects import prediction_changes
 from model.attention import Masked, Weights
-from model.errors import require
 from model.inspectable import Inspectable
 from model.interventions import Cells
 from model.masks import ChangedMask, Mask
@@ -25,7 +24,7 @@ from viz.input_bar import first_source, typed
 from viz.masks.batch import batch_sentence, pack_batch
 from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
 from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
-from viz.masks.rules import Rules, cells_at, with_cells
+from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.parts import data_table, explanation
 from viz.what_if import change
@@ -120,18 +119,6 @@ def page(lens: Inspectable) -> Iterator[None]:
 
 def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
     return cast(AttentionKind, choice(kinds, "decoder" if "decoder" in kinds else kinds[0], Part.KIND))
-
-
-def fit(bench: Workbench, trace: Trace, kind: AttentionKind) -> Selection:
-    """The selection inside what this kind of attention has.
-
-    Raises:
-        AbsentError: the model shows its weights and not what the mask is put on.
-    """
-    paths = trace.attention_paths(kind)
-    require(trace.model, f"{paths[0]}.scores")
-    heads, queries, _channels = trace[f"{paths[0]}.query"].shape
-    return bench.fit_selection(len(paths), heads, queries)
 
 
 def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) -> None:

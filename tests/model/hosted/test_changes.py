@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
+from model.copies import trainable
 from model.interventions import Causal, Cells, Intervention, intervening
 from model.trace import record
 from tests.model.hosted.models import hosted, inputs, theirs
@@ -125,3 +126,5 @@ def test_two_threads_leave_a_trace_each(name):
 def test_a_hosted_model_is_not_copied():
     with pytest.raises(ValueError, match="cannot be copied"):
         deepcopy(hosted("gpt2"))
+    with pytest.raises(ValueError, match="not copied"):
+        trainable(hosted("gpt2"))
