@@ -15,6 +15,7 @@ from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
 from viz.opening import checkpoint_names, open_model
+from viz.parts import theirs
 from viz.words import page_name
 from viz.workbench import Key, Workbench, choose, workbench
 
@@ -105,6 +106,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     trained = live is not None and lens is live.start
     # What does not depend on the texts goes out first: the browser draws it while the model computes.
     lens = training.shown(bench, live) if live and trained else varying.look(bench, lens)
+    theirs.set(lens.model.code)
     bar = st.container(key="input_bar")
     with bar:
         target = input_bar.show_controls(lens)

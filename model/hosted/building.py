@@ -154,5 +154,3 @@ def _activation(network: Any, text: Any) -> Any:
     function = cast(HostedActivation, network.activation).function
     name = activation_name(function, grid)
     return GATES.get(name, "swiglu") if hasattr(network, "gated") else name or "gelu"
-
-

@@ -242,5 +242,3 @@ class _Trial:
             if event.outputs and same(event.y, total):
                 return event, "out"
         return None
-
-

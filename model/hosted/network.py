@@ -59,6 +59,7 @@ class HostedNetwork(Network):
         nn.Module.__init__(self)
         self.config, self.kind = config, config.kind
         self.runner: Runner = runner  # its modules are none of ours: they have names and classes of their own
+        self.code = tuple(dict.fromkeys(type(one.layer.module) for built in stacks for one in built.layers))
         for built in stacks:
             self.add_module(built.name, built.stack)
             built.attach()

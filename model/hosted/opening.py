@@ -13,6 +13,7 @@ import torch
 
 from model.checkpoints import INSPECTABLES
 from model.config import Kind
+from model.device import choose_device_map
 from model.errors import CheckpointError
 from model.foreign.opening import first_text, sizes_of
 from model.foreign.tokenizer_files import open_tokenizers
@@ -33,12 +34,12 @@ def open_hosted(
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None = None,
 ) -> Inspectable:
-    """The model of a folder with its tokenizers; see `open_network`.
+    """The model of a folder with its tokenizers; see `open_network`. device_map: None: what VITRINE_DEVICE_MAP says.
 
     Raises:
         CheckpointError: it cannot be opened.
     """
-    model = open_network(folder, settings, device, dtype, device_map)
+    model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
     tokenizers = open_tokenizers(folder, settings, sizes_of(model.config))
     record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
     said = record | {"example": first_text(model.kind, tokenizers[0])}
@@ -107,7 +108,9 @@ def _load(
     except CheckpointError:
         raise
     except Exception as error:
-        raise CheckpointError(f"{folder.name}: transformers cannot open this {family} model: {_first(error)}") from error
+        raise CheckpointError(
+            f"{folder.name}: transformers cannot open this {family} model: {_first(error)}"
+        ) from error
     if lacking := [*loading["missing_keys"], *loading["mismatched_keys"]]:
         raise CheckpointError(
             f"{folder.name} lacks weights of {kinds.__name__}, such as {sorted(map(str, lacking))[0]} "

@@ -17,7 +17,7 @@ from model.attention import Masked, Weights
 from model.inspectable import Inspectable
 from model.interventions import Cells
 from model.masks import ChangedMask, Mask
-from model.trace import AttentionKind, Trace
+from model.trace import AttentionKind
 from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import first_source, typed
