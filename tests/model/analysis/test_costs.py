@@ -56,7 +56,7 @@ def configs(draw) -> TransformerConfig:
         **{name: draw(st.sampled_from(CHOICES[name])) for name in chosen},
         residual=residual,
         parallel=residual and draw(st.booleans()),
-        **{name: draw(st.booleans()) for name in ("bias", "qk_norm", "embedding_norm")},
+        **{name: draw(st.booleans()) for name in ("bias", "qk_norm", "embedding_norm", "last_norm")},
     )
 
 
