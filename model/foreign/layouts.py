@@ -19,12 +19,10 @@ from model.foreign.layouts_torch import torch_transformer
 from model.foreign.records import read_record
 from model.foreign.state import Layout, State
 from model.foreign.tokenizer_files import TOKENIZER, open_tokenizers
-from model.network import Network
 from model.pickled import Plain, read_state
 from model.safe_folder import require_weights
 from model.safe_header import read_header
 from model.text import Tokenizer
-from model.transformer import build
 
 LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer)
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
@@ -33,8 +31,8 @@ META = "meta.pkl"  # nanoGPT's characters
 TRAINING = r"(optim|sched|scaler)"  # how names begin of what only a training needs
 
 
-def open_state(file: Path, heads: int | None = None) -> tuple[Network, tuple[Tokenizer, Tokenizer], Layout]:
-    """The network that a file of weights alone holds, on the CPU in float32, with what lies beside it as tokenizer.
+def open_state(file: Path, heads: int | None = None) -> tuple[Layout, tuple[Tokenizer, Tokenizer]]:
+    """What a file of weights alone holds, its weights still in the file, and what lies beside it as tokenizer.
 
     heads: how many there are, where nothing says so.
 
@@ -51,9 +49,7 @@ def open_state(file: Path, heads: int | None = None) -> tuple[Network, tuple[Tok
             "Checkpoints → Read, and to compute with it, a config.json of transformers must lie beside it"
         )
     require_weights(layout.config, {name: tuple(each.shape) for name, each in layout.weights.items()}, file.name)
-    network = build(layout.config)
-    network.load_weights(layout.weights)
-    return network, _tokenizers(file, layout.config), layout
+    return layout, _tokenizers(file, layout.config)
 
 
 def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:

@@ -11,6 +11,7 @@ import torch
 from model.checkpoints import CONFIG, INSPECTABLES
 from model.config import TransformerConfig
 from model.errors import CheckpointError
+from model.foreign.assembling import assembled
 from model.foreign.families import read_weights, rebuilt_config, renamed, settings_of
 from model.foreign.layouts import KNOWN, SUFFIXES, open_state
 from model.foreign.records import read_record
@@ -19,7 +20,6 @@ from model.inspectable import Inspectable
 from model.network import Network
 from model.safe_folder import require_weights
 from model.text import Tokenizer
-from model.transformer import build
 
 
 def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, heads: int | None = None) -> Inspectable:
@@ -38,10 +38,10 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, heads: in
         raise CheckpointError(
             f"{file.name} is not a checkpoint: open a folder of one, or a file that ends in {', '.join(SUFFIXES)}"
         )
-    network, tokenizers, layout = open_state(file, heads)
+    layout, tokenizers = open_state(file, heads)
     name = path.resolve().name if path.is_dir() else file.stem
     record = {"format": layout.name, "assumed": list(layout.assumed)}
-    return _inspectable(name, network, tokenizers, record, device, dtype)
+    return _inspectable(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
 
 
 def _open_folder(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
@@ -57,11 +57,11 @@ def _open_folder(folder: Path, device: torch.device, dtype: torch.dtype) -> Insp
         return open_hosted(folder, settings, device, dtype)
     ours = renamed(settings, config, weights)
     require_weights(config, {name: tuple(each.shape) for name, each in ours.items()}, folder.name)
-    network = build(config)
-    network.load_weights(ours)
+    network = assembled(config, ours, device, dtype)
     tokenizers = open_tokenizers(folder, settings, sizes_of(config))
-    record = {"format": f"Hugging Face, {settings['model_type']}"}
-    return _inspectable(folder.resolve().name, network, tokenizers, record, device, dtype)
+    return _inspectable(
+        folder.resolve().name, network, tokenizers, {"format": f"Hugging Face, {settings['model_type']}"}
+    )
 
 
 def sizes_of(config: TransformerConfig) -> tuple[int, int]:
@@ -83,10 +83,7 @@ def _inspectable(
     network: Network,
     tokenizers: tuple[Tokenizer, Tokenizer],
     record: Mapping[str, Any],
-    device: torch.device,
-    dtype: torch.dtype,
 ) -> Inspectable:
-    network.to(device=device, dtype=dtype).eval().requires_grad_(False)
     said = {**record, "example": first_text(network.kind, tokenizers[0])}
     return INSPECTABLES[network.kind](name, network, tokenizers, said)
 
