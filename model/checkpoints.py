@@ -50,7 +50,14 @@ def save_checkpoint(
 
     tokenizers: of source and target; of a model with one stack, the same one twice.
     training: what training.json records (data, steps, figures, seed). dtype: the precision on disk.
+
+    Raises:
+        ValueError: a tokenizer cannot be written into a file.
     """
+    if not all(tokenizer.can_be_saved for tokenizer in tokenizers):
+        raise ValueError(
+            "a tokenizer that transformers runs in Python cannot be saved: give its model a tokenizer.json"
+        )
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     written = folder.with_name(f".{folder.name}.{os.getpid()}.writing")
@@ -72,19 +79,46 @@ def save_checkpoint(
 
 
 def open_checkpoint(
-    path: Path | str, device: torch.device | None = None, dtype: torch.dtype | None = None
+    path: Path | str,
+    device: torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    heads: int | None = None,
 ) -> Inspectable:
-    """The model in a checkpoint folder of ours, ready to be looked into.
+    """A trained model, ready to be looked into: our checkpoint folder, one of Hugging Face, or a file of weights alone
+    whose layout is known (`model.foreign.layouts`).
 
-    device, dtype: where and in which precision to compute; by default what `model.device` chooses.
+    device, dtype: where and in which precision to compute; by default what `model.device` chooses. heads: how many
+    attention heads there are, for a file that does not say it.
 
     Raises:
-        CheckpointError: the folder is missing, incomplete or damaged; the message says which file and why.
+        CheckpointError: it is missing, incomplete, damaged or of another kind; the message says which file and why.
     """
-    folder = Path(path)
-    finish_replacing(folder)
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder} is not a checkpoint: no folder of that name")
+    path, place, precision = Path(path), device or choose_device(), dtype or choose_dtype()
+    finish_replacing(path)
+    if not path.exists():
+        raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
+    try:
+        if path.is_dir() and _is_ours(path):
+            return _open_ours(path, place, precision)
+        from model.foreign.opening import open_foreign
+
+        return open_foreign(path, place, precision, heads)
+    except CheckpointError:
+        raise
+    except (ValueError, OSError) as error:
+        raise CheckpointError(f"{path.name} cannot be opened: {error}") from error
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder has a config.json that is neither Hugging Face's nor lies beside another's weights."""
+    if not (folder / CONFIG).exists():
+        return False
+    said = _read_record(folder / CONFIG)
+    theirs = "model_type" in said or "architectures" in said
+    return not theirs and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
+
+
+def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
     config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
     require_weights(config, {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}, folder.name)
@@ -96,7 +130,7 @@ def open_checkpoint(
         model.load_weights(_read_weights(folder / WEIGHTS))
     except ValueError as error:
         raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
-    model.to(device=device or choose_device(), dtype=dtype or choose_dtype()).eval().requires_grad_(False)
+    model.to(device=device, dtype=dtype).eval().requires_grad_(False)
     training = _read_record(folder / TRAINING) if (folder / TRAINING).exists() else {}
     return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)
 
@@ -107,14 +141,20 @@ def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:
 
 def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer, Tokenizer]:
     files = _tokenizer_files(config)
-    read = {name: Tokenizer.read(folder / name) for name in files}
+    read = {name: _read_tokenizer(folder / name) for name in files}
     sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
     for name, size in zip(files, sizes, strict=True):
         if len(read[name]) != size:
             raise CheckpointError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
-    if config.kind == "encoder-only" and read[TOKENIZER].mask is None:
+    if config.kind == "encoder-only" and type(read[TOKENIZER]) is Tokenizer and read[TOKENIZER].mask is None:
         raise CheckpointError(f"{folder.name}: {TOKENIZER} has no {MASK} token, which an encoder-only model needs")
     return read[files[0]], read[files[1]]
+
+
+def _read_tokenizer(path: Path) -> Tokenizer:
+    from model.foreign.saved_tokenizer import is_saved, read_saved
+
+    return read_saved(path) if is_saved(path) else Tokenizer.read(path)
 
 
 def _stored_weights(model: Network, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 LONGEST = 600  # characters of a sentence: a file may hold names of any length
 
 
@@ -21,3 +23,23 @@ class CheckpointError(ValueError):
     def __init__(self, sentence: str) -> None:
         shown = sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1]}…"
         super().__init__("".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown))
+
+
+class AbsentError(KeyError):
+    """A quantity that a model does not have. name: of it. reason: why, in a sentence."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name, self.reason = name, reason
+
+
+def require(model: object, *names: str) -> None:
+    """These quantities are none of those that the model says it lacks.
+
+    Raises:
+        AbsentError: one is.
+    """
+    missing: Mapping[str, str] = getattr(model, "missing", {})
+    for name in names:
+        if name in missing:
+            raise AbsentError(name, missing[name])

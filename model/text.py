@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from model.errors import CheckpointError
+from model.framing import Framing
 from model.safe_tokenizer import panics_named, read_tokenizer
+from model.tokens import Tokens as Tokens
 
 PADDING, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
 SPECIAL = [PADDING, UNKNOWN, START, END]  # of every tokenizer; MASK only of those for masked-token models
@@ -19,48 +20,17 @@ SPECIAL = [PADDING, UNKNOWN, START, END]  # of every tokenizer; MASK only of tho
 SPACE = "▁"
 
 
-@dataclass(frozen=True)
-class Tokens:
-    """Ids with, for each, the text to show: a leading space as ▁, an unknown character as `<unk>`.
-
-    left_out: how many tokens were cut off at the end.
-    """
-
-    ids: list[int]
-    labels: list[str]
-    left_out: int = 0
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def cut(self, length: int) -> Tokens:
-        """At most the first `length` tokens."""
-        return Tokens(self.ids[:length], self.labels[:length], max(0, len(self) - length))
-
-    def last(self, length: int) -> Tokens:
-        """At most the last `length` tokens."""
-        first = max(0, len(self) - length)
-        return Tokens(self.ids[first:], self.labels[first:], first)
-
-    def between(self, before: Tokens | None = None, after: Tokens | None = None) -> Tokens:
-        """These tokens with others around them."""
-        parts = [part for part in (before, self, after) if part is not None]
-        ids = [token for part in parts for token in part.ids]
-        labels = [label for part in parts for label in part.labels]
-        return Tokens(ids, labels, self.left_out)
-
-
-class Tokenizer:
+class Tokenizer(Framing):
     """A trained tokenizer. An unknown character becomes `<unk>`, never an exception."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self._inner = inner
         inner.encode_special_tokens = True  # "</s>" in a sentence is plain text, not the end of it
-        self.padding, self.unknown, self.start, self.end = (self._id(label) for label in SPECIAL)
-        self.mask: int | None = inner.token_to_id(MASK)
-        special = (self.padding, self.unknown, self.start, self.end, self.mask)
-        self.special = [token for token in special if token is not None]
-        self.words = isinstance(inner.model, models.BPE)  # a token that begins a word begins with ▁
+        self.padding, self.unknown, self.start, self.end = needed = [self._id(label) for label in SPECIAL]
+        self.mask = inner.token_to_id(MASK)
+        self.special = needed if self.mask is None else [*needed, self.mask]
+        self.stops = frozenset([needed[-1]])
+        self.words = isinstance(inner.model, models.BPE)
 
     def __len__(self) -> int:
         return self._inner.get_vocab_size()
@@ -68,9 +38,9 @@ class Tokenizer:
     def encode(self, text: str, masks: bool = False) -> Tokens:
         """The tokens of `text`, without `<s>` and `</s>`. Text that spells a special token is plain text.
 
-        masks: but `<mask>` is the mask token.
+        masks: but the mask token's name is the mask token.
         """
-        if masks and self.mask is not None and MASK in text:
+        if masks and self.mask is not None and self.mask_label in text:
             return self._encode_around_masks(text)
         with panics_named("this text"):
             encoded = self._inner.encode(clean(text), add_special_tokens=False)
@@ -83,7 +53,7 @@ class Tokenizer:
     def _encode_around_masks(self, text: str) -> Tokens:
         """Piece by piece. A BPE puts a ▁ before each; characters keep the spaces between a piece and a mask."""
         assert self.mask is not None
-        pieces, tokens = text.split(MASK), Tokens([], [])
+        pieces, tokens = text.split(self.mask_label), Tokens([], [])
         for number, piece in enumerate(pieces):
             first, last = number == 0, number == len(pieces) - 1
             if self.words:
@@ -106,10 +76,6 @@ class Tokenizer:
         if label is None:
             raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
         return label
-
-    def tokens(self, ids: Sequence[int]) -> Tokens:
-        """Ids with their labels."""
-        return Tokens(list(ids), [self.label(token) for token in ids])
 
     def parents(self) -> dict[int, tuple[int, int]]:
         """For each merged BPE token the two it was merged from; empty for a character tokenizer."""

@@ -11,7 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from model.attention import HeadProjection
 from model.config import TransformerConfig
+from model.errors import require
 from model.layers import DecoderLayer, EncoderLayer, FeedForward
 from model.masks import Mask
 from model.network import Network
@@ -130,8 +132,10 @@ def writes(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokeniz
 
     Raises:
         ValueError: the model has no W_U.
+        AbsentError: it has one that does not read the stream.
     """
     model.require_logits()
+    require(model, "output.logits.weight")
     weight = layer_of(model, stack, layer).output.weight[:, unit]
     return _direction((model.output.logits.weight @ weight).float(), tokenizer, keep)
 
@@ -144,12 +148,12 @@ def reaches_output(config: TransformerConfig, stack: str) -> bool:
 @dataclass(frozen=True)
 class Apart:
     """How far outputs differ, largest absolute: of the permuted input from the permuted output, and of each position
-    computed alone from the same in the whole text; the latter for self-attention too.
+    computed alone from the same in the whole text; the latter for self-attention too, where that can be run alone.
     """
 
     permuted: float
     alone: float
-    attention_alone: float
+    attention_alone: float | None
     recorded: float
 
 
@@ -160,18 +164,24 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
     """
     found = trace.model.get_submodule(f"{stack}.layers.{layer}")
     assert isinstance(found, EncoderLayer | DecoderLayer)
+    require(trace.model, f"{path_of(stack, layer)}.hidden")
     x, y = input_of(trace, stack, layer), trace[f"{path_of(stack, layer)}.output"]
     network, attention = found.feed_forward, found.self_attention
     with ordinary():
         own = network(x[None])[0]
         permuted = network(x[list(order)][None])[0]
         alone = torch.cat([network(x[None, place : place + 1])[0] for place in range(len(x))])
-        together = attention(x[None], x[None], Mask())[0]
-        single = torch.cat([attention(each, each, Mask())[0] for each in x[:, None, None]])
+        attended = None
+        if isinstance(
+            getattr(attention, "query", None), HeadProjection
+        ):  # that of a hosted model is run by the model alone
+            together = attention(x[None], x[None], Mask())[0]
+            single = torch.cat([attention(each, each, Mask())[0] for each in x[:, None, None]])
+            attended = _largest(single - together)
     return Apart(
         permuted=_largest(permuted - own[list(order)]),
         alone=_largest(alone - own),
-        attention_alone=_largest(single - together),
+        attention_alone=attended,
         recorded=_largest(own - y),
     )
 

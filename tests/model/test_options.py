@@ -15,6 +15,7 @@ OPTIONS = [
     *({"norm": norm} for norm in get_args(Norm)),
     *({"norm_placement": placement} for placement in get_args(NormPlacement)),
     *({"activation": activation} for activation in get_args(Activation)),
+    {"last_norm": True},
     {"residual": False},
     *({"position": position} for position in get_args(Position)),
     {"heads": "full"},

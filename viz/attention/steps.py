@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from model.attention import MultiHeadAttention
-from model.text import MASK, SPECIAL
+from model.errors import require
 from viz.attention.shown import Shown
 from viz.components.views import Mount, stages
 from viz.i18n import _
@@ -20,9 +20,14 @@ ROWS = 64  # keys in the table, and queries to choose from, at most
 
 
 def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
-    """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights."""
+    """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
+
+    Raises:
+        AbsentError: the model shows no steps to its weights.
+    """
     maps, trace = shown.maps, shown.trace
     path, head = maps.paths[chosen.layer], chosen.head
+    require(trace.model, f"{path}.scores", f"{path}.heads")
     stage = maps.row(chosen.layer, head, chosen.query)
     weights = stage["weights"]
     keys = torch.arange(maps.keys, device=weights.device)
@@ -49,7 +54,7 @@ def _header(
     columns = [shown.column_labels[place] for place in keys]
     attention = shown.trace.model.get_submodule(shown.maps.paths[chosen.layer])
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
-    left_out = shown.maps.keys - len(keys)
+    left_out, special = shown.maps.keys - len(keys), shown.trace.special_labels
     note = _("the {shown} keys with the largest weights; {count} others are left out")
     return {
         "queries": rows,
@@ -57,8 +62,8 @@ def _header(
         "places": {"rows": list(queries), "columns": list(keys)},
         "sides": {"rows": shown.rows, "columns": shown.columns},
         "special": {
-            "rows": [token in (*SPECIAL, MASK) for token in rows],
-            "columns": [token in (*SPECIAL, MASK) for token in columns],
+            "rows": [token in special for token in rows],
+            "columns": [token in special for token in columns],
         },
         "chosen": chosen.query,
         "note": note.format(shown=len(keys), count=left_out) if left_out else "",

@@ -19,14 +19,16 @@ from model.analysis.feed_forward import (
     threshold,
     writes,
 )
+from model.errors import AbsentError
 from model.layers import FeedForward, GatedFeedForward
+from viz.absent import absent_words
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.names import unit_quantity
 from viz.packing.plots import FIRST, SECOND, array, header, missing
 from viz.packing.units import BINS, Chosen, off_name, values_of
 from viz.parts import explanation
-from viz.words import significant
+from viz.words import no_predictions, significant
 
 if TYPE_CHECKING:
     from model.config import TransformerConfig
@@ -69,13 +71,22 @@ def direction_charts(
     source = stack == "encoder"
     tokenizer = bench.lens.source_tokenizer if source else bench.lens.target_tokenizer
     mounts = []
-    if reaches_output(config, stack):
-        written = writes(model, stack, chosen.layer, chosen.unit, bench.lens.target_tokenizer)
-        mounts.append(_direction(bench, _("It writes: logits"), _("logit of activation 1"), written, FIRST, keys[0]))
+    if not bench.lens.predicts:
+        sentence = no_predictions()
+    elif reaches_output(config, stack):
         sentence = _("Its output weights through the unembedding, without the final norm and the layers above.")
+        try:
+            written = writes(model, stack, chosen.layer, chosen.unit, bench.lens.target_tokenizer)
+            title, axis = _("It writes: logits"), _("logit of activation 1")
+            mounts.append(_direction(bench, title, axis, written, FIRST, keys[0]))
+        except AbsentError as absent:
+            sentence = absent_words(absent)
     else:
         sentence = _("An encoder's units reach the output only through the decoder: they have no logits of their own.")
-    read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
+    try:
+        read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
+    except AbsentError as absent:
+        return mounts, f"{sentence} {absent_words(absent)}"
     mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, SECOND, keys[1]))
     return mounts, sentence
 
@@ -117,10 +128,11 @@ def apart_table(bench: Workbench, chosen: Chosen) -> pd.DataFrame:
     assert trace is not None
     order = list(reversed(range(len(trace.tokens_of(chosen.name)))))
     found = positions_apart(trace, chosen.stack, chosen.layer, order)
+    attended = found.attention_alone is not None
     rows = [
         (_("feed-forward: positions reversed, outputs reversed"), found.permuted),
         (_("feed-forward: each position alone, all together"), found.alone),
-        (_("self-attention: each position alone, all together"), found.attention_alone),
+        *([(_("self-attention: each position alone, all together"), found.attention_alone)] if attended else []),
         (_("this computation, what was recorded"), found.recorded),
     ]
     return pd.DataFrame(rows, columns=[_("compared"), _("largest difference")])

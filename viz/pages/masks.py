@@ -12,23 +12,23 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.effects import divergence, prediction_changes
+from model.analysis.effects import prediction_changes
 from model.attention import Masked, Weights
 from model.inspectable import Inspectable
 from model.interventions import Cells
 from model.masks import ChangedMask, Mask
-from model.trace import AttentionKind, Trace
+from model.trace import AttentionKind
 from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import first_source, typed
 from viz.masks.batch import batch_sentence, pack_batch
-from viz.masks.effects import pack_predictions, pack_tops, pack_where
+from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
 from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
-from viz.masks.rules import Rules, cells_at, with_cells
+from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.parts import data_table, explanation
 from viz.what_if import change
-from viz.words import attention_name
+from viz.words import attention_name, no_predictions
 from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
 
 
@@ -53,10 +53,9 @@ class Part(StrEnum):
     DATA = "mask_data"
 
 
-SCOPES = ("all", "layer", "head")
+SCOPES, RULES = ("all", "layer", "head"), ("causal", "padding")
 NO_LABEL: dict[str, Any] = {"label_visibility": "collapsed"}
 EXPERIMENTS = ("order", "numbers", "future", "batch")
-RULES = ("causal", "padding")
 
 
 def page(lens: Inspectable) -> Iterator[None]:
@@ -89,11 +88,11 @@ def page(lens: Inspectable) -> Iterator[None]:
         (flow, pack_flow(trace, before, kind, chosen, comparison, Part.FLOW)),
     ]
     if trace is not before:
+        parts.append((where, pack_where(trace, before, kinds, kind, chosen, Part.WHERE, on_head)))
+    if trace is not before and lens.predicts:
         place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
-        other = bench.comparison.counterpart("output.logits") if bench.comparison else None
-        pinned = None if other is None else divergence(trace["output.logits"], other)
+        pinned = pinned_changes(trace, bench.comparison)
         parts += [
-            (where, pack_where(trace, before, kinds, kind, chosen, Part.WHERE, on_head)),
             (moved, pack_predictions(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
             (tops, pack_tops(trace, before, lens.target_tokenizer, place, Part.TOPS)),
         ]
@@ -102,6 +101,8 @@ def page(lens: Inspectable) -> Iterator[None]:
     for spot, mount in parts:
         with spot:
             mount()
+    if trace is not before and not lens.predicts:
+        moved.caption(no_predictions())
     for alarm in alarms(trace, kind, chosen):
         alarms_here.warning(f":small[{alarm}]")
     alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
@@ -117,12 +118,6 @@ def page(lens: Inspectable) -> Iterator[None]:
 
 def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
     return cast(AttentionKind, choice(kinds, "decoder" if "decoder" in kinds else kinds[0], Part.KIND))
-
-
-def fit(bench: Workbench, trace: Trace, kind: AttentionKind) -> Selection:
-    """The selection inside what this kind of attention has."""
-    heads, queries, _channels = trace[f"{trace.attention_paths(kind)[0]}.query"].shape
-    return bench.fit_selection(len(trace.attention_paths(kind)), heads, queries)
 
 
 def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) -> None:
@@ -203,6 +198,8 @@ def run_experiment(
     if name == "order":
         mount, numbers = pack_orders(trace, kind, chosen, Part.ORDER)
         return mount, order_sentence(trace, kind, chosen), numbers
+    if not lens.predicts:  # the others compare logits
+        return None, no_predictions(), None
     if name == "batch":
         mount, numbers = pack_batch(lens, bench, typed(Key.SOURCE, first_source(lens)), kind, chosen, Part.BATCH)
         return mount, batch_sentence(lens), numbers

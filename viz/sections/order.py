@@ -16,7 +16,7 @@ from model.inspectable import Inspectable
 from model.masks import Mask
 from model.network import Network
 from model.positional import NoPositions
-from model.text import MASK, SPECIAL, Tokens
+from model.text import Tokens
 from model.trace import Trace
 from model.variation import vary
 from viz.components.views import Mount, Series, chart, heatmap
@@ -24,7 +24,7 @@ from viz.i18n import _
 from viz.parts import data_table, explanation, plot_words, stamp
 from viz.sections.memory import remembered
 from viz.varying import varied
-from viz.words import significant
+from viz.words import not_ours, significant
 from viz.workbench import Workbench, workbench
 
 OFF, ON, PINNED = "#009e73", "#d55e00", "#a03cc0"
@@ -43,6 +43,10 @@ class Reversal:
 
 
 def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+    if not lens.model.ours:
+        st.info(not_ours())
+        yield from (None, None)
+        return
     said = st.container()
     left, right = st.columns(2, gap="medium")
     along, aside = st.columns([11, 9], gap="medium")
@@ -54,7 +58,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     trace, given = bench.trace, bench.source
     assert trace is not None
     assert given is not None
-    order = reversed_order([label in (*SPECIAL, MASK) for label in given.labels])
+    order = reversed_order([label in trace.special_labels for label in given.labels])
     off, on = remembered("order", (trace, lens), lambda: _both(lens, given, order))
     parts = [
         (left, pack_cosines(trace, given, order, off, _("Positions off"), "order_off")),

@@ -56,7 +56,7 @@ def configs(draw) -> TransformerConfig:
         **{name: draw(st.sampled_from(CHOICES[name])) for name in chosen},
         residual=residual,
         parallel=residual and draw(st.booleans()),
-        **{name: draw(st.booleans()) for name in ("bias", "qk_norm", "embedding_norm")},
+        **{name: draw(st.booleans()) for name in ("bias", "qk_norm", "embedding_norm", "last_norm")},
     )
 
 
@@ -162,7 +162,7 @@ def test_activations_are_estimated(size, predicted):
 def test_the_cache_is_what_writing_keeps(options):
     def kept(model: Network, ids: torch.Tensor, limit: int) -> int:
         context = model.read(ids, padding=0, start=1)
-        greedy(context, end=-1, limits=[limit] * len(ids))
+        greedy(context, ends=(), limits=[limit] * len(ids))
         pairs = [
             pair
             for layer in context.cache.layers
