@@ -1,4 +1,4 @@
-"""How the blocks of a hosted layer add to the stream, and where its norms stand: found by sums that are exactly equal."""
+"""How the blocks of a hosted layer add to the stream, and where its norms stand: found by sums that are exact."""
 
 from __future__ import annotations
 
