@@ -18,6 +18,7 @@ from model.masks import real_tokens
 from model.text import Tokenizer
 
 IGNORED = -100  # a label where nothing is to be predicted
+LONGEST_WINDOW = 4096  # tokens: some models could read a book, whose scores no memory holds
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ class TextCorpus:
         self.ids = torch.tensor(tokenizer.encode(text).ids, dtype=torch.long)
         if not len(self.ids):
             raise ValueError("the text is empty: there is nothing to predict")
-        self.start, self.padding, self.length = tokenizer.need("start"), tokenizer.filler, max_length
+        self.start, self.padding = tokenizer.need("start"), tokenizer.filler
+        self.length = min(max_length, LONGEST_WINDOW)
 
     def __len__(self) -> int:
         return -(-len(self.ids) // self.length)

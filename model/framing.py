@@ -16,6 +16,7 @@ class Framing:
     padding, unknown, start, end, mask: ids; tokenizers of others may lack any of them. stops: those that end what a
     model writes. special: those that stand in no text. words: a token that begins a word begins with ▁. continues: how
     one begins that goes on with a word, if it is shown. reason: why texts are bare ids, where they are.
+    can_be_saved: in a checkpoint of ours.
     """
 
     padding: int | None
@@ -25,6 +26,7 @@ class Framing:
     mask: int | None
     continues = ""
     reason = ""
+    can_be_saved = True
     stops: frozenset[int]
     special: list[int]
     words: bool

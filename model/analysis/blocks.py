@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,7 +53,7 @@ class Block:
 
 
 def blocks(trace: Trace) -> list[Block]:
-    """The blocks of the traced model, each where its first quantity was computed.
+    """The blocks of the traced model in the order in which they computed.
 
     Parameters that two blocks share count in the first of them; so all blocks together have as many as the model.
     """
@@ -71,16 +70,14 @@ def rows(found: list[Block]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _paths(trace: Trace) -> Iterator[str]:
-    seen: set[str] = set()
+def _paths(trace: Trace) -> list[str]:
+    """The output last: what it transforms states by comes before its norm, and its logits after. Only of those blocks
+    of which it is known what they give.
+    """
     names = trace.names()
     known = set(names)
-    for name in names:
-        path = name if name.endswith(".residual") else name.rpartition(".")[0]
-        if path not in seen:
-            seen.add(path)
-            if _output(path) in known:
-                yield path
+    paths = dict.fromkeys(name if name.endswith(".residual") else name.rpartition(".")[0] for name in names)
+    return sorted((path for path in paths if _output(path) in known), key=lambda path: path == "output")
 
 
 def _output(path: str) -> str:

@@ -82,15 +82,15 @@ class Given:
 
     def one_of(self, *names: str) -> str:
         """The first of these names that is there; the others are copies of it."""
-        present = [name for name in names if name in self.names]
-        self.copies |= dict.fromkeys(present[1:], present[0])
-        return present[0] if present else names[0]
+        first, *others = [name for name in names if name in self.names] or names[:1]
+        self.copies |= dict.fromkeys(others, first)
+        return first
 
     def first_of(self, *names: str) -> str:
         """The first of these names that is there; the others are not needed, whatever they hold."""
-        present = [name for name in names if name in self.names]
-        self.copies |= {name: name for name in present[1:]}
-        return present[0] if present else names[0]
+        first, *others = [name for name in names if name in self.names] or names[:1]
+        self.copies |= {name: name for name in others}
+        return first
 
     def has(self, name: str) -> bool:
         return name in self.names

@@ -13,6 +13,8 @@ from model.tokens import Role
 class SlowTokenizer(Tokenizer):
     """One side of a `PreTrainedTokenizer`, which is the target's alone from then on where the two differ."""
 
+    can_be_saved = False  # it is of Python, and of files of its own
+
     def __init__(self, made: Any, special: SpecialTokens, size: int, side: Literal["source", "target"]) -> None:
         """size: how many tokens the model knows."""
         self._made, self.size, self.side = made, size, side

@@ -1,5 +1,7 @@
 """Rotary positions, ALiBi, windows, shared keys, heads of full width, QK-norm: against Hugging Face and formulas."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,7 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotary
 
 from model.masks import Mask
 from model.position_bias import alibi_slopes
-from model.positional import Rotation
+from model.positional import Rotation, turning
 from tests.model.examples import config
 from tests.model.test_attention import attention, path_of
 
@@ -67,6 +69,41 @@ def test_rotary_scores_depend_on_the_distance_alone():
     products = [float((rotation(query, place + 5) * rotation(key, place)).sum()) for place in (0, 7, 300)]
     assert products == pytest.approx([products[0]] * 3, abs=1e-10)
     assert float((rotation(query, 6) * rotation(key, 0)).sum()) != pytest.approx(products[0], abs=1e-3)
+
+
+def test_turns_far_away_are_the_same_as_from_the_beginning():
+    """However long the input may be, few turns are computed at first, and more when they are asked for."""
+    rotation = Rotation(config(position="rotary", max_length=100_000))
+    x = torch.randn(1, 1, 3, 8, dtype=torch.float64)
+    near = rotation(x)
+    assert len(rotation._table(x, 3)[0]) == 1024
+    far = rotation(x, 1500)
+    assert len(rotation._table(x, 3)[0]) == 2048
+    assert torch.equal(rotation(x), near)
+    angle = torch.arange(1500, 1503)[:, None] / 10_000 ** (torch.arange(0, 8, 2) / 8).double()
+    pairs = torch.complex(*x.chunk(2, dim=-1)) * torch.polar(torch.ones_like(angle), angle)
+    assert_close(far, torch.cat([pairs.real, pairs.imag], dim=-1), rtol=0, atol=1e-9)
+
+
+def test_only_the_first_channels_are_turned():
+    options = {"position": "rotary", "head_width": 6}
+    partial, whole = turning(config(rotary_channels=4, **options)), turning(config(position="rotary", head_width=4))
+    x = torch.randn(2, 1, 5, 6)
+    turned = partial(x, 7)
+    assert torch.equal(turned[..., 4:], x[..., 4:])
+    assert torch.equal(turned[..., :4], whole(x[..., :4], 7))
+    assert not torch.equal(turned, x)
+
+
+def test_long_wavelengths_are_stretched_and_short_ones_are_not():
+    """Wavelengths 2π · 10^k: up to 100 as they are, from 1000 on twice as long, and between them in between."""
+    options = {"position": "rotary", "position_base": 1e4, "head_width": 8, "rotary_stretch": 2.0}
+    periods = 1e4 ** (torch.arange(0, 8, 2).double() / 8)  # 1, 10, 100, 1000
+    rotation = turning(config(rotary_short=100.0, rotary_long=1000.0, **options))
+    share = (1 / (200 * math.pi) - 1 / 1000) / (1 / 100 - 1 / 1000)  # of its frequency that is kept
+    expected = periods * torch.tensor([1, 1, 1 / ((1 - share) / 2 + share), 2], dtype=torch.float64)
+    assert_close(rotation._stretched(periods), expected, rtol=0, atol=1e-9)
+    assert torch.equal(turning(config(**options))._stretched(periods), 2 * periods)  # Chen et al., 2023
 
 
 @pytest.mark.parametrize("is_explicit", [False, True])

@@ -83,6 +83,10 @@ def test_different_epochs_cut_a_text_in_different_places():
         TextCorpus("", LETTERS, 16)
 
 
+def test_a_model_that_could_read_a_book_learns_from_windows():
+    assert TextCorpus(TEXT, LETTERS, 1 << 17).length == 4096
+
+
 def test_answers_that_do_not_fit_are_left_out():
     pairs = [Pair("The cat", "sees"), Pair("The doctor likes the garden", "the train and the teacher")]
     row = BOTH[0].encode("The cat.").ids + BOTH[0].encode("sees").ids

@@ -133,7 +133,7 @@ def test_cached_greedy_decoding_is_theirs(kind):
     theirs = theirs[:, before:]
     limits = [LENGTH - before] * 2
     written, values, tokens = greedy(
-        twins.ours.read(ids, padding=PADDING, start=START), end=END, limits=limits, keep=VOCABULARY
+        twins.ours.read(ids, padding=PADDING, start=START), ends=[END], limits=limits, keep=VOCABULARY
     )
     for row, expected in zip(written, theirs.tolist(), strict=True):
         assert row == expected[: len(row)]
@@ -162,7 +162,7 @@ def test_beam_search_is_theirs(kind):
         output_scores=True,
     )
     trees = beam_search(
-        twins.ours.read(ids, padding=PADDING, start=START), end=END, limits=[LENGTH - before] * 2, beam=3,
+        twins.ours.read(ids, padding=PADDING, start=START), ends=[END], limits=[LENGTH - before] * 2, beam=3,
         length_penalty=0.0,
     )  # fmt: skip
     ours = [(tree, index) for tree in trees for index in tree.ranked()[:3]]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from model.positional import LearnedPositions, NoPositions, SinusoidalPositions, sinusoidal
+from model.positional import HalvedSinusoidalPositions, LearnedPositions, NoPositions, SinusoidalPositions, sinusoidal
 from tests.model.examples import config
 
 
@@ -52,6 +52,13 @@ def test_the_table_grows_for_a_longer_input():
     longer = positions(torch.zeros(1, 9, 16))
     assert_close(longer[0], sinusoidal(9, 16, 500.0).float())
     assert_close(longer[:, :3], short)
+
+
+def test_the_curves_may_stand_in_halves():
+    """All sines before all cosines, as in Marian; the table grows alike."""
+    positions = HalvedSinusoidalPositions(config(max_length=4, position_base=500.0))
+    curves = sinusoidal(9, 16, 500.0).float()
+    assert torch.equal(positions(torch.zeros(1, 9, 16))[0], torch.cat([curves[:, 0::2], curves[:, 1::2]], dim=1))
 
 
 def test_the_sinusoidal_table_is_no_weight():

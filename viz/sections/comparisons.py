@@ -166,7 +166,7 @@ def _cosines(codes: Tensor, place: int) -> Tensor:
 
 def relative(settings: Settings, lens: Inspectable) -> Shown:
     """What rotary positions and ALiBi do in heads as this model has them."""
-    width, heads = lens.config.d_head // 2 * 2, lens.config.n_heads
+    width, heads = lens.config.rotary_channels or lens.config.d_head // 2 * 2, lens.config.n_heads
     near = min(NEAR, settings.lengths[0])
     distances = np.arange(near)
     turned = [

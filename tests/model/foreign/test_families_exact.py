@@ -91,7 +91,7 @@ def test_cached_writing_is_what_a_whole_pass_says(kind, made):
     steps = LENGTH - 10
     with torch.inference_mode():
         context = ours.read(SOURCE, padding=1, start=2)
-        rows, values, tokens = greedy(context, end=-1, limits=[steps], keep=3)
+        rows, values, tokens = greedy(context, ends=(), limits=[steps], keep=3)
         written = torch.tensor(rows)
         if ours.kind == "encoder-decoder":
             logits = ours(SOURCE, torch.cat([torch.tensor([[2]]), written], dim=1))

@@ -96,6 +96,7 @@ def config_of(settings, names) -> TransformerConfig:
         ("bart", {"encoder_ffn_dim": 64}),
         ("bart", {"tie_word_embeddings": False}),
         ("bart", {"normalize_before": True}),
+        ("marian", {"share_encoder_decoder_embeddings": False}),
         ("t5", {"feed_forward_proj": "gated-gated-gelu"}),
         ("opt", {"do_layer_norm_before": False}),
         ("opt", {"word_embed_proj_dim": 16}),
@@ -139,6 +140,13 @@ def test_contradictions_are_refused_in_a_sentence(kind, changes, message, folder
     folder = folders(kind)
     with pytest.raises(CheckpointError, match=re.escape(message)):
         rebuilt_config(settings_of(folder) | changes, names_of(folder))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("gpt2", "transformer.wte.weight"), ("t5", "shared.weight")])
+def test_a_missing_embedding_is_said(kind, name, folders):
+    names = [other for other in names_of(folders(kind)) if other != name]
+    with pytest.raises(CheckpointError, match=f"the weights lack {name}"):
+        rebuilt_config(settings_of(folders(kind)), names)
 
 
 def test_tensors_that_do_not_fit_are_refused_in_a_sentence(folders):

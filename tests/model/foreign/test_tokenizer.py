@@ -10,9 +10,11 @@ import pytest
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Inner
 
+from model.checkpoints import save_checkpoint
 from model.foreign.slow_tokenizer import SlowTokenizer
 from model.foreign.special_tokens import SpecialTokens
 from model.foreign.tokenizer_files import open_tokenizers
+from tests.model.examples import network
 
 TEXTS = [
     "I am a teacher.",
@@ -245,7 +247,7 @@ def test_older_files_are_read_through_transformers(tmp_path):
     assert ours.framed("I ams", "whole", 99).labels == ["[CLS]", "i", "am", "##s", "[SEP]"]
 
 
-def test_a_tokenizer_that_runs_in_python_has_two_sides():
+def test_a_tokenizer_that_runs_in_python_has_two_sides(tmp_path):
     """Marian's needs sentencepiece, which is not here: a stand-in with the methods that are used."""
     pieces = ["<pad>", "</s>", "<unk>", "▁I", "▁am", "▁我", "是"]
     slow = SimpleNamespace(
@@ -264,3 +266,5 @@ def test_a_tokenizer_that_runs_in_python_has_two_sides():
     assert target.framed("我是", "target", 9).labels == ["<pad>", "▁我", "是"]
     assert target.decode([5, 6, 1]) == "我是"
     assert source.ends("I am") == [1, 4]
+    with pytest.raises(ValueError, match="runs in Python cannot be saved"):
+        save_checkpoint(tmp_path / "copy", network(0), (source, target))

@@ -42,10 +42,8 @@ T5 = {"d_model": WIDTH, "d_kv": 6, "d_ff": 48, "num_layers": LAYERS, "num_decode
 T5 |= {"relative_attention_num_buckets": 6, "relative_attention_max_distance": 5}
 # By name: the class of the model, and what differs from its config's defaults.
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt2": (
-        "GPT2LMHeadModel",
-        {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 4, "n_positions": LENGTH, "n_inner": 48},
-    ),
+    "gpt2": ("GPT2LMHeadModel", {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 4, "n_positions": LENGTH}),
+    "gpt2-bare": ("GPT2Model", {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 4, "n_inner": 48}),
     "llama": ("LlamaForCausalLM", SHARED | {"head_dim": 12}),
     "llama-biased": ("LlamaForCausalLM", SIZES | {"attention_bias": True, "mlp_bias": True, "hidden_act": "gelu"}),
     "llama-3": (
