@@ -30,9 +30,6 @@ def reason_words(reason: str) -> str:
             "This model's attention takes a step that is not known here: its weights can be seen, not the steps to "
             "them."
         ),
-        Reason.PARALLEL: _(
-            "In this model attention and feed-forward read the same stream side by side: there is none between them."
-        ),
         Reason.UNITS: _(
             "This model's feed-forward network is of another form than activation(x W₁) W₂, gated or not: "
             "its units cannot be told apart."

@@ -18,6 +18,7 @@ from model.foreign.records import read_record
 from model.foreign.slow_tokenizer import SlowTokenizer
 from model.foreign.special_tokens import names_of, special_tokens
 from model.foreign.tokenizer import ForeignTokenizer
+from model.hosted.library import library
 from model.safe_tokenizer import read_tokenizer
 from model.text import Tokenizer
 
@@ -83,12 +84,12 @@ def _older(
     if any((folder / name).is_file() for name in SENTENCEPIECE) and find_spec("sentencepiece") is None:
         raise CheckpointError("its tokenizer needs sentencepiece: pip install sentencepiece")
     try:
-        from transformers import AutoTokenizer
+        transformers = library()
     except ImportError as error:
         raise CheckpointError("its tokenizer is in files that transformers reads: pip install transformers") from error
 
     def read() -> Any:
-        return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        return transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
 
     with _quiet():
         made = read()

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from torch import Tensor, nn
+from torch import nn
 
 from model.hosted.attention import HostedAttention
 from model.hosted.feeding import Halved, match_feed_forward
 from model.hosted.norming import as_linear, as_norm, is_linear
 from model.hosted.parts import HostedBlock, HostedDecoderLayer, HostedFeedForward, HostedLayer
-from model.hosted.passes import Side
+from model.hosted.passes import Entering, Side, SumOfTwo
 from model.hosted.probe import Event, first, same
 from model.hosted.reasons import Reason
+from model.hosted.streams import Sublayer, Trial, parallel
 
 Tells = list[tuple[Event, Side, nn.Module]]
-
-
-@dataclass
-class Sublayer:
-    """A block of a layer. adds: the calls that may have given what it writes to the stream, likeliest first.
-
-    outside: of an attention whose W^O is known only by being among them.
-    """
-
-    name: str
-    adds: list[Event]
-    outside: bool = False
 
 
 @dataclass
@@ -123,7 +112,7 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
     """Where norms stand and what is added to what, if the sums are exactly those of a placement that we know."""
     layer, norms = found.layer, [event for event in inside if as_norm(event) is not None]
     for placement in ("pre", "post"):
-        trial = _Trial(layer, inside, norms, placement)
+        trial = Trial(layer, inside, norms, placement)
         if trial.follow(sublayers):
             _keep_outputs(found, sublayers, trial.written)
             for sublayer, name, event, side in trial.kept:
@@ -133,11 +122,12 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
             found.missing |= {f"{name}_block.norm.output": Reason.FLOW for name in absent}
             found.placement = "sandwich" if any(name == "output_norm" for _s, name, *_ in trial.kept) else placement
             return
-    pair = _parallel(layer, sublayers)
+    pair = parallel(layer, sublayers)
     found.placement, found.parallel = "pre", pair is not None
     if pair is not None:
         _keep_outputs(found, [sublayers[0], sublayers[-1]], list(pair))
-    reason = Reason.PARALLEL if found.parallel else Reason.FLOW
+        _keep_sum(found, pair[0])
+    reason = Reason.FLOW
     read = next((event.x for event, _side, shadow in found.tells if _is_first(shadow, found)), None)
     entering = first(norms, lambda event: same(event.x, layer.x))
     reading = first(norms, lambda event: same(event.y, read))
@@ -146,7 +136,8 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
             found.keep(block.name, "norm", norm, "both", _shadow(norm, "both"))
     seen = {sublayers[0].name: entering, sublayers[-1].name: reading}
     found.missing |= {f"{each.name}_block.norm.output": reason for each in sublayers if seen.get(each.name) is None}
-    found.missing |= {f"{each.name}_block.residual": reason for each in sublayers[:-1]}
+    if pair is None:
+        found.missing |= {f"{each.name}_block.residual": reason for each in sublayers[:-1]}
     found.keep("feed_forward", "residual", layer, "out", nn.Identity())
 
 
@@ -166,6 +157,13 @@ def _keep_outputs(found: Found, sublayers: list[Sublayer], written: list[Event])
             found.missing.pop(f"{sublayer.name}.output")
 
 
+def _keep_sum(found: Found, attention: Event) -> None:
+    """What a parallel layer's attention leaves, which the model adds up only together with the rest."""
+    entering, shadow = Entering(), nn.Identity()
+    found.block("self_attention").add_module("residual", shadow)
+    found.tells += [(found.layer, "in", entering), (attention, "out", SumOfTwo(entering, shadow))]
+
+
 def _is_first(shadow: nn.Module, found: Found) -> bool:
     """Whether this is what reads a layer's feed-forward input."""
     network = found.parts.get("feed_forward")
@@ -176,69 +174,3 @@ def _shadow(event: Event, side: Side) -> nn.Module:
     made = as_norm(event) if side == "both" else nn.Identity()
     assert made is not None
     return made
-
-
-def _parallel(layer: Event, sublayers: list[Sublayer]) -> tuple[Event, Event] | None:
-    """The calls whose outputs are both added to what the layer read, and nothing else."""
-    x = layer.x
-    for attention in sublayers[0].adds:
-        for network in sublayers[-1].adds:
-            a, f = attention.y, network.y
-            if any(same(total, layer.y) for total in (a + f + x, x + a + f, x + f + a)):
-                return attention, network
-    return None
-
-
-class _Trial:
-    """One placement of the norms, followed through a layer.
-
-    kept: sublayer, part, event, and which side of it. written: what gave each block's addend.
-    """
-
-    def __init__(self, layer: Event, inside: list[Event], norms: list[Event], placement: str) -> None:
-        self.layer, self.inside, self.norms, self.placement = layer, inside, norms, placement
-        self.kept: list[tuple[str, str, Event, Side]] = []
-        self.written: list[Event] = []
-
-    def follow(self, sublayers: list[Sublayer]) -> bool:
-        state = self.layer.x
-        for sublayer in sublayers:
-            after = self._block(sublayer, state)
-            if after is None:
-                return False
-            state = after
-        return same(state, self.layer.y)
-
-    def _block(self, sublayer: Sublayer, state: Tensor) -> Tensor | None:
-        """The stream after a block, None where its sum is nowhere in the layer."""
-        before = first(self.norms, lambda event: same(event.x, state)) if self.placement == "pre" else None
-        for event in sublayer.adds:
-            added = event.y
-            normed = first(self.norms, lambda event, y=added: same(event.x, y))  # type: ignore[misc]
-            for y, output_norm in ((normed.y, normed), (added, None)) if normed else ((added, None),):
-                total = state + y
-                where = self._where(total)
-                if where is None:
-                    continue
-                self.written.append(event)
-                if before is not None:
-                    self.kept.append((sublayer.name, "norm", before, "both"))
-                if output_norm is not None:
-                    self.kept.append((sublayer.name, "output_norm", output_norm, "both"))
-                self.kept.append((sublayer.name, "residual", *where))
-                if self.placement == "pre":
-                    return total
-                after = first(self.norms, lambda event: same(event.x, total))  # noqa: B023
-                if after is None:
-                    return None
-                self.kept.append((sublayer.name, "norm", after, "both"))
-                return after.y
-        return None
-
-    def _where(self, total: Tensor) -> tuple[Event, Side] | None:
-        for event in (*self.inside, self.layer):
-            if event is not self.layer and event.inputs and same(event.x, total):
-                return event, "in"
-            if event.outputs and same(event.y, total):
-                return event, "out"
-        return None

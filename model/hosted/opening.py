@@ -20,6 +20,7 @@ from model.foreign.tokenizer_files import open_tokenizers
 from model.hosted.building import build_hosted
 from model.hosted.forecast import require_room
 from model.hosted.interface import register
+from model.hosted.library import alone, library
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
 
@@ -68,7 +69,7 @@ def open_network(
             "open a model of a family that transformers itself knows"
         )
     require_room(folder, dtype, device if device_map is None else None)
-    with _quietly():
+    with alone, _quietly():
         kind, made = _load(folder, family, device, dtype, device_map)
         return build_hosted(made, kind, settings)
 
@@ -83,8 +84,7 @@ def _asks_for_code(settings: Any) -> bool:
 def _load(
     folder: Path, family: str, device: torch.device, dtype: torch.dtype, device_map: str | dict[str, Any] | None
 ) -> tuple[Kind, Any]:
-    import transformers
-
+    transformers = library()
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # the library raises what it likes on a damaged config
@@ -157,8 +157,7 @@ def _first(error: Exception) -> str:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """A block without transformers' advice, progress bars and warnings."""
-    from transformers.utils import logging as theirs
-
+    theirs = library().utils.logging
     before, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
     theirs.set_verbosity(logging.ERROR)
     theirs.disable_progress_bar()

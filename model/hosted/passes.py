@@ -36,6 +36,32 @@ class OfPositions(nn.Module):
         return x
 
 
+class Entering(nn.Module):
+    """Keeps what a layer reads, for the sum that its attention alone would leave."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        now = current.get()
+        assert now is not None
+        now.entered[id(self)] = x
+        return x
+
+
+class SumOfTwo(nn.Module):
+    """Tells a shadow x + y, of a layer that adds its attention's y and its feed-forward network's at once: the stream
+    as a network of ours forms it, the attention first.
+    """
+
+    def __init__(self, entering: Entering, shadow: nn.Module) -> None:
+        super().__init__()
+        self.entering, self.shadow = entering, shadow
+
+    def forward(self, y: Tensor) -> Tensor:
+        now = current.get()
+        assert now is not None
+        self.shadow(now.entered[id(self.entering)] + y)
+        return y
+
+
 @dataclass
 class Pass:
     """A run of one stack, in one thread.
@@ -52,6 +78,7 @@ class Pass:
     causal: bool = False
     windows: tuple[int | None, ...] = (None,)
     probe: Callable[[Any, Tensor, Tensor], None] | None = None
+    entered: dict[int, Tensor] = field(default_factory=dict)
     _counts: dict[tuple[int, str], int] = field(default_factory=dict)
     _rules: list[tuple[Tensor, Mask]] = field(default_factory=list)
 

@@ -18,7 +18,6 @@ SEEN = {  # a page, what is chosen there, and the beginning of what it says of a
     "gptj": {
         ("attention", ""): "This model computes its attention by code of its own",
         ("masks", ""): "This model computes its attention by code of its own",
-        ("residual", "residual_view=stream"): "In this model attention and feed-forward read the same stream",
     },
     "gpt_oss": {
         ("attention", ""): "This model's attention takes a step that is not known here",

@@ -83,7 +83,6 @@ def test_what_is_recognised_adds_up(name):
 
 def test_missing_quantities_say_why():
     assert hosted("gptj").missing["decoder.layers.0.self_attention.scores"] == Reason.OUTSIDE
-    assert hosted("gptj").missing["decoder.layers.1.self_attention_block.residual"] == Reason.PARALLEL
     assert hosted("gpt_oss").missing["decoder.layers.0.self_attention.masked"] == Reason.STEPS
     assert hosted("gpt_oss").missing["decoder.layers.0.feed_forward.hidden"] == Reason.UNITS
     assert hosted("electra").missing["encoder.embedding.tokens"] == Reason.EMBEDDING
@@ -99,6 +98,19 @@ def test_configs_describe_what_runs():
     assert hosted("opt").config.position == "learned"
     assert hosted("pegasus").config.position == "sinusoidal"
     assert hosted("albert").config.n_encoder_layers == 2
+
+
+@pytest.mark.parametrize("name", ["gptj", "phi"])
+def test_blocks_side_by_side_add_up_to_the_layer(name):
+    network = hosted(name)
+    trace = traced(network)
+    state = trace["decoder.embedding.output"]
+    for layer in ("decoder.layers.0", "decoder.layers.1"):
+        torch.testing.assert_close(trace[f"{layer}.self_attention_block.norm.input"], state)
+        state = state + trace[f"{layer}.self_attention.output"]
+        torch.testing.assert_close(trace[f"{layer}.self_attention_block.residual"], state)
+        state = state + trace[f"{layer}.feed_forward.output"]
+        torch.testing.assert_close(trace[f"{layer}.feed_forward_block.residual"], state)
 
 
 def test_a_window_is_a_rule_of_ours():
