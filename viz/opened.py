@@ -1,0 +1,208 @@
+"""What this session has opened, uploads, paths, names at Hugging Face, beside what is here for all; what is shown."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from viz.opening import Place, bundled_names, find, open_place, places
+from viz.workbench import Key, Workbench, choice, workbench
+
+if TYPE_CHECKING:
+    from model import Inspectable
+    from model.opened import Opened, OpenedSessions
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+
+class Part(StrEnum):
+    """Names in the session state; the first two are parameters of the address bar."""
+
+    SESSION = "opened"  # a reload finds again what was opened
+    PRECISION = "precision"
+    STATE = "opened_state"
+
+
+@dataclass
+class State:
+    """Which model is shown, and what could not be.
+
+    refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
+    last model that could be opened.
+    """
+
+    key: str = ""
+    shown: str = ""
+    wanted: str = ""
+    refused: str = ""
+    precision: str = ""
+    asks_heads: str = ""
+    refusal: tuple[str, str] = ("", "")
+    failed: set[str] = field(default_factory=set)
+
+
+def state() -> State:
+    """This session's."""
+    found: State = st.session_state.setdefault(Part.STATE, State())
+    return found
+
+
+@st.cache_resource(show_spinner=False)
+def sessions() -> OpenedSessions:
+    """Those of this process."""
+    from model.opened import OpenedSessions
+
+    return OpenedSessions()
+
+
+@st.cache_resource(show_spinner=False, scope="session", on_release=lambda key: sessions().leave(key))
+def _window(key: str) -> str:
+    """A window on what was opened under this key, until it is closed."""
+    sessions().enter(key)
+    return key
+
+
+def opened(bench: Workbench) -> Opened | None:
+    """What this session has opened, found again by the address after a reload; nothing, if it has opened nothing."""
+    key = state().key or st.query_params.get(Part.SESSION, "")
+    found = sessions().get(key) if key else None
+    if found:
+        _window(key)
+        if not state().key:
+            state().key = key
+            bench.say(Part.SESSION, key)
+    return found
+
+
+def begin(bench: Workbench) -> Opened:
+    """The same, for something to be added."""
+    found = opened(bench)
+    if found is None:
+        key = state().key = secrets.token_urlsafe(12)
+        found = sessions().begin(key)
+        _window(key)
+        bench.say(Part.SESSION, key)
+    return found
+
+
+def own_places(bench: Workbench) -> list[Place]:
+    """What only this session sees."""
+    found = opened(bench)
+    return [Place(name, path, "opened") for name, path in found.places.items()] if found else []
+
+
+def all_places(bench: Workbench) -> list[Place]:
+    """Everything that this session can look at."""
+    return places(own_places(bench))
+
+
+def add(bench: Workbench, name: str, path: Path) -> str:
+    """Put a path into this session's list; gives the name that it has there."""
+    taken = [place.name for place in all_places(bench)]
+    return begin(bench).add(name, path, taken)
+
+
+def precision() -> str:
+    """In which precision models are opened: as it was chosen on the page Checkpoints, else what VITRINE_DTYPE says."""
+    from model.device import choose_dtype
+
+    return choice(PRECISIONS, str(choose_dtype()).removeprefix("torch."), Part.PRECISION)
+
+
+def model_names(here: Sequence[Place]) -> list[str]:
+    """Those that may be models: folders with a config, and files that can be read."""
+    return [
+        place.name
+        for place in here
+        if (place.path / "config.json").is_file() or place.origin == "given" or not place.listed().problem
+    ]
+
+
+def first_index(here: Sequence[Place], names: Sequence[str]) -> int:
+    """The number of the model that a visit begins with: given on the command line, else the first bundled one."""
+    for origin in ("given", "bundled"):
+        for place in here:
+            if place.origin == origin and place.name in names:
+                return names.index(place.name)
+    return 0
+
+
+def open_shown(bench: Workbench, here: Sequence[Place], name: str) -> Inspectable:
+    """The model to be shown.
+
+    Raises:
+        ValueError: it cannot be opened; the sentence says why.
+    """
+    found = opened(bench)
+    heads = found.heads.get(name) if found else None
+    lens = open_place(find(name, here), precision(), heads)
+    known = state()
+    known.failed.clear()
+    if name != known.shown and known.refused and name != known.wanted:
+        known.refused, known.refusal = "", ("", "")
+    known.shown, known.precision = name, precision()
+    return lens
+
+
+def fall_back(name: str, sentence: str, page: str, names: Sequence[str]) -> bool:
+    """After a model could not be opened: whether there is another to be shown instead, the one before if possible."""
+    known = state()
+    if not known.failed:
+        known.refused, known.refusal = name, (sentence, page)
+    known.failed.add(name)
+    others = [known.shown, *bundled_names()]
+    known.wanted = next((each for each in others if each in names and each not in known.failed), "")
+    return bool(known.wanted)
+
+
+def take_wanted() -> None:
+    """Before the list of models is drawn: what it shall show."""
+    known = state()
+    if known.wanted and known.failed:
+        st.session_state[Key.MODEL] = known.wanted
+
+
+def format_of(here: Sequence[Place], name: str) -> str:
+    """The format and family of what is shown; a model in training is of ours."""
+    for place in here:
+        if place.name == name:
+            found = place.listed()
+            return f"{found.format}: {found.family}" if found.family else found.format
+    return "Vitrine"
+
+
+def refusal(page: str) -> str:
+    """The sentence about a model that could not be opened, on the page where that was."""
+    known = state()
+    if known.refusal[1] != page:
+        known.refused, known.refusal = "", ("", "")
+    return known.refusal[0]
+
+
+def show(name: str) -> None:
+    """Make it the model that is shown. In a callback."""
+    known = state()
+    known.refused, known.refusal = "", ("", "")
+    st.session_state[Key.MODEL] = name
+    workbench().begun = True
+
+
+def show_with_heads(bench: Workbench, name: str, heads: int) -> None:
+    """The same for tensors that do not tell their number of heads. In a callback."""
+    begin(bench).heads[name] = heads
+    state().asks_heads = ""
+    show(name)
+
+
+def remove(bench: Workbench, name: str) -> None:
+    """Take it out of this session's list; the bundled model is shown, if this one was. In a callback."""
+    found = opened(bench)
+    if found and found.places.pop(name, None) and st.session_state.get(Key.MODEL) == name:
+        st.session_state[Key.MODEL] = bundled_names()[0]
+    bench.begun = True

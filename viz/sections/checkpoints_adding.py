@@ -1,0 +1,194 @@
+"""Ways to add to the list of checkpoints: an upload, a name at Hugging Face, a path on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from viz import opened
+from viz.i18n import _
+from viz.workbench import Workbench, workbench
+
+if TYPE_CHECKING:
+    from model.hub import Download, Offer
+
+LIMIT = 512  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
+SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
+LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
+MESSAGE = {"good": st.success, "wrong": st.error}
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    FILES = "adding_files"
+    SENT = "adding_sent"
+    SEND = "adding_send"
+    HUB = "adding_hub"
+    ASK = "adding_ask"
+    OFFER = "adding_offer"
+    FETCH = "adding_fetch"
+    CANCEL = "adding_cancel"
+    PATH = "adding_path"
+    LOOK = "adding_look"
+    SAID = "adding_said"
+
+
+def show(bench: Workbench) -> None:
+    """Beside each other; a path only where whoever asks sits at this machine."""
+    local = is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict())
+    if said := st.session_state.get(Part.SAID):
+        MESSAGE[said[0]](said[1])
+    cells = st.columns(3 if local else 2, gap="large")
+    _upload(cells[0])
+    with cells[1]:
+        _hub(bench)
+    if local:
+        _path(cells[2])
+
+
+def is_local(address: str, headers: Mapping[str, Any]) -> bool:
+    """Whether visitors sit at this machine: only they may name paths of its disk.
+
+    A server that listens elsewhere has visitors whose business its disk is not; one behind a proxy listens here and
+    has them all the same, which the proxy's headers, or the name that the browser asked for, give away.
+    """
+    lower = {name.lower(): str(value) for name, value in headers.items()}
+    host = lower.get("host", "localhost")
+    name = host if host in LOCAL else host.rpartition(":")[0] or host
+    return address in LOCAL and name in LOCAL and not any(each in lower for each in ("forwarded", "x-forwarded-for"))
+
+
+def _upload(place: DeltaGenerator) -> None:
+    count = st.session_state.get(Part.SENT, 0)
+    files = place.file_uploader(
+        _("Upload: the files of a checkpoint, or one .zip, at most {size} MB").format(size=LIMIT),
+        SUFFIXES,
+        accept_multiple_files=True,
+        key=f"{Part.FILES}{count}",
+        max_upload_size=LIMIT,
+        help=_("They stay in this session and are removed with it. Nothing that they hold is run."),
+    )
+    if files:
+        words = _("Open {name}").format(name=files[0].name)
+        if len(files) > 1:
+            words = _("Open these {count} files").format(count=len(files))
+        place.button(words, key=Part.SEND, on_click=_send, width="stretch")
+
+
+def _send() -> None:
+    bench, count = workbench(), st.session_state.get(Part.SENT, 0)
+    files = st.session_state.get(f"{Part.FILES}{count}") or []
+    if not files:
+        return
+    try:
+        path = opened.begin(bench).uploads.add([(file.name, file.getvalue()) for file in files])
+    except (ValueError, OSError) as error:
+        _say("wrong", _("{name} was not opened: {reason}").format(name=files[0].name, reason=error))
+        return
+    _added(bench, Path(files[0].name).stem if len(files) == 1 else path.name, path)
+    st.session_state[Part.SENT] = count + 1  # an empty field
+
+
+def _hub(bench: Workbench) -> None:
+    found = opened.opened(bench)
+    download = found.download if found else None
+    if download is not None:
+        st.fragment(_fetching, run_every=1.0)(bench, download)
+        return
+    name = st.text_input(
+        _("From Hugging Face, by its name"), key=Part.HUB, placeholder="openai-community/gpt2", persist_state="session"
+    )
+    st.button(_("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=not name, width="stretch")
+    offer: Offer | None = st.session_state.get(Part.OFFER)
+    if offer:
+        st.button(
+            _("Fetch {name}: {size:.3g} MB in {count} files").format(
+                name=offer.name, size=offer.bytes / 1e6, count=len(offer.files)
+            ),
+            key=Part.FETCH,
+            on_click=_fetch,
+            type="primary",
+            width="stretch",
+        )
+
+
+def _ask() -> None:
+    from model.hub import ask
+
+    st.session_state[Part.SAID] = st.session_state[Part.OFFER] = None
+    try:
+        st.session_state[Part.OFFER] = ask(str(st.session_state.get(Part.HUB) or ""))
+    except ValueError as error:
+        _say("wrong", str(error))
+
+
+def _fetch() -> None:
+    from model.hub import Download
+
+    offer = st.session_state.get(Part.OFFER)
+    if offer:
+        opened.begin(workbench()).download = Download(offer)
+        st.session_state[Part.OFFER] = None
+
+
+def _fetching(bench: Workbench, download: Download) -> None:
+    """How far it is, until it is here."""
+    from viz import i18n
+    from viz.workbench import Key
+
+    i18n.use(st.session_state[Key.LANGUAGE])
+    if download.busy and not download.cancelled:
+        st.progress(
+            download.share,
+            _("{name}: {done:.3g} of {size:.3g} MB").format(
+                name=download.offer.name,
+                done=download.share * download.offer.bytes / 1e6,
+                size=download.offer.bytes / 1e6,
+            ),
+        )
+        st.button(_("Cancel"), key=Part.CANCEL, on_click=download.cancel)
+        return
+    opened.begin(bench).download = None
+    if download.path is not None and not download.cancelled:
+        _added(bench, download.offer.name.rpartition("/")[2], download.path)
+    elif download.problem:
+        _say("wrong", download.problem)
+    st.rerun()
+
+
+def _path(place: DeltaGenerator) -> None:
+    text = place.text_input(
+        _("By its path on this machine"), key=Part.PATH, placeholder="/home/me/models/gpt2", persist_state="session"
+    )
+    place.button(_("Put it into the list"), key=Part.LOOK, on_click=_look, disabled=not text, width="stretch")
+
+
+def _look() -> None:
+    if not is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
+        return
+    path = Path(str(st.session_state.get(Part.PATH) or "").strip()).expanduser().absolute()
+    from model.listing import listed
+
+    if not path.exists():
+        _say("wrong", _("{path} is not there: give the path of a checkpoint's folder or file").format(path=path))
+        return
+    if problem := listed(path).problem:
+        _say("wrong", problem)
+        return
+    _added(workbench(), path.name or str(path), path)
+
+
+def _added(bench: Workbench, name: str, path: Path) -> None:
+    name = opened.add(bench, name, path)
+    _say("good", _("{name} is in the list.").format(name=name))
+    bench.begun = True  # the sidebar's list too
+
+
+def _say(how: str, sentence: str) -> None:
+    st.session_state[Part.SAID] = (how, sentence)
