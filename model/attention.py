@@ -14,7 +14,8 @@ from model.cache import FixedCache, GrowingCache, KeysAndValues
 from model.config import TransformerConfig
 from model.dropout import dropout
 from model.masks import Mask
-from model.positional import Rotation, position_bias
+from model.position_bias import position_bias
+from model.positional import turning
 
 Cache = GrowingCache | FixedCache
 
@@ -29,7 +30,7 @@ class HeadProjection(nn.Linear):
     """x W + b, split into heads: (batch, length, d_model) to (batch, head, length, channel)."""
 
     def __init__(self, config: TransformerConfig, n_heads: int) -> None:
-        super().__init__(config.d_model, n_heads * config.d_head, bias=config.bias)
+        super().__init__(config.d_model, n_heads * config.d_head, bias=config.attention_biases[0])
         self.n_heads = n_heads
 
     def forward(
@@ -46,7 +47,7 @@ class TurnedProjection(HeadProjection):
     def __init__(self, config: TransformerConfig, n_heads: int, rotary: bool) -> None:
         super().__init__(config, n_heads)
         self.norm = nn.RMSNorm(config.d_head, eps=config.norm_epsilon) if config.qk_norm else nn.Identity()
-        self.rotation = Rotation(config) if rotary else None
+        self.rotation = turning(config) if rotary else None
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], first: int = 0
@@ -115,10 +116,10 @@ class MultiHeadAttention(nn.Module):
     """softmax(Q Kᵀ / √d_k) V in every head, then W^O on the heads side by side (section 3.2.2, equation 1).
 
     Queries come from `x`, keys and values from `memory`: the same tensor in self-attention, the
-    encoder's output in cross-attention, where the two lengths may differ.
+    encoder's output in cross-attention, where the two lengths may differ. causal: queries look at no later keys.
     """
 
-    def __init__(self, config: TransformerConfig, cross: bool = False) -> None:
+    def __init__(self, config: TransformerConfig, cross: bool = False, causal: bool = False) -> None:
         super().__init__()
         self.dropout = config.attention_dropout
         self.query = query_or_key(config, config.n_heads, cross)
@@ -126,11 +127,11 @@ class MultiHeadAttention(nn.Module):
         self.value = HeadProjection(config, config.kv_heads)
         self.scores = Scores()
         self.scaled = Scaled(config)
-        self.biased = position_bias(config, cross)
+        self.biased = position_bias(config, cross, causal)
         self.masked = Masked()
         self.weights = Weights()
         self.heads = nn.Identity()
-        self.output = nn.Linear(config.n_heads * config.d_head, config.d_model, bias=config.bias)
+        self.output = nn.Linear(config.n_heads * config.d_head, config.d_model, bias=config.attention_biases[1])
 
     def forward(
         self,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from model.config_rules import require_valid
+
 Kind = Literal["encoder-decoder", "decoder-only", "encoder-only"]
-Position = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
+Position = Literal["sinusoidal", "sinusoidal-halves", "learned", "rotary", "alibi", "relative", "none"]
 Heads = Literal["split", "full"]
 Norm = Literal["layer", "textbook", "textbook-sample", "rms", "none"]
 NormPlacement = Literal["post", "pre", "sandwich"]
-Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu", "geglu", "geglu-tanh"]
+AttentionBias = Literal["same", "none", "inputs", "all"]
+OutputHead = Literal["linear", "transform", "none"]
 TiedEmbeddings = Literal["none", "output", "inputs", "all"]
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -73,68 +76,37 @@ class TransformerConfig:
     max_length: int = 512
     position: Position = "sinusoidal"
     position_base: float = 10000.0
+    position_buckets: int = 32  # of relative positions: each distance, or range of distances, has a bias for each head
+    position_reach: int = 128  # farther relative positions share one bucket
+    rotary_channels: int | None = None  # rotary positions turn so many channels of a head; None: all
+    rotary_stretch: float = 1.0  # rotary wavelengths times this: those above rotary_long wholly, those below
+    rotary_short: float = 0.0  # rotary_short not at all, those between by and by
+    rotary_long: float = 0.0
     window: int | None = None  # self-attention reaches this many tokens, its own counted; None: all
     embedding_norm: bool = False  # a norm on what enters a stack, as in BERT
     norm: Norm = "layer"
     norm_placement: NormPlacement = "post"
     residual: bool = True
+    parallel: bool = False  # all blocks of a layer read what enters it, not what the one before has written
     norm_epsilon: float = 1e-5
     heads: Heads = "split"  # each head d_model / n_heads wide (section 3.2.2), or as wide as d_model
+    head_width: int | None = None  # channels of a head, where neither of these
     qk_norm: bool = False  # RMSNorm on each head's queries and keys
     scale_embedding: bool = True  # embeddings times √d_model (section 3.4)
     scale_attention: bool = True  # scores times 1/√d_k (section 3.2.1)
     activation: Activation = "relu"
     tied_embeddings: TiedEmbeddings = "none"
     bias: bool = True
+    attention_bias: AttentionBias = "same"  # where attentions have biases: as bias says, or query, key, value (inputs)
+    output_head: OutputHead = "linear"  # before the logits: nothing, or linear, activation, norm; none: no logits
+    output_bias: bool = False  # on the logits
+    scale_output: bool = False  # what the output reads times 1/√d_model
 
     def __post_init__(self) -> None:
-        for name in SIZES:
-            _require_count(name, getattr(self, name), 1)
-        for name in ("n_key_value_heads", "window"):
-            if getattr(self, name) is not None:
-                _require_count(name, getattr(self, name), 1)
-        for name in ("n_encoder_layers", "n_decoder_layers"):
-            _require_count(name, getattr(self, name), 0)
-        self._require_stacks()
-        for name in ("dropout", "attention_dropout", "activation_dropout"):
-            rate = _require_number(name, getattr(self, name))
-            if not 0 <= rate < 1:
-                raise ValueError(f"{name} ({rate}) must be at least 0 and below 1")
         for name, options in CHOICES.items():
             if getattr(self, name) not in options:
                 raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
-        for name in ("residual", "qk_norm", "embedding_norm", "scale_embedding", "scale_attention", "bias"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} ({getattr(self, name)!r}) must be true or false")
-        for name in ("position_base", "norm_epsilon"):
-            if _require_number(name, getattr(self, name)) <= 0:
-                raise ValueError(f"{name} ({getattr(self, name)}) must be greater than 0")
-        if self.d_model % 2:
-            raise ValueError(f"d_model ({self.d_model}) must be even: sinusoidal positions pair a sine with a cosine")
-        if self.heads == "split" and self.d_model % self.n_heads:
-            raise ValueError(f"d_model ({self.d_model}) must be divisible by n_heads ({self.n_heads})")
-        if self.n_heads % self.kv_heads:
-            raise ValueError(f"n_heads ({self.n_heads}) must be divisible by n_key_value_heads ({self.kv_heads})")
-        if self.position == "rotary" and self.d_head % 2:
-            raise ValueError(f"a head's width ({self.d_head}) must be even: rotary positions turn pairs of channels")
-        one_matrix = self.tied_embeddings in ("inputs", "all") and self.kind == "encoder-decoder"
-        if one_matrix and self.source_vocabulary != self.target_vocabulary:
-            raise ValueError(
-                f"tied_embeddings {self.tied_embeddings!r} needs one vocabulary: "
-                f"source_vocabulary ({self.source_vocabulary}) must equal target_vocabulary ({self.target_vocabulary})"
-            )
-
-    def _require_stacks(self) -> None:
-        if self.n_encoder_layers == self.n_decoder_layers == 0:
-            raise ValueError("n_encoder_layers (0) and n_decoder_layers (0): one of them must be at least 1")
-        for stack, side in (("encoder", "source"), ("decoder", "target")):
-            name, layers = f"{side}_vocabulary", f"n_{stack}_layers"
-            _require_count(name, getattr(self, name), 1 if getattr(self, layers) else 0)
-            if getattr(self, name) and not getattr(self, layers):
-                raise ValueError(f"{name} ({getattr(self, name)}) must be 0 where {layers} is 0: nothing reads it")
-
-        if self.kind == "encoder-only" and self.max_length < 3:
-            raise ValueError(f"max_length ({self.max_length}) must be at least 3: a text stands between <s> and </s>")
+        require_valid(self)
 
     @property
     def kind(self) -> Kind:
@@ -151,12 +123,23 @@ class TransformerConfig:
     @property
     def d_head(self) -> int:
         """Channels of one head, the paper's d_k = d_v."""
-        return self.d_model if self.heads == "full" else self.d_model // self.n_heads
+        return self.head_width or (self.d_model if self.heads == "full" else self.d_model // self.n_heads)
 
     @property
     def kv_heads(self) -> int:
         """Heads of keys and values: n_heads, or fewer that are shared (Ainslie et al., 2023), or 1 (Shazeer, 2019)."""
         return self.n_key_value_heads or self.n_heads
+
+    @property
+    def gated(self) -> bool:
+        """Whether half of the feed-forward units gate the others (Shazeer, 2020)."""
+        return self.activation in ("swiglu", "geglu", "geglu-tanh")
+
+    @property
+    def attention_biases(self) -> tuple[bool, bool]:
+        """Whether there are biases on queries, keys and values, and on an attention's output."""
+        inputs = self.bias if self.attention_bias == "same" else self.attention_bias != "none"
+        return inputs, self.bias if self.attention_bias == "same" else self.attention_bias == "all"
 
     @classmethod
     def preset(cls, name: str, **options: Any) -> TransformerConfig:
@@ -216,7 +199,6 @@ class TransformerConfig:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
 
-SIZES = ("d_model", "n_heads", "d_ff", "max_length")
 ONE_STACK = {
     "encoder-only": ("source_vocabulary", "n_encoder_layers"),
     "decoder-only": ("target_vocabulary", "n_decoder_layers"),
@@ -228,17 +210,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "norm_placement": get_args(NormPlacement),
     "activation": get_args(Activation),
     "tied_embeddings": get_args(TiedEmbeddings),
+    "attention_bias": get_args(AttentionBias),
+    "output_head": get_args(OutputHead),
 }
-
-
-def _require_count(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} ({value!r}) must be a whole number")
-    if value < least:
-        raise ValueError(f"{name} ({value}) must be at least {least}")
-
-
-def _require_number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} ({value!r}) must be a finite number")
-    return value

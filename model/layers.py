@@ -22,6 +22,8 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "gelu-tanh": partial(nn.GELU, approximate="tanh"),  # as in GPT-2
     "silu": nn.SiLU,  # as in Marian's published models
     "swiglu": nn.SiLU,
+    "geglu": nn.GELU,
+    "geglu-tanh": partial(nn.GELU, approximate="tanh"),  # as in Gemma and T5 v1.1
 }
 
 
@@ -53,31 +55,37 @@ def residual(config: TransformerConfig) -> Residual:
 
 
 class PostNorm(nn.Module):
-    """LayerNorm(x + Sublayer(x)), as in the paper (section 3.1)."""
+    """LayerNorm(x + Sublayer(x)), as in the paper (section 3.1). read: what the sublayer gets, unless it is x."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.residual = residual(config)
         self.norm = norm(config)
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        return self.norm(self.residual(x, sublayer(x)))
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], read: Tensor | None = None) -> Tensor:
+        return self.norm(self.residual(x, sublayer(x if read is None else read)))
 
 
 class PreNorm(nn.Module):
-    """x + Sublayer(LayerNorm(x)) (Xiong et al., 2020); the stack ends in a norm of its own."""
+    """x + Sublayer(LayerNorm(x)) (Xiong et al., 2020); the stack ends in a norm of its own.
+
+    read: what the sublayer's norm gets, unless it is x.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.norm = norm(config)
         self.residual = residual(config)
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        return self.residual(x, sublayer(self.norm(x)))
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], read: Tensor | None = None) -> Tensor:
+        return self.residual(x, sublayer(self.norm(x if read is None else read)))
 
 
 class SandwichNorm(nn.Module):
-    """x + LayerNorm(Sublayer(LayerNorm(x))) (Ding et al., 2021, section 2.4); the stack ends in a norm of its own."""
+    """x + LayerNorm(Sublayer(LayerNorm(x))) (Ding et al., 2021, section 2.4); the stack ends in a norm of its own.
+
+    read: what the first norm gets, unless it is x.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -85,11 +93,21 @@ class SandwichNorm(nn.Module):
         self.output_norm = norm(config)
         self.residual = residual(config)
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        return self.residual(x, self.output_norm(sublayer(self.norm(x))))
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], read: Tensor | None = None) -> Tensor:
+        return self.residual(x, self.output_norm(sublayer(self.norm(x if read is None else read))))
 
 
 BLOCKS = {"post": PostNorm, "pre": PreNorm, "sandwich": SandwichNorm}
+
+
+def in_turn(entered: Tensor, written: Tensor) -> Tensor:
+    """A block reads what those before it in the layer have written to the stream (section 3.1)."""
+    return written
+
+
+def in_parallel(entered: Tensor, written: Tensor) -> Tensor:
+    """Every block reads what entered the layer (Wang and Komatsuzaki, 2021, GPT-J; Black et al., 2022, section 2.1)."""
+    return entered
 
 
 class FeedForward(nn.Module):
@@ -108,7 +126,7 @@ class FeedForward(nn.Module):
 
 
 class GatedFeedForward(FeedForward):
-    """(Swish(x W) ⊗ x V) W₂: half of the units gate the others (SwiGLU; Shazeer, 2020, equation 6)."""
+    """(activation(x W) ⊗ x V) W₂: half of the units gate the others (SwiGLU, GEGLU; Shazeer, 2020, equation 6)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
@@ -122,7 +140,7 @@ class GatedFeedForward(FeedForward):
 
 def feed_forward(config: TransformerConfig) -> FeedForward:
     """Plain or gated, as the activation asks."""
-    return GatedFeedForward(config) if config.activation == "swiglu" else FeedForward(config)
+    return GatedFeedForward(config) if config.gated else FeedForward(config)
 
 
 class TokenEmbedding(nn.Embedding):
@@ -169,20 +187,24 @@ class Embedding(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward. With a causal mask it is a layer of a decoder-only model."""
+    """Self-attention, then feed-forward. With a causal mask it is a layer of a decoder-only model.
 
-    def __init__(self, config: TransformerConfig) -> None:
+    causal: whether it is meant for such a mask, which learned relative positions depend on.
+    """
+
+    def __init__(self, config: TransformerConfig, causal: bool = False) -> None:
         super().__init__()
         block = BLOCKS[config.norm_placement]
-        self.self_attention = MultiHeadAttention(config)
+        self.reads = in_parallel if config.parallel else in_turn
+        self.self_attention = MultiHeadAttention(config, causal=causal)
         self.self_attention_block = block(config)
         self.feed_forward = feed_forward(config)
         self.feed_forward_block = block(config)
 
     def forward(self, x: Float[Tensor, "batch length d_model"], mask: Mask, cache: LayerCache | None = None) -> Tensor:
         own = cache.self_attention if cache else None
-        x = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, own))
-        return self.feed_forward_block(x, self.feed_forward)
+        written = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, own))
+        return self.feed_forward_block(written, self.feed_forward, self.reads(x, written))
 
 
 class DecoderLayer(nn.Module):
@@ -191,7 +213,8 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         block = BLOCKS[config.norm_placement]
-        self.self_attention = MultiHeadAttention(config)
+        self.reads = in_parallel if config.parallel else in_turn
+        self.self_attention = MultiHeadAttention(config, causal=True)
         self.self_attention_block = block(config)
         self.cross_attention = MultiHeadAttention(config, cross=True)
         self.cross_attention_block = block(config)
@@ -207,6 +230,9 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
     ) -> Tensor:
         own, cross = (cache.self_attention, cache.cross_attention) if cache else (None, None)
-        x = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, own))
-        x = self.cross_attention_block(x, lambda y: self.cross_attention(y, memory, memory_mask, cross))
-        return self.feed_forward_block(x, self.feed_forward)
+        written = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, own))
+        read = self.reads(x, written)
+        written = self.cross_attention_block(
+            written, lambda y: self.cross_attention(y, memory, memory_mask, cross), read
+        )
+        return self.feed_forward_block(written, self.feed_forward, self.reads(x, written))

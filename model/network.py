@@ -14,7 +14,7 @@ from model.stacks import Output
 
 
 class Network(nn.Module):
-    """A Transformer of any kind. `states` computes all but the logits, `output` these."""
+    """A Transformer of any kind. `states` computes all but the logits, `output` these, unless the model has none."""
 
     kind: Kind
     output: Output
@@ -40,6 +40,17 @@ class Network(nn.Module):
     def embeddings(self) -> list[nn.Embedding]:
         """The matrices that may be one and the same, the one nearest to the output last."""
         raise NotImplementedError
+
+    def require_logits(self) -> None:
+        """
+        Raises:
+            ValueError: the model has no output head.
+        """
+        if self.config.output_head == "none":
+            raise ValueError(
+                "this model has no output head (output_head 'none'): it gives states and no logits, so it neither "
+                "writes nor guesses; open a model with a head for that"
+            )
 
     def parameter_count(self) -> int:
         """Weights, a tied matrix counted once."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
-from model.masks import positions
 
 
 def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor, "length d_model"]:
@@ -36,16 +37,27 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.base = config.position_base
-        table = sinusoidal(config.max_length, config.d_model, self.base)
+        table = self.curves(config.max_length, config.d_model)
         self.register_buffer("table", table.float(), persistent=False)
+
+    def curves(self, length: int, d_model: int) -> Float[Tensor, "length d_model"]:
+        """Each sine beside its cosine."""
+        return sinusoidal(length, d_model, self.base)
 
     def forward(
         self, tokens: Float[Tensor, "batch length d_model"], first: int = 0
     ) -> Float[Tensor, "1 length d_model"]:
         end, d_model = first + tokens.shape[1], tokens.shape[2]
         if end > len(self.table):
-            self.table = sinusoidal(end, d_model, self.base).to(self.table)
+            self.table = self.curves(end, d_model).to(self.table)
         return self.table[None, first:end]
+
+
+class HalvedSinusoidalPositions(SinusoidalPositions):
+    """The same curves in another order, as in Marian: all sines, then all cosines."""
+
+    def curves(self, length: int, d_model: int) -> Float[Tensor, "length d_model"]:
+        return super().curves(length, d_model).unflatten(1, (-1, 2)).mT.flatten(1)
 
 
 class LearnedPositions(nn.Module):
@@ -82,11 +94,16 @@ class NoPositions(nn.Module):
 
 POSITIONS = {
     "sinusoidal": SinusoidalPositions,
+    "sinusoidal-halves": HalvedSinusoidalPositions,
     "learned": LearnedPositions,
     "rotary": NoPositions,
     "alibi": NoPositions,
+    "relative": NoPositions,
     "none": NoPositions,
 }
+
+
+FIRST_TURNS = 1024  # positions whose turns are computed at first: some models could read a hundred times as many
 
 
 class Rotation(nn.Module):
@@ -99,6 +116,7 @@ class Rotation(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.base, self.length = config.position_base, config.max_length
+        self.stretch, self.short, self.long = config.rotary_stretch, config.rotary_short, config.rotary_long
         self._tables: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
 
     def forward(
@@ -114,52 +132,42 @@ class Rotation(nn.Module):
         """Cosines and sines (position, channel), computed in float64, kept in the precision of `x`."""
         kept = self._tables.get((x.dtype, x.device))
         if kept is None or len(kept[0]) < end:
+            length = max(end, min(self.length, FIRST_TURNS)) if kept is None else max(end, 2 * len(kept[0]))
             with torch.inference_mode(False):  # training may need them later
                 pair = torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1]
-                angle = torch.arange(max(end, self.length), dtype=torch.float64)[:, None] / self.base**pair
+                angle = torch.arange(length, dtype=torch.float64)[:, None] / self._stretched(self.base**pair)
                 both = torch.cat([angle, angle], dim=-1)
                 kept = both.cos().to(x.device, x.dtype), both.sin().to(x.device, x.dtype)
             self._tables[x.dtype, x.device] = kept
         return kept
 
-
-def alibi_slopes(n_heads: int) -> Float[Tensor, head]:
-    """2^(−8h/n) for head h of n = 2^k; for other n those of the next lower 2^k, then every second of the next
-    higher (Press et al., 2022, section 3 and its published code).
-    """
-    power = 1 << (n_heads.bit_length() - 1)
-
-    def slopes(n: int) -> Tensor:
-        return 2.0 ** (-8.0 / n * torch.arange(1, n + 1, dtype=torch.float64, device="cpu"))
-
-    return torch.cat([slopes(power), slopes(2 * power)[::2][: n_heads - power]])
-
-
-class Unbiased(nn.Identity):
-    """Scores as they are: the attention knows no positions by itself."""
-
-    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "head query key"] | None:
-        return None
+    def _stretched(self, periods: Float[Tensor, pair]) -> Float[Tensor, pair]:
+        """Wavelengths 2π · period times `stretch`: those above `long` wholly, those below `short` not at all; between
+        them their frequencies go over linearly (Chen et al., 2023; Grattafiori et al., 2024, in Llama's code).
+        """
+        if self.stretch == 1:
+            return periods
+        wavelengths = 2 * math.pi * periods
+        low, high = (torch.tensor(each, dtype=torch.float64).reciprocal() for each in (self.long, self.short))
+        kept = (wavelengths.reciprocal() - low) / (high - low)
+        kept = kept.where(wavelengths < self.long, 0.0).where(wavelengths >= self.short, 1.0)
+        return periods / ((1 - kept) / self.stretch + kept)
 
 
-class Alibi(nn.Module):
-    """Scaled scores minus slope × distance, a slope for each head (Press et al., 2022); in an encoder both ways."""
+class PartialRotation(Rotation):
+    """The same of the first channels of a head; the others are as they are (Black et al., 2022, section 2.1)."""
 
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.slopes = alibi_slopes(config.n_heads)
+    def __init__(self, config: TransformerConfig, channels: int) -> None:
+        super().__init__(config)
+        self.channels = channels
 
-    def forward(self, scaled: Float[Tensor, "*batch head query key"]) -> Float[Tensor, "*batch head query key"]:
-        queries, keys = scaled.shape[-2:]
-        return scaled + self.bias(queries, keys, scaled)
-
-    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "head query key"]:
-        """−slope × distance, on the device and in the precision of `like`."""
-        query, key = positions(queries, keys, like.device)
-        slopes = self.slopes.to(like.device, like.dtype)
-        return -slopes[:, None, None] * (query - key).abs()
+    def forward(
+        self, x: Float[Tensor, "batch head length channel"], first: int = 0
+    ) -> Float[Tensor, "batch head length channel"]:
+        """`first`: the position of the first of these vectors."""
+        return torch.cat([super().forward(x[..., : self.channels], first), x[..., self.channels :]], dim=-1)
 
 
-def position_bias(config: TransformerConfig, cross: bool) -> Unbiased | Alibi:
-    """What positions add to scaled scores. Source and target have no common positions."""
-    return Alibi(config) if config.position == "alibi" and not cross else Unbiased()
+def turning(config: TransformerConfig) -> Rotation:
+    """The rotation of as many channels as the config asks for."""
+    return PartialRotation(config, config.rotary_channels) if config.rotary_channels else Rotation(config)

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from model.cache import DecoderCache
 from model.config import TransformerConfig
-from model.layers import DecoderLayer, Embedding, EncoderLayer
+from model.layers import ACTIVATIONS, DecoderLayer, Embedding, EncoderLayer
 from model.masks import Mask
 from model.norms import norm
+from model.position_bias import share_bias
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
@@ -25,6 +26,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.embedding = Embedding(config.source_vocabulary, config)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
+        share_bias(layer.self_attention.biased for layer in self.layers)
         self.norm = final_norm(config)
 
     def forward(self, ids: Int[Tensor, "batch source"], mask: Mask) -> Float[Tensor, "batch source d_model"]:
@@ -41,6 +43,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.embedding = Embedding(config.target_vocabulary, config)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
+        share_bias(layer.self_attention.biased for layer in self.layers)
         self.norm = final_norm(config)
 
     def forward(
@@ -65,7 +68,8 @@ class LanguageDecoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.embedding = Embedding(config.target_vocabulary, config)
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_decoder_layers))
+        self.layers = nn.ModuleList(EncoderLayer(config, causal=True) for _ in range(config.n_decoder_layers))
+        share_bias(layer.self_attention.biased for layer in self.layers)
         self.norm = final_norm(config)
 
     def forward(
@@ -80,7 +84,7 @@ class LanguageDecoder(nn.Module):
 
 
 class VocabularyProjection(nn.Linear):
-    """x Wᵀ: a score for each token of the vocabulary.
+    """x Wᵀ, and with a bias + b: a score for each token of the vocabulary.
 
     The few rows of a decoding step, whose time is that of reading W, are W xᵀ on a CPU in float32, a single row taken
     twice: MKL reads W about twice as fast that way (measured on AMD EPYC).
@@ -93,7 +97,8 @@ class VocabularyProjection(nn.Linear):
         if self.training or x.device.type != "cpu" or x.dtype != torch.float32 or not 0 < rows <= self.few:
             return super().forward(x)
         together = x.reshape(rows, -1).repeat(2 if rows == 1 else 1, 1)
-        return (self.weight @ together.T)[:, :rows].T.reshape(*x.shape[:-1], -1)
+        logits = (self.weight @ together.T)[:, :rows].T.reshape(*x.shape[:-1], -1)
+        return logits if self.bias is None else logits + self.bias
 
 
 class Output(nn.Module):
@@ -101,7 +106,57 @@ class Output(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.logits = VocabularyProjection(config.d_model, config.vocabulary, bias=False)
+        self.logits = VocabularyProjection(config.d_model, config.vocabulary, bias=config.output_bias)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
         return self.logits(x)
+
+
+class ScaledStates(nn.Module):
+    """x / √d_model."""
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return x * x.shape[-1] ** -0.5
+
+
+class ScaledOutput(Output):
+    """The same of states times 1/√d_model: the tied matrix is the embedding's, and as large (Raffel et al., 2020)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.scaled = ScaledStates()
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
+        return self.logits(self.scaled(x))
+
+
+class TransformedOutput(Output):
+    """Norm(activation(x W + b)) first, as for BERT's hidden words (Devlin et al., 2019, their code)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.transform = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.activation = ACTIVATIONS[config.activation]()
+        self.norm = norm(config)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
+        return self.logits(self.norm(self.activation(self.transform(x))))
+
+
+class NoOutput(Output):
+    """The last states as they are: the model has no words for them, and `logits` is not there."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        nn.Module.__init__(self)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return x
+
+
+OUTPUTS = {"linear": Output, "transform": TransformedOutput, "none": NoOutput}
+
+
+def output(config: TransformerConfig) -> Output:
+    """What the config asks for between the last states and the logits."""
+    made: Output = ScaledOutput(config) if config.scale_output else OUTPUTS[config.output_head](config)
+    return made

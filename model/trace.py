@@ -17,7 +17,7 @@ from model.masks import Mask
 from model.norms import Norm
 from model.observing import changed, changing, observe, recording
 from model.observing import ordinary as ordinary
-from model.positional import Alibi
+from model.position_bias import PositionBias
 
 if TYPE_CHECKING:
     import pandas
@@ -34,7 +34,7 @@ ATTENTION_PATHS: dict[str, str] = {
 OBSERVED = frozenset(
     {"query", "key", "value", "scores", "scaled", "masked", "weights", "heads", "output"}
     | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
-    | {"linear", "gated"}
+    | {"linear", "gated", "transform"}
 )
 # Of size query × key: computed when a view asks. "biased" is there where positions add to the scores.
 MAPS = ("scores", "scaled", "biased", "masked", "weights")
@@ -144,7 +144,7 @@ class Trace:
 
     def maps_of(self, path: str) -> list[str]:
         """The steps from a query and a key to a weight in the attention at `path`, in their order."""
-        biased = isinstance(self.model.get_submodule(f"{path}.biased"), Alibi)
+        biased = isinstance(self.model.get_submodule(f"{path}.biased"), PositionBias)
         return [part for part in MAPS if biased or part != "biased"]
 
     def mask(self, path: str) -> Mask:
@@ -229,7 +229,7 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
 
 def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for path, module in model.named_modules():
-        if isinstance(module, Norm | Alibi) or ("." in path and path.rpartition(".")[2] in OBSERVED):
+        if isinstance(module, Norm | PositionBias) or ("." in path and path.rpartition(".")[2] in OBSERVED):
             yield path, module
 
 

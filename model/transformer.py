@@ -11,7 +11,7 @@ from model.config import Kind, TransformerConfig
 from model.context import Context
 from model.masks import Mask, real_tokens
 from model.network import Network
-from model.stacks import Decoder, Encoder, LanguageDecoder, Output
+from model.stacks import Decoder, Encoder, LanguageDecoder, output
 
 
 class Transformer(Network):
@@ -23,7 +23,7 @@ class Transformer(Network):
         super().__init__(config)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
-        self.output = Output(config)
+        self.output = output(config)
         self.begin()
 
     def forward(
@@ -69,6 +69,7 @@ class Transformer(Network):
         memory: Float[Tensor, "batch source d_model"] | None = None,
     ) -> Context:
         """Ready to write the targets of padded sources. memory: the encoder's output, where it is known already."""
+        self.require_logits()
         real = real_tokens(ids, padding)
         memory = self.encode(ids, real) if memory is None else memory
         first = torch.full((len(ids), 1), start, device=ids.device)
@@ -94,7 +95,7 @@ class DecoderOnly(Network):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         self.decoder = LanguageDecoder(config)
-        self.output = Output(config)
+        self.output = output(config)
         self.begin()
 
     def forward(
@@ -110,6 +111,7 @@ class DecoderOnly(Network):
 
     def read(self, ids: Int[Tensor, "batch length"], *, padding: int, start: int) -> Context:
         """Ready to go on with prompts of one length; nothing of them is padding."""
+        self.require_logits()
         mask = Mask(causal=True, window=self.config.window)
 
         def decode(tokens: Tensor, cache: DecoderCache, memory: Tensor | None, memory_mask: Mask) -> Tensor:
@@ -130,7 +132,7 @@ class EncoderOnly(Network):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         self.encoder = Encoder(config)
-        self.output = Output(config)
+        self.output = output(config)
         self.begin()
 
     def forward(

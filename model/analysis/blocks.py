@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.analysis.costs import attention_flops, feed_forward_flops, output_flops
+from model.analysis.logit_lens import last_stack
 from model.network import Network
 from model.trace import Trace
 
@@ -21,6 +22,7 @@ KINDS: dict[str, BlockKind] = {
     "residual": "residual",
     "output": "output",
 }
+BLOCKS_WITHIN: dict[BlockKind, str] = {"embedding": "output.norm.", "output": "norm."}
 Shape = tuple[int, ...]
 
 
@@ -86,11 +88,11 @@ def _block(trace: Trace, path: str, counted: set[int]) -> Block:
     output = {"residual": path, "output": f"{path}.logits"}.get(kind, f"{path}.output")
     shape = tuple(trace[output].shape)
     stream = (shape[0], trace.model.config.d_model)
-    # The norm on an embedding's sum is a block of its own.
+    # The norm on an embedding's sum, and that before the logits, are blocks of their own.
     own = [
         (name, weight)
         for name, weight in trace.model.get_submodule(path).named_parameters(remove_duplicate=False)
-        if kind != "embedding" or not name.startswith("output.norm.")
+        if not name.startswith(BLOCKS_WITHIN.get(kind, "."))
     ]
     new = [weight for _name, weight in own if id(weight) not in counted]
     counted |= {id(weight) for weight in new}
@@ -98,7 +100,7 @@ def _block(trace: Trace, path: str, counted: set[int]) -> Block:
     return Block(
         path=path,
         kind=kind,
-        stack=("encoder" if trace.model.kind == "encoder-only" else "decoder") if kind == "output" else parts[0],
+        stack=last_stack(trace.model) if parts[0] == "output" else parts[0],
         layer=int(parts[2]) if in_layer else None,
         sublayer=parts[3].removesuffix("_block") if in_layer else None,
         inputs=_inputs(trace, path, kind, stream),

@@ -46,7 +46,7 @@ def checks(trace: Trace) -> list[Check]:
 
     What must not be seen is what the network's own masks hide, whatever an intervention made of them.
     """
-    tolerance = TOLERANCES[trace["output.logits"].dtype]
+    tolerance = TOLERANCES[trace[trace.names()[-1]].dtype]
     rows, future, padding, fused = _Largest(), _Largest(), _Largest(), _Largest()
     for kind in get_args(AttentionKind):
         for paths, heads, weights in _pieces(trace, kind):

@@ -8,7 +8,8 @@ from model.config import TransformerConfig
 
 FLOAT = 4  # bytes: weights, their gradients and moments are float32, activations too without autocast
 NORMS_SAVED = {"layer": 1, "textbook": 3, "textbook-sample": 3, "rms": 2, "none": 0}  # of its input's size, see below
-UNITS_SAVED = {"relu": 1, "gelu": 1, "gelu-tanh": 1, "silu": 1, "swiglu": 3}  # of d_ff, by the activation itself
+UNITS_SAVED = {"relu": 1, "gelu": 1, "gelu-tanh": 1, "silu": 1}  # of d_ff, by the activation itself
+UNITS_SAVED |= {"swiglu": 3, "geglu": 3, "geglu-tanh": 3}
 
 
 @dataclass(frozen=True)
@@ -85,22 +86,33 @@ def parameters(config: TransformerConfig) -> dict[str, int]:
     """How many weights each part has."""
     width, bias, stacks = config.d_model, int(config.bias), _stacks(config, 0, 0)
     heads, shared = config.n_heads * config.d_head, config.kv_heads * config.d_head
-    attention = 2 * width * (heads + shared) + bias * (heads + 2 * shared + width)
-    gates = 2 if config.activation == "swiglu" else 1
+    inputs_bias, output_bias = (int(each) for each in config.attention_biases)
+    attention = 2 * width * (heads + shared) + inputs_bias * (heads + 2 * shared) + output_bias * width
+    gates = 2 if config.gated else 1
     feed_forward = (gates + 1) * width * config.d_ff + bias * (gates * config.d_ff + width)
     norm = 0 if config.norm == "none" else width if config.norm == "rms" else (1 + bias) * width
     tables = len(stacks) * config.max_length * width if config.position == "learned" else 0
+    distances = len(stacks) * config.position_buckets * config.n_heads if config.position == "relative" else 0
     matrices = [stack.vocabulary * width for stack in stacks]
     attentions = sum(stack.layers * len(stack.keys) for stack in stacks)
     layers = sum(stack.layers for stack in stacks)
     norms = sum(_norms_of(config, stack) for stack in stacks)
     return {
         "embeddings": (matrices[-1] if config.tied_embeddings in ("inputs", "all") else sum(matrices)) + tables,
-        "attention": attentions * attention,
+        "attention": attentions * attention + distances,
         "feed-forward": layers * feed_forward,
-        "norms": norms * norm + attentions * 2 * config.d_head * config.qk_norm,
-        "output": config.vocabulary * width if config.tied_embeddings in ("none", "inputs") else 0,
+        "norms": (norms + (config.output_head == "transform")) * norm + attentions * 2 * config.d_head * config.qk_norm,
+        "output": _output_parameters(config),
     }
+
+
+def _output_parameters(config: TransformerConfig) -> int:
+    """Without the norm of a head that transforms."""
+    if config.output_head == "none":
+        return 0
+    own = config.vocabulary * config.d_model if config.tied_embeddings in ("none", "inputs") else 0
+    transform = config.d_model * (config.d_model + config.bias) if config.output_head == "transform" else 0
+    return own + transform + config.output_bias * config.vocabulary
 
 
 def activations(config: TransformerConfig, batch: int, source: int, target: int, predicted: int) -> int:
@@ -131,9 +143,17 @@ def activations(config: TransformerConfig, batch: int, source: int, target: int,
             projected = tokens * heads * (2 + turned) + batch * keys * shared * (2 + turned)
             maps = config.n_heads * stack.length * keys
             kept = maps * batch * 3 if config.attention_dropout else 0
-            kept += maps if config.position == "alibi" else 0
+            kept += maps if config.position in ("alibi", "relative") else 0
             numbers += stack.layers * (projected + kept)
-    return FLOAT * (numbers + predicted * config.vocabulary)
+    return FLOAT * (numbers + predicted * _output_saved(config))
+
+
+def _output_saved(config: TransformerConfig) -> int:
+    """Numbers for each prediction: the log-probabilities, and what a head that transforms reads and makes."""
+    if config.output_head == "none":
+        return 0
+    transform = (2 + NORMS_SAVED[config.norm]) * config.d_model if config.output_head == "transform" else 0
+    return config.vocabulary + transform
 
 
 def _stacks(config: TransformerConfig, source: int, target: int) -> list[_Stack]:
@@ -161,12 +181,15 @@ def attention_flops(config: TransformerConfig, queries: int, keys: int) -> dict[
 
 def feed_forward_flops(config: TransformerConfig, tokens: int) -> int:
     """Of the matrix products of one feed-forward network; a gated one has three."""
-    return 2 * tokens * (3 if config.activation == "swiglu" else 2) * config.d_model * config.d_ff
+    return 2 * tokens * (3 if config.gated else 2) * config.d_model * config.d_ff
 
 
 def output_flops(config: TransformerConfig, tokens: int) -> int:
-    """Of the projection of so many tokens to the vocabulary."""
-    return 2 * tokens * config.d_model * config.vocabulary
+    """Of the projection of so many tokens to the vocabulary, and of what transforms them before it."""
+    if config.output_head == "none":
+        return 0
+    transform = config.d_model if config.output_head == "transform" else 0
+    return 2 * tokens * config.d_model * (config.vocabulary + transform)
 
 
 def _flops(config: TransformerConfig, stacks: list[_Stack], batch: int, outputs: int) -> dict[str, int]:

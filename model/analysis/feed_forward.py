@@ -126,12 +126,14 @@ def reads(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokenize
 @torch.inference_mode()
 def writes(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
     """What an activation of 1 of a unit adds to the logits, W_U w₂ with w₂ a column of W₂, without what lies between,
-    the final norm and the layers above (Geva et al., 2022, section 3).
+    the final norm, the layers above and what transforms the states before W_U (Geva et al., 2022, section 3).
+
+    Raises:
+        ValueError: the model has no W_U.
     """
+    model.require_logits()
     weight = layer_of(model, stack, layer).output.weight[:, unit]
-    with ordinary():
-        logits = model.output.logits(weight[None])[0].float()
-    return _direction(logits, tokenizer, keep)
+    return _direction((model.output.logits.weight @ weight).float(), tokenizer, keep)
 
 
 def reaches_output(config: TransformerConfig, stack: str) -> bool:
@@ -175,16 +177,22 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
 
 
 def input_of(trace: Trace, stack: str, layer: int) -> Float[Tensor, "position d_model"]:
-    """What a layer's feed-forward network read: the norm's output with pre-norm, else the stream."""
+    """What a layer's feed-forward network read: the norm's output with pre-norm, else the stream; where blocks are
+    parallel, the stream that entered the layer.
+    """
     block = f"{stack}.layers.{layer}.feed_forward_block.norm"
     found = trace.model.get_submodule(f"{stack}.layers.{layer}")
     before = "cross_attention_block" if isinstance(found, DecoderLayer) else "self_attention_block"
     name = f"{stack}.layers.{layer}.{before}"
     config = trace.model.config
     assert isinstance(config, TransformerConfig)
-    if config.norm == "none":
-        return trace[f"{name}.residual"]
-    return trace[f"{name}.norm.output"] if config.norm_placement == "post" else trace[f"{block}.output"]
+    if config.norm != "none" and config.norm_placement != "post":
+        return trace[f"{block}.output"]
+    if config.parallel:
+        name = f"{stack}.layers.{layer - 1}.feed_forward_block"
+        if not layer:
+            return trace[f"{stack}.embedding.output"]
+    return trace[f"{name}.residual" if config.norm == "none" else f"{name}.norm.output"]
 
 
 def _largest(difference: Tensor) -> float:

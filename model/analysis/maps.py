@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from copy import copy
 from enum import StrEnum
 from functools import cache
 
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from model.attention import MultiHeadAttention, for_each_head
 from model.observing import changed
-from model.positional import Alibi
+from model.position_bias import PositionBias
 from model.trace import KEPT_MAP, AttentionKind, Trace, ordinary
 
 AT_ONCE = 1 << 20  # numbers of a layer's maps that are computed together; one head's are, however many
@@ -109,10 +108,8 @@ def _steps(trace: Trace, path: str, heads: slice, rows: slice) -> Iterator[tuple
         yield "scores", tensor
         tensor = attention.scaled(tensor)
         yield "scaled", tensor
-        if isinstance(attention.biased, Alibi):
-            few = copy(attention.biased)  # the same module with the slopes of these heads alone
-            few.slopes = few.slopes[heads]
-            tensor = tensor + few.bias(query.shape[1], key.shape[1], tensor)[:, rows]
+        if isinstance(attention.biased, PositionBias):
+            tensor = tensor + attention.biased.bias(query.shape[1], key.shape[1], tensor, heads)[:, rows]
             yield "biased", tensor
         tensor = attention.masked(tensor, visible)
         yield "masked", tensor

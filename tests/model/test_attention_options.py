@@ -9,7 +9,8 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
 from model.masks import Mask
-from model.positional import Rotation, alibi_slopes
+from model.position_bias import alibi_slopes
+from model.positional import Rotation
 from tests.model.examples import config
 from tests.model.test_attention import attention, path_of
 

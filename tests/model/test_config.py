@@ -59,12 +59,18 @@ def unchecked(monkeypatch):
         ({"position_base": math.nan}, "position_base (nan) must be a finite number"),
         ({"position_base": math.inf}, "position_base (inf) must be a finite number"),
         ({"norm_epsilon": True}, "norm_epsilon (True) must be a finite number"),
-        ({"position": "angular"}, "position ('angular') must be one of sinusoidal, learned, rotary, alibi, none"),
+        (
+            {"position": "angular"},
+            "position ('angular') must be one of sinusoidal, sinusoidal-halves, learned, rotary, alibi, relative, none",
+        ),
         ({"position": "rotary", "d_model": 12, "n_heads": 4}, "a head's width (3) must be even"),
         ({"heads": "wide"}, "heads ('wide') must be one of split, full"),
         ({"qk_norm": None}, "qk_norm (None) must be true or false"),
         ({"norm_placement": "both"}, "norm_placement ('both') must be one of post, pre, sandwich"),
-        ({"activation": "swish"}, "activation ('swish') must be one of relu, gelu, gelu-tanh, silu, swiglu"),
+        (
+            {"activation": "swish"},
+            "activation ('swish') must be one of relu, gelu, gelu-tanh, silu, swiglu, geglu, geglu-tanh",
+        ),
         ({"tied_embeddings": "yes"}, "tied_embeddings ('yes') must be one of none, output, inputs, all"),
         ({"norm": "batch"}, "norm ('batch') must be one of layer, textbook, textbook-sample, rms, none"),
         ({"residual": 0}, "residual (0) must be true or false"),
@@ -72,6 +78,26 @@ def unchecked(monkeypatch):
         ({"scale_embedding": "no"}, "scale_embedding ('no') must be true or false"),
         ({"scale_attention": None}, "scale_attention (None) must be true or false"),
         ({"width": 3}, "width is not an option"),
+        ({"parallel": 1}, "parallel (1) must be true or false"),
+        ({"parallel": True, "residual": False}, "parallel needs residual"),
+        ({"head_width": 0}, "head_width (0) must be at least 1"),
+        ({"head_width": 8, "heads": "full"}, "head_width (8) must be left out where heads is 'full'"),
+        ({"position": "rotary", "head_width": 7}, "a head's width (7) must be even"),
+        ({"position": "rotary", "rotary_channels": 66}, "rotary_channels (66) must be at most a head's width (64)"),
+        ({"position": "rotary", "rotary_channels": 3}, "rotary_channels (3) must be even"),
+        ({"rotary_stretch": 0.0}, "rotary_stretch (0.0) must be greater than 0"),
+        ({"rotary_short": -1.0}, "rotary_short (-1.0) must be at least 0"),
+        ({"rotary_short": 3.0}, "rotary_short (3.0) must be at most rotary_long (0.0)"),
+        ({"position_buckets": 3}, "position_buckets (3) must be at least 4"),
+        ({"position_reach": 16}, "position_reach (16) must be above half of position_buckets (32)"),
+        ({"attention_bias": "some"}, "attention_bias ('some') must be one of same, none, inputs, all"),
+        ({"output_head": "no"}, "output_head ('no') must be one of linear, transform, none"),
+        ({"output_head": "none", "output_bias": True}, "output_bias must not be set where output_head is 'none'"),
+        (
+            {"output_head": "none", "tied_embeddings": "all"},
+            "tied_embeddings ('all') must not be set where output_head",
+        ),
+        ({"output_head": "transform", "scale_output": True}, "scale_output needs output_head 'linear'"),
         (
             {"tied_embeddings": "all", "target_vocabulary": 99},
             "source_vocabulary (100) must equal target_vocabulary (99)",
@@ -100,16 +126,29 @@ def test_it_is_frozen_and_keyword_only():
 def configs(draw):
     count, rate = st.integers(1, 10_000), st.floats(0, 0.999)
     heads = draw(st.integers(1, 16))
-    tied = draw(st.sampled_from(CHOICES["tied_embeddings"]))
+    head = draw(st.sampled_from(CHOICES["output_head"]))
+    tied = draw(st.sampled_from(("none", "inputs") if head == "none" else CHOICES["tied_embeddings"]))
+    free = [name for name in CHOICES if name not in ("tied_embeddings", "output_head")]
+    channels = 2 * draw(st.integers(1, 64))
+    short = draw(st.floats(0, 1e6))
     source = draw(count)
     return TransformerConfig(
         source_vocabulary=source,
         target_vocabulary=source if tied in ("inputs", "all") else draw(count),
-        d_model=2 * heads * draw(st.integers(1, 64)),
+        d_model=heads * channels,
+        rotary_channels=draw(st.sampled_from([None, 2, channels])),
+        rotary_stretch=draw(st.floats(0.01, 100)),
+        rotary_short=short,
+        rotary_long=short + draw(st.floats(0, 1e6)),
+        position_buckets=draw(st.integers(4, 64)),
+        position_reach=draw(st.integers(33, 1000)),
+        output_head=head,
+        output_bias=head != "none" and draw(st.booleans()),
+        scale_output=head == "linear" and draw(st.booleans()),
         n_heads=heads,
         **{name: draw(count) for name in ("n_encoder_layers", "n_decoder_layers", "d_ff", "max_length")},
         **{name: draw(rate) for name in ("dropout", "attention_dropout", "activation_dropout")},
-        **{name: draw(st.sampled_from(CHOICES[name])) for name in CHOICES if name != "tied_embeddings"},
+        **{name: draw(st.sampled_from(CHOICES[name])) for name in free},
         tied_embeddings=tied,
         position_base=draw(st.floats(1e-3, 1e9)),
         norm_epsilon=draw(st.floats(1e-12, 1e-2)),
@@ -117,7 +156,7 @@ def configs(draw):
         window=draw(st.none() | count),
         **{
             name: draw(st.booleans())
-            for name in ("embedding_norm", "residual", "qk_norm", "scale_embedding", "scale_attention", "bias")
+            for name in (*("embedding_norm", "residual", "qk_norm", "scale_embedding", "scale_attention", "bias"),)
         },
     )
 

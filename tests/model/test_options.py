@@ -22,6 +22,11 @@ OPTIONS = [
     {"heads": "full", "qk_norm": True, "position": "rotary"},
     {"norm": "rms", "norm_placement": "sandwich", "activation": "swiglu", "bias": False},
     {"norm": "none", "residual": False, "norm_placement": "sandwich"},
+    {"parallel": True, "norm_placement": "pre", "position": "rotary", "rotary_channels": 4},
+    {"parallel": True, "head_width": 6, "position": "relative", "position_buckets": 4, "position_reach": 3},
+    {"position": "rotary", "rotary_stretch": 8.0, "rotary_short": 7.0, "rotary_long": 40.0, "attention_bias": "inputs"},
+    {"output_head": "transform", "output_bias": True, "tied_embeddings": "output"},
+    {"scale_output": True, "bias": False, "attention_bias": "all"},
 ]
 SOURCE, TARGET = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[1, 4, 9]])
 
@@ -41,7 +46,7 @@ def test_a_trace_is_whole_and_passes_its_checks(options):
         assert check.passed, check
         assert (check.cells > 0) or check.name in ("padding", *([] if norms else ["norm"]))
     gated = "decoder.layers.1.feed_forward.gated" in trace
-    assert gated == (options.get("activation") == "swiglu")
+    assert gated == (options.get("activation") in ("swiglu", "geglu", "geglu-tanh"))
     path = "encoder.layers.0.feed_forward"
     units = trace[f"{path}.gated"] if gated else trace[f"{path}.activation"]
     output = model.encoder.layers[0].feed_forward.output

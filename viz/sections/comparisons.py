@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model.analysis import positions as analysis
-from model.positional import alibi_slopes
+from model.position_bias import alibi_slopes
 from viz.figures.curves import Curve
 from viz.i18n import _
 from viz.sections.experiments import (

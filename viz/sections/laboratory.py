@@ -12,7 +12,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.positions import misread, rotation, shift_residual, wavelengths
 from model.inspectable import Inspectable
-from model.positional import Alibi, Rotation, sinusoidal
+from model.position_bias import Alibi
+from model.positional import Rotation, sinusoidal
 from viz.components.fields import Field, number_field
 from viz.i18n import _, language
 from viz.parts import data_table, explanation

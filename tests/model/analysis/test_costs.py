@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.analysis.costs import Costs, costs, parameters
 from model.attention import explicit_attention
-from model.config import Activation, Kind, Norm, NormPlacement, Position, TiedEmbeddings, TransformerConfig
+from model.config import CHOICES, Kind, TiedEmbeddings, TransformerConfig
 from model.corpus import IGNORED, Batch
 from model.decoding import greedy
 from model.network import Network
@@ -28,9 +28,11 @@ def configs(draw) -> TransformerConfig:
     kind = draw(st.sampled_from(get_args(Kind)))
     heads = draw(st.sampled_from([1, 2, 4]))
     vocabulary = draw(st.integers(3, 12))
-    tied = draw(st.sampled_from(get_args(TiedEmbeddings)))
+    head = draw(st.sampled_from(CHOICES["output_head"]))
+    tied = draw(st.sampled_from(("none", "inputs") if head == "none" else get_args(TiedEmbeddings)))
+    chosen = ("position", "norm", "norm_placement", "activation", "attention_bias")
     other = vocabulary if tied in ("inputs", "all") else draw(st.integers(3, 12))
-    layers = st.integers(1, 3)
+    layers, residual = st.integers(1, 3), draw(st.booleans())
     return TransformerConfig(
         source_vocabulary=0 if kind == "decoder-only" else vocabulary,
         target_vocabulary=0 if kind == "encoder-only" else other,
@@ -44,14 +46,17 @@ def configs(draw) -> TransformerConfig:
         activation_dropout=draw(st.sampled_from([0.0, 0.1])),
         attention_dropout=draw(st.sampled_from([0.0, 0.1])),
         max_length=draw(st.integers(8, 12)),
-        position=draw(st.sampled_from(get_args(Position))),
+        position_buckets=draw(st.sampled_from([4, 32])),
         window=draw(st.sampled_from([None, 2])),
-        norm=draw(st.sampled_from(get_args(Norm))),
-        norm_placement=draw(st.sampled_from(get_args(NormPlacement))),
-        activation=draw(st.sampled_from(get_args(Activation))),
-        heads=draw(st.sampled_from(["split", "full"])),
+        **draw(st.sampled_from([{}, {"heads": "full"}, {"head_width": 6}])),
         tied_embeddings=tied,
-        **{name: draw(st.booleans()) for name in ("bias", "qk_norm", "embedding_norm", "residual")},
+        output_head=head,
+        output_bias=head != "none" and draw(st.booleans()),
+        scale_output=head == "linear" and draw(st.booleans()),
+        **{name: draw(st.sampled_from(CHOICES[name])) for name in chosen},
+        residual=residual,
+        parallel=residual and draw(st.booleans()),
+        **{name: draw(st.booleans()) for name in ("bias", "qk_norm", "embedding_norm")},
     )
 
 
@@ -116,7 +121,7 @@ def test_operations_are_those_that_torch_counts(size, batch, source, target):
         names = path.split(".")[1:]
         if names[-1:] == ["feed_forward"]:
             counted["feed-forward"] += sum(operations.values())
-        elif names[-1:] == ["logits"]:
+        elif names[-1:] in (["logits"], ["transform"]):
             counted["output"] += sum(operations.values())
         elif names[-1:] in (["self_attention"], ["cross_attention"]):
             products = {str(operation): count for operation, count in operations.items()}
