@@ -16,10 +16,14 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.device import choose_device, choose_dtype
+from model.errors import CheckpointError
 from model.files import finish_replacing, replace_folder, write_tensors
 from model.filling import MaskFiller
 from model.inspectable import Inspectable
 from model.network import Network
+from model.safe_folder import read_config, require_weights
+from model.safe_header import read_header
+from model.safe_json import read_json
 from model.text import MASK, Tokenizer
 from model.transformer import build
 from model.writing import LanguageModel, Translator
@@ -75,16 +79,20 @@ def open_checkpoint(
     device, dtype: where and in which precision to compute; by default what `model.device` chooses.
 
     Raises:
-        ValueError: the folder is missing, incomplete or damaged; the message says which file and why.
+        CheckpointError: the folder is missing, incomplete or damaged; the message says which file and why.
     """
     folder = Path(path)
     finish_replacing(folder)
     if not folder.is_dir():
-        raise ValueError(f"{folder} is not a checkpoint: no folder of that name")
-    config = TransformerConfig.from_json(_read_text(folder / CONFIG))
+        raise CheckpointError(f"{folder} is not a checkpoint: no folder of that name")
+    config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
+    require_weights(config, {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}, folder.name)
     model = build(config)
-    model.load_weights(_read_weights(folder / WEIGHTS))
+    try:
+        model.load_weights(_read_weights(folder / WEIGHTS))
+    except ValueError as error:
+        raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
     model.to(device=device or choose_device(), dtype=dtype or choose_dtype()).eval().requires_grad_(False)
     training = _read_record(folder / TRAINING) if (folder / TRAINING).exists() else {}
     return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)
@@ -100,9 +108,9 @@ def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer
     sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
     for name, size in zip(files, sizes, strict=True):
         if len(read[name]) != size:
-            raise ValueError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
+            raise CheckpointError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
     if config.kind == "encoder-only" and read[TOKENIZER].mask is None:
-        raise ValueError(f"{folder.name}: {TOKENIZER} has no {MASK} token, which an encoder-only model needs")
+        raise CheckpointError(f"{folder.name}: {TOKENIZER} has no {MASK} token, which an encoder-only model needs")
     return read[files[0]], read[files[1]]
 
 
@@ -115,21 +123,11 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+        raise CheckpointError(f"{path.name} cannot be read: {error}") from error
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(_read_text(path))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path.name} is not valid JSON: {error}") from error
+    record = read_json(path, nan=True)  # a loss may be NaN
     if not isinstance(record, dict):
-        raise ValueError(f"{path.name} must hold a JSON object, not {type(record).__name__}")
+        raise CheckpointError(f"{path.name} must hold a JSON object, not {type(record).__name__}")
     return record
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+LONGEST = 600  # characters of a sentence: a file may hold names of any length
+
 
 class CheckpointError(ValueError):
-    """A file or folder that cannot be opened, or must not be: one sentence that says what is wrong and what to do."""
+    """A file or folder that cannot be opened, or must not be: one sentence that says what is wrong and what to do.
+
+    What a file says of itself can stand in the sentence, so line breaks, control characters and halves of surrogate
+    pairs are written as escapes, and the sentence has an end.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        shown = sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1]}…"
+        super().__init__("".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,13 +9,15 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 
-from model.files import finish_replacing
+from model.errors import CheckpointError
 from model.pickled import read_pickled
+from model.safe_formats import require_indexed, weights_of
+from model.safe_gguf import GgufFile
+from model.safe_header import SafeValues, read_header
 
-WEIGHTS = "model.safetensors"  # in a checkpoint folder, ours or of Hugging Face
 PIECE = 1 << 16  # elements turned into float64 at a time
 # What torch calls the types of a safetensors header; others are shown as the header has them.
 DTYPES = {
@@ -76,49 +77,24 @@ class TensorInfo:
 
 
 def tensor_table(path: Path | str) -> list[TensorInfo]:
-    """The tensors of a checkpoint folder, a .safetensors file, or a .pt or .pth file, in the order of the file.
+    """The tensors of a checkpoint folder or of a .safetensors, .pt, .pth, .bin or .gguf file, in the order of the file.
 
-    Values are read when `TensorInfo.measure` asks for them.
+    Values are read when `TensorInfo.load` or `measure` asks for them.
 
     Raises:
-        ValueError: there is no such file, it is damaged, or holds something else than tensors; the message says which.
+        CheckpointError: there is no such file, it is damaged, or holds something else than tensors; the sentence says
+            which, and what to do.
     """
-    file = weights_file(Path(path))
-    if file.suffix == ".safetensors":
-        return _read_safetensors(file)
-    tensors = read_pickled(file)
-    places: dict[object, str] = {}
-    infos = []
-    for name, tensor in tensors.items():
-        start = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
-        place = (*start, tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else name
-        infos.append(
-            TensorInfo(
-                name,
-                tuple(tensor.shape),
-                str(tensor.dtype).removeprefix("torch."),
-                tensor.numel() * tensor.element_size(),
-                places.setdefault(place, name),
-                load=partial(tensors.__getitem__, name),
-            )
-        )
+    weights = weights_of(Path(path))
+    infos: list[TensorInfo] = []
+    found: dict[str, str] = {}
+    for file in weights.files:
+        for info in TABLES.get(file.suffix.lower(), _read_pickled)(file):
+            if found.setdefault(info.name, file.name) != file.name:
+                raise CheckpointError(f"{path} holds {info.name!r} twice, in {found[info.name]} and in {file.name}")
+            infos.append(info)
+    require_indexed(found, weights)
     return infos
-
-
-def weights_file(path: Path) -> Path:
-    """The file with the tensors: `path` itself, or model.safetensors in that folder.
-
-    Raises:
-        ValueError: there is none, or its name does not end as such a file's.
-    """
-    finish_replacing(path)
-    file = path / WEIGHTS if path.is_dir() else path
-    if not file.is_file():
-        what = f"is a folder without {WEIGHTS}" if path.is_dir() else "does not exist"
-        raise ValueError(f"{path} {what}: give a checkpoint folder, or a .safetensors, .pt or .pth file")
-    if file.suffix not in (".safetensors", ".pt", ".pth"):
-        raise ValueError(f"{path} must be a checkpoint folder or end in .safetensors, .pt or .pth")
-    return file
 
 
 def measure(tensor: Tensor) -> Measures:
@@ -142,21 +118,46 @@ def measure(tensor: Tensor) -> Measures:
 
 
 def _read_safetensors(path: Path) -> list[TensorInfo]:
-    try:
-        file = safe_open(path, framework="pt")  # checks that header and size agree
-        with path.open("rb") as content:
-            header = json.loads(content.read(int.from_bytes(content.read(8), "little")))
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
-    tensors = [(entry["data_offsets"], name, entry) for name, entry in header.items() if name != "__metadata__"]
+    values = SafeValues(path)
     return [
         TensorInfo(
-            name,
-            tuple(entry["shape"]),
-            DTYPES.get(entry["dtype"], entry["dtype"]),
-            end - start,
-            name,
-            load=partial(file.get_tensor, name),
+            entry.name,
+            entry.shape,
+            DTYPES.get(entry.dtype, entry.dtype),
+            entry.end - entry.start,
+            entry.name,
+            load=partial(values.load, entry),
         )
-        for (start, end), name, entry in sorted(tensors, key=lambda each: (each[0], each[1]))
+        for entry in read_header(path)
     ]
+
+
+def _read_gguf(path: Path) -> list[TensorInfo]:
+    file = GgufFile(path)
+    return [
+        TensorInfo(block.name, block.shape, block.kind, block.bytes, block.name, load=partial(file.load, block))
+        for block in file.blocks
+    ]
+
+
+def _read_pickled(path: Path) -> list[TensorInfo]:
+    tensors = read_pickled(path)
+    places: dict[object, str] = {}
+    infos = []
+    for name, tensor in tensors.items():
+        start = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+        place = (*start, tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else name
+        infos.append(
+            TensorInfo(
+                name,
+                tuple(tensor.shape),
+                str(tensor.dtype).removeprefix("torch."),
+                tensor.numel() * tensor.element_size(),
+                places.setdefault(place, name),
+                load=partial(tensors.__getitem__, name),
+            )
+        )
+    return infos
+
+
+TABLES: dict[str, Callable[[Path], list[TensorInfo]]] = {".safetensors": _read_safetensors, ".gguf": _read_gguf}

@@ -10,6 +10,9 @@ from pathlib import Path
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
+from model.errors import CheckpointError
+from model.safe_tokenizer import read_tokenizer
+
 PADDING, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
 SPECIAL = [PADDING, UNKNOWN, START, END]  # of every tokenizer; MASK only of those for masked-token models
 
@@ -125,12 +128,13 @@ class Tokenizer:
         """The tokenizer in a `tokenizer.json` file.
 
         Raises:
-            ValueError: the file is missing or is not a tokenizer.
+            CheckpointError: the file is missing or is not a tokenizer.
         """
+        inner = read_tokenizer(path)
         try:
-            return cls(tokenizers.Tokenizer.from_file(str(path)))
-        except Exception as error:  # the library raises bare Exception
-            raise ValueError(f"{path.name} cannot be read as a tokenizer: {error}") from error
+            return cls(inner)
+        except ValueError as error:
+            raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error}") from error
 
     def _id(self, label: str) -> int:
         token = self._inner.token_to_id(label)

@@ -1,21 +1,182 @@
-"""Files that a visitor has sent: into a folder of their own, which is removed with the session."""
+"""Files that a visitor has sent: checked, unpacked into a folder of the session's own, and removed with it."""
 
 from __future__ import annotations
 
+import io
 import shutil
+import stat
 import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+import unicodedata
+import weakref
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+from model.errors import CheckpointError
+from model.safe_archive import Bounded
+from model.safe_formats import READ, REFUSED
+
+LARGEST = 4 << 30  # bytes that one session may keep, unpacked
+MOST_FILES = 2000
+LONGEST_NAME = 250
+DEEPEST = 8  # folders within folders
+PIECE = 1 << 20  # bytes read at a time, and of the names in an archive
+KEPT = (*READ, ".json", ".txt", ".model", ".spm", ".md", ".jinja", ".tiktoken", ".vocab", ".bpe")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A file that was sent, or lies in an archive that was. size: as it says of itself. pieces: its bytes."""
+
+    name: str
+    size: int
+    pieces: Callable[[], Iterator[bytes]]
 
 
 class Uploads:
-    """Stub of the branch "safety"."""
+    """The temporary folder of one session. It exists from the first file on, until `close` or the end of the process.
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="vitrine-"))
+    left_out: names that `add` has not kept the last time: programs, which are never run, and files of unknown use.
+    """
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        self.largest = largest
+        self.left_out: list[str] = []
+        self._used = self._count = 0
+        self._remove: weakref.finalize[[str, bool], Uploads] | None = None
+        self._folder = Path()
 
     def add(self, files: Sequence[tuple[str, bytes]]) -> Path:
-        raise NotImplementedError
+        """Keep one file, several that belong together, or what a .zip holds; gives the file, or the folder of them.
+
+        Raises:
+            CheckpointError: they are too large or too many, or a name would lead elsewhere; nothing is kept then.
+        """
+        packed = [(name, content) for name, content in files if name.lower().endswith(".zip")]
+        if packed and len(files) > 1:
+            raise CheckpointError(f"{packed[0][0]} was sent with other files: send one .zip alone, or the files in it")
+        whole = [Sent(name, len(content), partial(_whole, content)) for name, content in files]
+        sent = _unpacking(*packed[0]) if packed else whole
+        _require_names([each.name for each in sent])
+        kept = [each for each in sent if _is_kept(each.name)]
+        self.left_out = [each.name for each in sent if not _is_kept(each.name)]
+        if not kept:
+            raise CheckpointError(_nothing(self.left_out))
+        return self._write(kept)
 
     def close(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove everything."""
+        if self._remove:
+            self._remove()
+        self._remove, self._used = None, 0
+
+    def _write(self, files: Sequence[Sent]) -> Path:
+        claimed = sum(file.size for file in files)
+        if self._used + claimed > self.largest:
+            raise CheckpointError(
+                f"the files have {claimed / 1e6:,.0f} MB, and {(self.largest - self._used) / 1e6:,.0f} MB are left for "
+                "this session: give a path on the machine instead"
+            )
+        if self._remove is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="vitrine-"))
+            self._remove = weakref.finalize(self, shutil.rmtree, str(self._folder), True)
+        self._count += 1
+        folder = self._folder / str(self._count)
+        try:
+            for file in files:
+                self._write_one(folder / file.name, file)
+        except CheckpointError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        except Exception as error:  # a full disk, or damaged bytes, which lead zlib to exceptions of many kinds
+            shutil.rmtree(folder, ignore_errors=True)
+            raise CheckpointError(f"the files could not be unpacked: {error}; pack them again") from error
+        self._used += claimed
+        return _unwrapped(folder)
+
+    def _write_one(self, path: Path, file: Sent) -> None:
+        """No more than the file says of itself, and never over another file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = 0
+        with path.open("xb") as target:
+            for piece in file.pieces():
+                written += len(piece)
+                if written > file.size:
+                    raise CheckpointError(f"{file.name} has more bytes than the {file.size:,} it claims: pack it again")
+                target.write(piece)
+
+
+def _whole(content: bytes) -> Iterator[bytes]:
+    yield content
+
+
+def _unpacking(name: str, content: bytes) -> list[Sent]:
+    """The files in an archive; nothing is unpacked yet."""
+    try:
+        archive = zipfile.ZipFile(cast(IO[bytes], Bounded(io.BytesIO(content), PIECE)))
+    except Exception as error:  # damaged bytes lead zipfile to exceptions of many kinds
+        raise CheckpointError(f"{name} cannot be read as a zip archive: {error}; pack it again") from error
+    found = []
+    for info in archive.infolist():
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise CheckpointError(f"{name} holds {info.filename[:60]!r}, a link or a device: pack files alone")
+        if info.filename != info.orig_filename:
+            raise CheckpointError(f"{name} holds the name {info.orig_filename[:60]!r}: rename that file")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
+            raise CheckpointError(f"{name} holds {info.filename[:60]!r}, encrypted or packed unusually: pack it again")
+        if not info.is_dir():
+            found.append(Sent(info.filename, info.file_size, partial(_pieces, archive, info)))
+    return found
+
+
+def _pieces(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive.open(info) as file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+def _require_names(names: Sequence[str]) -> None:
+    if len(names) > MOST_FILES:
+        raise CheckpointError(f"{len(names):,} files are too many: send at most {MOST_FILES:,}")
+    seen: dict[str, str] = {}
+    for name in names:
+        parts = name.split("/")
+        strange = not name.isprintable() or {"\\", ":"} & set(name) or {"", ".", ".."} & set(parts)
+        if strange or len(name) > LONGEST_NAME or len(parts) > DEEPEST:
+            raise CheckpointError(f"a file is called {name[:60]!r}, which could lead out of its folder: rename it")
+        same = unicodedata.normalize("NFC", name).casefold()
+        if same in seen:
+            raise CheckpointError(f"two files are called {seen[same][:60]!r} and {name[:60]!r}: leave one out")
+        seen[same] = name
+    for same, name in seen.items():
+        if clash := next((seen[str(above)] for above in PurePosixPath(same).parents if str(above) in seen), None):
+            raise CheckpointError(f"{clash[:60]!r} is a file and the folder of {name[:60]!r}: rename one of them")
+
+
+def _is_kept(name: str) -> bool:
+    path = PurePosixPath(name)
+    hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
+    return not hidden and path.suffix.lower() in KEPT
+
+
+def _nothing(names: Sequence[str]) -> str:
+    """Why none of the files can be used."""
+    known = next((each for each in names if PurePosixPath(each).suffix.lower() in REFUSED), None)
+    if known:
+        what, instead = REFUSED[PurePosixPath(known).suffix.lower()]
+        return f"{known} is {what}: {instead}"
+    listed = f" ({', '.join(each[:60] for each in names[:3])})" if names else ""
+    return f"no file of a checkpoint is among those sent{listed}: send {', '.join(READ)} or .zip"
+
+
+def _unwrapped(folder: Path) -> Path:
+    """Past folders that hold one folder alone, and to a file of tensors that is alone."""
+    while len(inner := list(folder.iterdir())) == 1:
+        folder = inner[0]
+        if not folder.is_dir():
+            return folder if folder.suffix.lower() in READ else folder.parent
+    return folder

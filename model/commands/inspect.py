@@ -24,9 +24,7 @@ def add_parser(commands: Any) -> None:
         "squares), its largest absolute value, and how many of its values are NaN or infinite, if any: norm and "
         "largest leave those out. Nothing in the file is run.",
     )
-    parser.add_argument(
-        "path", type=Path, help="checkpoint folder, folder with model.safetensors, or .safetensors, .pt or .pth file"
-    )
+    parser.add_argument("path", type=Path, help="checkpoint folder, or .safetensors, .pt, .pth, .bin or .gguf file")
     parser.add_argument(
         "--sort",
         choices=["name", "size", "norm"],

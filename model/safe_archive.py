@@ -1,0 +1,119 @@
+"""The zip archive that torch.save writes, checked before torch sees it."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import torch
+
+from model.errors import CheckpointError
+
+MOST_FILES = 100_000
+LARGEST_DIRECTORY = 16 << 20  # bytes: the names and places of that many files
+LARGEST_PICKLE = 32 << 20  # bytes: names and shapes of all tensors; GPT-2 with its optimizer has 0.1 MB
+LARGEST_NOTE = 4096  # bytes: the version, the order of bytes
+
+
+@dataclass(frozen=True)
+class Archive:
+    """data.pkl, and how many bytes each file of the archive has, by its name within the archive's folder."""
+
+    pickle: bytes
+    sizes: dict[str, int]
+
+
+def read_archive(path: Path) -> Archive:
+    """What torch.save wrote, without the values.
+
+    Raises:
+        CheckpointError: it is damaged, packed, or another program's archive.
+    """
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(cast(IO[bytes], Bounded(file, LARGEST_PICKLE))) as archive:
+            sizes = _sizes(path, archive, os.fstat(file.fileno()).st_size)
+            first = archive.infolist()[0].filename.partition("/")[0]
+            content = archive.read(f"{first}/data.pkl")
+    except CheckpointError:
+        raise
+    except Exception as error:  # damaged bytes lead zipfile to exceptions of many kinds
+        raise CheckpointError(
+            f"{path} cannot be read as a file of torch.save, which is a zip archive since torch 1.6: {error}"
+        ) from error
+    _require_same(path, content, sizes)
+    return Archive(content, sizes)
+
+
+class Bounded:
+    """A file of which nobody reads more than `most` bytes at once: the directory of an archive may claim any size."""
+
+    def __init__(self, file: io.BufferedIOBase, most: int) -> None:
+        self._file, self._most = file, most
+        self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = self._most if size is None or size < 0 else size  # all that is left: a few bytes before the end
+        if wanted > self._most:
+            raise zipfile.BadZipFile(f"its directory claims {wanted:,} bytes")
+        return self._file.read(wanted)
+
+
+def _sizes(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, int]:
+    files = archive.infolist()
+    if archive.start_dir < file_bytes - LARGEST_DIRECTORY or len(files) > MOST_FILES:
+        raise CheckpointError(f"{path} claims {len(files):,} files in it: at most {MOST_FILES:,} are read")
+    if not any(file.filename.endswith("/data.pkl") for file in files):
+        raise CheckpointError(f"{path} is a zip archive of something else: no data.pkl of torch.save in it")
+    folder = files[0].filename.partition("/")[0]
+    for file in files:
+        name = file.filename
+        if file.compress_type != zipfile.ZIP_STORED or file.flag_bits & 1:
+            raise CheckpointError(
+                f"{path} is a packed zip archive, which torch.save does not write: unpack it, then zip with -0"
+            )
+        if not name.startswith(f"{folder}/") or "\\" in name or {"", ".", ".."} & set(name.split("/")):
+            raise CheckpointError(f"{path} holds a file called {name[:60]!r}, which torch.save does not write")
+        if file.file_size != file.compress_size or file.header_offset + file.file_size > file_bytes:
+            raise CheckpointError(
+                f"{path} is damaged: {name[:60]!r} in it claims {file.file_size:,} bytes where the whole file has "
+                f"{file_bytes:,}"
+            )
+    names = Counter(file.filename.casefold() for file in files)
+    if len(names) < len(files):
+        raise CheckpointError(f"{path} holds two files called {names.most_common(1)[0][0][:60]!r}: save it again")
+    sizes = {file.filename[len(folder) + 1 :]: file.file_size for file in files}
+    _require_small(path, sizes)
+    return sizes
+
+
+def _require_small(path: Path, sizes: dict[str, int]) -> None:
+    """All that is read whole: everything but the values."""
+    if "constants.pkl" in sizes:
+        raise CheckpointError(f"{path} is a program of TorchScript, which is not run: save the model's state_dict")
+    for name, size in sizes.items():
+        largest = LARGEST_PICKLE if name == "data.pkl" else LARGEST_NOTE
+        if size > largest and not name.startswith("data/"):
+            raise CheckpointError(f"{path} holds a {name[:60]!r} of {size:,} bytes: at most {largest:,} are read")
+
+
+def _require_same(path: Path, content: bytes, sizes: dict[str, int]) -> None:
+    """torch reads the archive with another library, which must see the same data.pkl."""
+    try:
+        reader = torch._C.PyTorchFileReader(str(path))
+        same = reader.get_record("data.pkl") == content
+        order = reader.get_record("byteorder") if "byteorder" in sizes else b"little"
+    except RuntimeError as error:
+        raise CheckpointError(f"{path} is damaged: torch cannot load it ({_first_line(error)})") from error
+    if not same:
+        raise CheckpointError(f"{path} is an archive in which two programs find two different files: save it again")
+    if order != b"little":
+        raise CheckpointError(f"{path} was written on a big-endian machine: save it there as safetensors")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:120]

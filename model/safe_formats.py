@@ -1,0 +1,112 @@
+"""Which files of a path hold its tensors, and what is refused by its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from model.errors import CheckpointError
+from model.files import finish_replacing
+from model.safe_json import read_json
+
+SAFETENSORS, PYTORCH = "model.safetensors", "pytorch_model.bin"  # in a folder, ours or of Hugging Face
+PICKLED = (".pt", ".pth", ".bin")
+READ = (".safetensors", *PICKLED, ".gguf")
+MOST_SHARDS = 1000
+HUGGING_FACE = "load it with transformers where it comes from and write it again with save_pretrained"
+UNPACK = "unpack it and give the folder, or upload it as .zip"
+REFUSED = {
+    ".ckpt": (
+        "a checkpoint of PyTorch Lightning or TensorFlow, which holds objects of its program",
+        'write its weights with torch.save(torch.load(path, weights_only=True)["state_dict"], "model.pt")',
+    ),
+    **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which can run any code when it is read", "save a .safetensors")),
+    **dict.fromkeys((".joblib", ".dill"), ("a pickle, which can run any code when it is read", "save a .safetensors")),
+    **dict.fromkeys((".h5", ".hdf5", ".keras"), ("a model of Keras", HUGGING_FACE)),
+    ".msgpack": ("a model of Flax", HUGGING_FACE),
+    **dict.fromkeys((".pb", ".tflite", ".index"), ("a model of TensorFlow", HUGGING_FACE)),
+    **dict.fromkeys(
+        (".npz", ".npy"),
+        ("NumPy's arrays", 'write them with safetensors.numpy.save_file(dict(numpy.load(path)), "model.safetensors")'),
+    ),
+    ".onnx": ("a graph of ONNX, without the names of its training", "give the checkpoint that it was made from"),
+    ".mar": ("an archive of TorchServe, with code in it", "give the checkpoint that it was made from"),
+    **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"), ("an archive", UNPACK)),
+    **dict.fromkeys((".ggml", ".ggjt"), ("an old format of llama.cpp", "convert it to .gguf with llama.cpp")),
+    ".json": ("no file of tensors", "give its folder"),
+    ".py": ("a program, which is not run", "give the checkpoint that it writes"),
+}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The files that hold the tensors of a path. index: the file of each tensor, where several files share them."""
+
+    files: list[Path]
+    index: dict[str, str] = field(default_factory=dict)
+
+
+def weights_of(path: Path) -> Weights:
+    """`path` itself, or in a folder model.safetensors or pytorch_model.bin, or the files of their index.
+
+    Raises:
+        CheckpointError: there are none, or their names are not those of files with tensors.
+    """
+    finish_replacing(path)
+    if path.is_dir():
+        return _in_folder(path)
+    if not path.is_file():
+        raise CheckpointError(f"{path} does not exist: give a checkpoint folder, or a {_listed()} file")
+    suffix = path.suffix.lower()
+    if suffix in REFUSED:
+        what, instead = REFUSED[suffix]
+        raise CheckpointError(f"{path} is {what}: {instead}")
+    if suffix not in READ:
+        raise CheckpointError(f"{path} must be a checkpoint folder or end in {_listed()}")
+    return Weights([path])
+
+
+def _in_folder(folder: Path) -> Weights:
+    for name in (SAFETENSORS, PYTORCH):
+        if (folder / name).is_file():
+            return Weights([folder / name])
+        if (folder / f"{name}.index.json").is_file():
+            return _indexed(folder / f"{name}.index.json", Path(name).suffix)
+    raise CheckpointError(
+        f"{folder} is a folder without {SAFETENSORS}: give a checkpoint folder, or a {_listed()} file"
+    )
+
+
+def _indexed(index: Path, suffix: str) -> Weights:
+    said = read_json(index)
+    places = said.get("weight_map") if isinstance(said, dict) else None
+    if not isinstance(places, dict) or not places or not all(isinstance(name, str) for name in places.values()):
+        raise CheckpointError(f"{index} must say in weight_map in which file each tensor is")
+    names = sorted(set(places.values()))
+    for name in names:
+        if not name.endswith(suffix) or {"/", "\\", ":", "\0"} & set(name) or name.startswith("."):
+            raise CheckpointError(f"{index} names {name[:60]!r}, which is no {suffix} file of its folder")
+        if not (index.parent / name).is_file():
+            raise CheckpointError(f"{index} names {name[:60]!r}, which is not in its folder: put it there")
+    if len(names) > MOST_SHARDS:
+        raise CheckpointError(f"{index} names {len(names):,} files: at most {MOST_SHARDS:,} are read")
+    return Weights([index.parent / name for name in names], places)
+
+
+def require_indexed(found: dict[str, str], weights: Weights) -> None:
+    """Refuse an index that says something else than its files. found: the file of each tensor.
+
+    Raises:
+        CheckpointError: a tensor is not in the file that the index says.
+    """
+    for name, file in weights.index.items():
+        if found.get(name) != file:
+            where = f"it is in {found[name][:60]!r}" if name in found else "it is in none of its files"
+            raise CheckpointError(
+                f"{weights.files[0].parent}: the index says that {name[:60]!r} is in {file[:60]!r}, and {where}: "
+                "get the folder again from where it comes"
+            )
+
+
+def _listed() -> str:
+    return f"{', '.join(READ[:-1])} or {READ[-1]}"

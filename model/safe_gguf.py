@@ -1,0 +1,201 @@
+"""The header of a GGUF file, read and checked here: llama.cpp's format, quantized or not.
+
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The package `gguf` knows the types and turns their
+values into numbers; it reads a header by believing it.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.errors import CheckpointError
+from model.safe_header import FormatError, require_name
+
+MOST_TENSORS = 50_000
+MOST_RECORDS = 100_000
+MOST_ITEMS = 2_000_000  # texts in lists: tokens and merges
+MOST_DIMENSIONS = 4
+STRING, ARRAY = 8, 9
+SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes by type of a value
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    **{f"I{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)},
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A tensor of a GGUF file. kind: its type as llama.cpp calls it. start: of its values in the file."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    start: int
+    bytes: int
+
+
+class GgufFile:
+    """An opened GGUF file: its tensors at once, their values one tensor at a time.
+
+    Raises:
+        CheckpointError: the package `gguf` is not there, or the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        types = _types(path)
+        try:
+            with path.open("rb") as file:
+                # Private: torch wants memory that it could write to, and nothing is written back.
+                self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            self.blocks = _Header(self._mapped, types).blocks()
+        except (FormatError, CheckpointError, OSError, ValueError, struct.error) as error:
+            why = "its header goes on beyond its end" if isinstance(error, struct.error) else str(error)
+            raise CheckpointError(f"{path} cannot be read as GGUF: {why}; get the file again") from error
+
+    def load(self, block: Block) -> Tensor:
+        """The values, turned into float32 where they are quantized.
+
+        Raises:
+            CheckpointError: the package `gguf` cannot turn this type into numbers.
+        """
+        if not block.bytes:
+            return torch.empty(block.shape)
+        if block.kind in DTYPES:
+            count = math.prod(block.shape)
+            return torch.frombuffer(self._mapped, dtype=DTYPES[block.kind], count=count, offset=block.start).reshape(
+                block.shape
+            )
+        import numpy
+        from gguf import GGMLQuantizationType, quants
+
+        stored = numpy.frombuffer(self._mapped, numpy.uint8, block.bytes, block.start)
+        rows = stored.reshape(*block.shape[:-1], -1)
+        try:
+            return torch.from_numpy(quants.dequantize(rows, GGMLQuantizationType[block.kind])).reshape(block.shape)
+        except (NotImplementedError, ValueError) as error:
+            raise CheckpointError(
+                f"gguf cannot compute with {block.kind}, the type of {block.name!r}: convert the file to F16"
+            ) from error
+
+
+Types = dict[int, tuple[str, int, int]]  # name, elements of a block, bytes of a block
+
+
+def _types(path: Path) -> Types:
+    try:
+        from gguf import GGML_QUANT_SIZES
+    except ImportError as error:
+        raise CheckpointError(f"{path} needs the package gguf, which is not installed: pip install gguf") from error
+    return {kind.value: (kind.name, elements, size) for kind, (elements, size) in GGML_QUANT_SIZES.items()}
+
+
+class _Header:
+    """Read once, from front to end; a place beyond the file is a struct.error."""
+
+    def __init__(self, content: mmap.mmap, types: Types) -> None:
+        self.content, self.types = content, types
+        self.at = self.items = 0
+        self.alignment = 32
+
+    def blocks(self) -> list[Block]:
+        if self.content[:4] != b"GGUF":
+            raise FormatError("it does not begin with GGUF")
+        self.at = 4
+        version, tensors, records = self.number("<I"), self.number("<Q"), self.number("<Q")
+        if version not in (2, 3):
+            raise FormatError(f"its version is {version}, and 2 and 3 are read")
+        if tensors > MOST_TENSORS or records > MOST_RECORDS:
+            raise FormatError(f"it claims {tensors:,} tensors and {records:,} records")
+        for _ in range(records):
+            self.record()
+        said = [self.said() for _ in range(tensors)]
+        begin = -(-self.at // self.alignment) * self.alignment
+        return self.placed(said, begin)
+
+    def number(self, form: str) -> Any:
+        (value,) = struct.unpack_from(form, self.content, self.at)
+        self.at += struct.calcsize(form)
+        return value
+
+    def skip(self, count: int) -> None:
+        if count > len(self.content) - self.at:
+            raise FormatError("its header goes on beyond its end")
+        self.at += count
+
+    def text(self, longest: int) -> str:
+        length = self.number("<Q")
+        if length > longest:
+            raise FormatError(f"it has a name of {length:,} bytes")
+        begin = self.at
+        self.skip(length)
+        return self.content[begin : self.at].decode("utf-8")
+
+    def record(self) -> None:
+        """A value by name, of which only the alignment matters here."""
+        name, kind = self.text(1000), self.number("<I")
+        if name == "general.alignment":
+            if kind != 4:
+                raise FormatError("its alignment is no whole number")
+            self.alignment = self.number("<I")
+            if self.alignment not in {1 << power for power in range(3, 17)}:
+                raise FormatError(f"its alignment is {self.alignment}")
+        elif kind == ARRAY:
+            self.array(self.number("<I"), self.number("<Q"))
+        else:
+            self.value(kind)
+
+    def value(self, kind: int) -> None:
+        if kind == STRING:
+            self.skip(self.number("<Q"))
+        elif kind in SCALARS:
+            self.skip(SCALARS[kind])
+        else:
+            raise FormatError(f"it has a record of the type {kind}, which the format has not")
+
+    def array(self, kind: int, count: int) -> None:
+        if kind in SCALARS:
+            self.skip(count * SCALARS[kind])
+            return
+        self.items += count
+        if kind != STRING or self.items > MOST_ITEMS:
+            raise FormatError(f"it claims a list of {count:,} values of the type {kind}")
+        for _ in range(count):
+            self.value(kind)
+
+    def said(self) -> tuple[str, str, tuple[int, ...], int, int]:
+        """Name, type, shape, place after the header and bytes of a tensor."""
+        name, dimensions = self.text(1000), self.number("<I")
+        require_name(name)
+        if dimensions > MOST_DIMENSIONS:
+            raise FormatError(f"{name!r} has {dimensions} dimensions")
+        shape = [self.number("<Q") for _ in range(dimensions)]
+        kind, start = self.number("<I"), self.number("<Q")
+        if kind not in self.types:
+            raise FormatError(f"{name!r} is of the type {kind}, which the package gguf does not know")
+        label, elements, size = self.types[kind]
+        if elements > 1 and (not shape or shape[0] % elements):
+            raise FormatError(f"{name!r} of shape {shape} does not consist of {label}'s blocks of {elements}")
+        return name, label, tuple(reversed(shape)), start, math.prod(shape) // elements * size
+
+    def placed(self, said: list[tuple[str, str, tuple[int, ...], int, int]], begin: int) -> list[Block]:
+        blocks, end = [], 0
+        for name, kind, shape, start, size in sorted(said, key=lambda each: (each[3], each[4])):
+            if start < end or start % self.alignment or begin + start + size > max(len(self.content), begin):
+                raise FormatError(f"{name!r} claims {size:,} bytes from {start:,} on, which are not its own")
+            end = start + size
+            blocks.append(Block(name, kind, shape, begin + start, size))
+        if len({block.name for block in blocks}) < len(blocks):
+            raise FormatError("it holds two tensors of one name")
+        return blocks

@@ -1,0 +1,60 @@
+"""A tokenizer.json of strangers: read by a library that believes it, so bounded before and made harmless after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from model.errors import CheckpointError
+from model.safe_json import parse_json, read_bytes
+
+MOST_STEPS = 64  # of normalizing, splitting and decoding together
+MOST_GROWTH = 64  # how many characters one may become: forty times "a" → "aa" would make it 2⁴⁰
+
+
+def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
+    """The tokenizer in a tokenizer.json, which neither pads nor cuts.
+
+    Raises:
+        CheckpointError: the file is missing, too large or no tokenizer, or it makes texts grow without measure.
+    """
+    try:
+        content = read_bytes(path)
+        record = parse_json(content, "it")
+        if not isinstance(record, dict):
+            raise CheckpointError("it must hold a JSON object")
+        _require_modest(record)
+        made = tokenizers.Tokenizer.from_str(content.decode("utf-8"))
+        made.no_padding()  # a fixed length could be any number
+        made.no_truncation()
+    except BaseException as error:  # the library raises bare Exception, and panics of Rust are not even that
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error}") from error
+    return made
+
+
+def _require_modest(record: dict[str, Any]) -> None:
+    steps = [step for part in ("normalizer", "pre_tokenizer", "decoder") for step in _steps(record.get(part))]
+    growth = math.prod(max(1, len(text)) for step in steps for text in [step.get("content")] if isinstance(text, str))
+    if len(steps) > MOST_STEPS or growth > MOST_GROWTH:
+        raise CheckpointError(
+            f"it replaces and splits in {len(steps):,} steps, and a character may become {growth:.3g} others: "
+            f"at most {MOST_STEPS} of each are taken"
+        )
+
+
+def _steps(part: Any) -> Iterator[dict[str, Any]]:
+    """A step, and those within it."""
+    waiting = [part]
+    while waiting:
+        step = waiting.pop()
+        if isinstance(step, dict):
+            yield step
+            waiting += step.values()
+        elif isinstance(step, list):
+            waiting += step
