@@ -116,7 +116,11 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     drawing = import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens)
     next(drawing)
     if not trained:
-        input_bar.look(bench, lens)
+        try:
+            input_bar.look(bench, lens)
+        except ValueError as error:  # a text that this model cannot read
+            bar.error(str(error))
+            return
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long
     mount_tokens = None if late else input_bar.pack_tokens(bench)

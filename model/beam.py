@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -70,8 +70,8 @@ class SearchTree:
 class _Search:
     """The search for one text: its tree, and the nodes at the tips of its beam."""
 
-    def __init__(self, beam: int, limit: int, last: int, end: int, length_penalty: float) -> None:
-        self.beam, self.limit, self.end = beam, limit, end
+    def __init__(self, beam: int, limit: int, last: int, ends: Collection[int], length_penalty: float) -> None:
+        self.beam, self.limit, self.ends = beam, limit, ends
         self.tree = SearchTree(length_penalty, [Node(-1, last, 0.0, 0.0, 0, "kept")])
         self.tips: list[int | None] = [0] + [None] * (beam - 1)  # None: nothing there
 
@@ -84,9 +84,9 @@ class _Search:
             if parent is None or total == -math.inf:
                 continue
             last = self.tree.nodes[parent].length + 1 >= self.limit
-            if (token == self.end or last) and rank < self.beam:
+            if (token in self.ends or last) and rank < self.beam:
                 self.tree.add(parent, token, total, "finished")
-            elif token == self.end or last or len(tips) == self.beam:
+            elif token in self.ends or last or len(tips) == self.beam:
                 self.tree.add(parent, token, total, "cut")
             else:
                 tips.append(self.tree.add(parent, token, total, "kept"))
@@ -109,7 +109,7 @@ class _Search:
 def beam_search(
     context: Context,
     *,
-    end: int,
+    ends: Collection[int],
     limits: Sequence[int],
     beam: int = 4,
     length_penalty: float = 0.6,
@@ -131,7 +131,7 @@ def beam_search(
     context.repeat(beam)
     newest = context.first
     searches = [
-        _Search(beam, limit, int(first[-1]), end, length_penalty)
+        _Search(beam, limit, int(first[-1]), ends, length_penalty)
         for limit, first in zip(limits, newest[::beam], strict=True)
     ]
     active = searches
@@ -159,7 +159,7 @@ def beam_search(
             context.select(torch.tensor(rows, device=newest.device))
         active = [active[index] for index in going]
         nodes = [(search, tip) for search in active for tip in search.tips]
-        ids = [end if tip is None else search.tree.nodes[tip].token for search, tip in nodes]
+        ids = [0 if tip is None else search.tree.nodes[tip].token for search, tip in nodes]
         sums = [-math.inf if tip is None else search.tree.nodes[tip].total for search, tip in nodes]
         newest = torch.tensor(ids, device=newest.device)[:, None]
         totals = torch.tensor(sums, device=newest.device).view(-1, beam)

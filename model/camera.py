@@ -39,7 +39,7 @@ class Probe:
     def labels(self, lens: Inspectable) -> list[int]:
         """What the model should say at each position, as far as that is known; none if it fills in hidden tokens."""
         if self.target is not None:
-            return [*self.target.ids[1:], lens.target_tokenizer.end]
+            return [*self.target.ids[1:], *lens.target_tokenizer.ending]
         return self.source.ids[1:] if lens.kind == "decoder-only" else []
 
 

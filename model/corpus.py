@@ -86,7 +86,7 @@ class PairCorpus:
     ) -> None:
         """undone: the share of merged source tokens cut in two, see `data.undo_merges`."""
         self.examples = encode_pairs(pairs, *tokenizers, max_length)
-        self.padding = (tokenizers[0].padding, tokenizers[1].padding)
+        self.padding = tokenizers[0].need("padding"), tokenizers[1].need("padding")
         self.max_length, self.undone = max_length, undone
         self.parents = tokenizers[0].parents() if undone else {}
 
@@ -140,12 +140,13 @@ class AnswerCorpus(RowCorpus):
         Raises:
             ValueError: no pair is short enough.
         """
+        (start, _), end = tokenizer.margins("prompt"), tokenizer.need("end")
         rows, self.answers = [], []
         longest = max_length + 1  # the last token is only predicted
         shortest = 0
         for source, target in pairs:
-            question = [tokenizer.start, *tokenizer.encode(source + separator).ids]
-            row = [*question, *tokenizer.encode(target).ids, tokenizer.end]
+            question = [*start, *tokenizer.encode(source + separator).ids]
+            row = [*question, *tokenizer.encode(target).ids, end]
             shortest = min(shortest or len(row), len(row))
             if len(row) <= longest:
                 rows.append(row)
@@ -154,7 +155,7 @@ class AnswerCorpus(RowCorpus):
             raise ValueError(
                 f"no question with its answer fits max_length ({max_length}): the shortest needs {shortest - 1}"
             )
-        super().__init__(rows, tokenizer.padding)
+        super().__init__(rows, tokenizer.need("padding"))
 
     def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
         ids = pad([self.rows[index] for index in indices], self.padding)
@@ -171,7 +172,7 @@ class TextCorpus:
         self.ids = torch.tensor(tokenizer.encode(text).ids, dtype=torch.long)
         if not len(self.ids):
             raise ValueError("the text is empty: there is nothing to predict")
-        self.start, self.padding, self.length = tokenizer.start, tokenizer.padding, max_length
+        self.start, self.padding, self.length = tokenizer.need("start"), tokenizer.filler, max_length
 
     def __len__(self) -> int:
         return -(-len(self.ids) // self.length)
@@ -206,8 +207,10 @@ class MaskedCorpus(RowCorpus):
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, max_length: int, rate: float = 0.15) -> None:
         assert tokenizer.mask is not None
-        rows = [[tokenizer.start, *tokenizer.encode(text).ids[: max_length - 2], tokenizer.end] for text in texts]
-        super().__init__(rows, tokenizer.padding)
+        before, after = tokenizer.margins("whole")
+        room = max_length - len(before) - len(after)
+        rows = [[*before, *tokenizer.encode(text).ids[:room], *after] for text in texts]
+        super().__init__(rows, tokenizer.need("padding"))
         self.rate, self.mask, self.first, self.vocabulary = rate, tokenizer.mask, 5, len(tokenizer)
 
     def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:

@@ -45,10 +45,12 @@ def in_split(pairs: Sequence[Pair], split: Split, held: int = HELD) -> list[Pair
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, max_length: int) -> list[Example]:
     """Pairs as ids, each side cut so that it fits `max_length` with its special tokens."""
+    (before, after), (start, _), end = source.margins("source"), target.margins("target"), target.need("end")
+    source_room, target_room = max_length - len(before) - len(after), max_length - len(start)
     return [
         Example(
-            [*source.encode(pair.source).ids[: max_length - 1], source.end],
-            [target.start, *target.encode(pair.target).ids[: max_length - 1], target.end],
+            [*before, *source.encode(pair.source).ids[:source_room], *after],
+            [*start, *target.encode(pair.target).ids[:target_room], end],
         )
         for pair in pairs
     ]

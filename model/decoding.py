@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,7 +38,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Generation:
-    """What a model wrote: ids without `<s>`, with `</s>` when it came to an end by itself.
+    """What a model wrote: ids without those it begins with, with the one that ended it if it came to an end by itself.
 
     log_probabilities: of each token under the model, in nats.
     alternatives: for each token, the most probable choices at its step, best first.
@@ -60,7 +60,7 @@ class Generation:
 
 @torch.inference_mode()
 def greedy(
-    context: Context, *, end: int, limits: Sequence[int], keep: int = 5, draft: Sequence[int] = ()
+    context: Context, *, ends: Collection[int], limits: Sequence[int], keep: int = 5, draft: Sequence[int] = ()
 ) -> tuple[list[list[int]], Tensor, Tensor]:
     """The most probable token at each step, for each text of a batch.
 
@@ -70,10 +70,11 @@ def greedy(
     and those up to the first that the model would have written otherwise are kept (Leviathan et al., 2023).
     After that, what followed the newest token in the draft is the next guess (Saxena, 2023).
 
-    Returns the ids of each text, with `end` if it was reached; and the `keep` largest log-probabilities at each
-    step with their tokens, both (step, batch, keep).
+    Returns the ids of each text, with the one of `ends` that was reached, if one was; and the `keep` largest
+    log-probabilities at each step with their tokens, both (step, batch, keep).
     """
     newest, longest = context.first, max(limits)
+    stops = torch.tensor(list(ends), dtype=torch.long, device=newest.device)
     draft = list(draft[:longest]) if len(limits) == 1 else []
     guess = draft
     done = torch.tensor([limit < 1 for limit in limits], device=newest.device)
@@ -89,13 +90,13 @@ def greedy(
         newest = best[-1][1][:, :1]
         if draft:
             guess = _continuation(draft, int(newest), len(best))[: longest - len(best)]
-        done |= torch.stack([tokens[:, 0] for _, tokens in best[-right - 1 :]]).eq(end).any(dim=0)
+        done |= torch.isin(torch.stack([tokens[:, 0] for _, tokens in best[-right - 1 :]]), stops).any(dim=0)
     if not best:
         none = torch.empty(0, len(limits), keep)
         return [[] for _ in limits], none, none.long()
     written = torch.stack([tokens for _, tokens in best])
     rows = zip(written[:, :, 0].T.tolist(), limits, strict=True)
-    return [_until(row[:limit], end) for row, limit in rows], torch.stack([values for values, _ in best]), written
+    return [_until(row[:limit], ends) for row, limit in rows], torch.stack([values for values, _ in best]), written
 
 
 def _agreeing(written: list[int], guess: list[int]) -> int:
@@ -113,5 +114,6 @@ def _continuation(draft: list[int], token: int, position: int) -> list[int]:
     return draft[place : place + GUESSED]
 
 
-def _until(ids: list[int], end: int) -> list[int]:
-    return ids[: ids.index(end) + 1] if end in ids else ids
+def _until(ids: list[int], ends: Collection[int]) -> list[int]:
+    last = next((place for place, token in enumerate(ids) if token in ends), len(ids))
+    return ids[: last + 1]

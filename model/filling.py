@@ -9,20 +9,18 @@ import torch
 from model.decoding import Generation, Guess
 from model.inspectable import Inspectable
 from model.sampling import Sampling
-from model.text import MASK, SPACE, Tokens
+from model.text import SPACE, Tokens
 from model.trace import Trace
 
 KEPT = 5  # alternatives for each hidden token
 
 
 class MaskFiller(Inspectable):
-    """An encoder-only model: `<mask>` in a text stands for a hidden token."""
+    """An encoder-only model: `<mask>`, or what its tokenizer calls it, stands for a hidden token."""
 
     def source_tokens(self, text: str) -> Tokens:
         """`text` between `<s>` and `</s>`, cut at max_length; `<mask>` in it becomes the mask token."""
-        tokenizer = self.source_tokenizer
-        tokens = tokenizer.encode(text, masks=True).cut(self.config.max_length - 2)
-        return tokens.between(tokenizer.tokens([tokenizer.start]), tokenizer.tokens([tokenizer.end]))
+        return self.source_tokenizer.framed(text, "whole", self.config.max_length)
 
     def generate_batch(
         self,
@@ -34,17 +32,24 @@ class MaskFiller(Inspectable):
         length: int | None = None,
     ) -> list[Generation]:
         """Each text with its masks filled in by their most probable tokens; these alone are the ids reported."""
+        if not self.fills:
+            raise ValueError(f"{self.name} only reads: it has no output that predicts tokens, or no mask token")
         if beam != 1 or sampling or length is not None:
-            raise ValueError(f"{self.name} fills in {MASK} and does not write: leave out beam, sampling and length")
+            mask = self.source_tokenizer.mask_label
+            raise ValueError(f"{self.name} fills in {mask} and does not write: leave out beam, sampling and length")
         return [self._fill(text) for text in texts]
 
     def guesses(self, trace: Trace, keep: int = KEPT) -> list[Guess]:
-        places = [place for place, label in enumerate(trace.source_tokens) if label == MASK]
-        return [self._guess(trace, place, keep) for place in places]
+        mask = self.source_tokenizer.mask_label
+        places = [place for place, label in enumerate(trace.source_tokens) if mask and label == mask]
+        return [self._guess(trace, place, keep) for place in places] if self.fills else []
 
     def take(self, text: str, number: int, token: int) -> str:
-        pieces, label = text.split(MASK), self.source_tokenizer.label(token)
-        before, after = MASK.join(pieces[: number + 1]), MASK.join(pieces[number + 1 :])
+        mask, label = self.source_tokenizer.mask_label, self.source_tokenizer.label(token)
+        pieces = text.split(mask)
+        before, after = mask.join(pieces[: number + 1]), mask.join(pieces[number + 1 :])
+        if self.source_tokenizer.continues:
+            return _between_words(before, label, after, self.source_tokenizer.continues)
         if not self.source_tokenizer.words:
             return before + label + after
         begins = " " if label.startswith(SPACE) and before.strip() else ""  # else the rest of the word before it
@@ -59,7 +64,7 @@ class MaskFiller(Inspectable):
         tokens = self.source_tokens(text)
         with torch.inference_mode():
             logits = self.model(self._ids(tokens))[0]
-        places = [place for place, label in enumerate(tokens.labels) if label == MASK]
+        places = [place for place, token in enumerate(tokens.ids) if token == self.source_tokenizer.mask]
         choices = [self._choices(logits[place], KEPT) for place in places]
         for best in choices:
             text = self.take(text, 0, best[0].token)
@@ -70,3 +75,12 @@ class MaskFiller(Inspectable):
             log_probabilities=[best[0].log_probability for best in choices],
             alternatives=choices,
         )
+
+
+def _between_words(before: str, label: str, after: str, continues: str) -> str:
+    """A token in its place: the rest of a word, or a word, which stands apart from letters beside it."""
+    if label.startswith(continues):
+        before, label = before.rstrip(), label.removeprefix(continues)
+    elif before[-1:].isalnum() and label[:1].isalnum():
+        before += " "
+    return before + label + (" " if label[-1:].isalnum() and after[:1].isalnum() else "") + after

@@ -50,6 +50,21 @@ class Inspectable:
         """A text to begin with, from its training; empty if that recorded none."""
         return str(self.training.get("example", ""))
 
+    @property
+    def predicts(self) -> bool:
+        """Whether it has logits; a bare encoder gives states alone."""
+        return self.config.output_head != "none"
+
+    @property
+    def fills(self) -> bool:
+        """Whether it can be asked for a hidden token."""
+        return self.kind == "encoder-only" and self.predicts and self.source_tokenizer.mask is not None
+
+    @property
+    def special_labels(self) -> frozenset[str]:
+        """The names of the special tokens of both texts."""
+        return self.source_tokenizer.special_labels | self.target_tokenizer.special_labels
+
     def source_tokens(self, text: str) -> Tokens:
         """`text` as the model gets it, with the special tokens around it, cut at max_length."""
         raise NotImplementedError
@@ -71,7 +86,12 @@ class Inspectable:
         texts = [source] if target is None else [source, target]
         with torch.inference_mode(), record(self.model) as trace:
             self.model(*(self._ids(tokens) for tokens in texts))
+        return self._named(trace, source, target)
+
+    def _named(self, trace: Trace, source: Tokens, target: Tokens | None) -> Trace:
+        """A trace that knows what its tokens are called, and which of them are special."""
         trace.source_tokens, trace.target_tokens = source.labels, target.labels if target else []
+        trace.special_labels = self.special_labels
         return trace
 
     def generate(
@@ -135,7 +155,7 @@ class Inspectable:
         tokenizer = self.target_tokenizer
         log_probabilities = logits.float().log_softmax(dim=-1)
         log_probabilities[tokenizer.special] = -torch.inf
-        values, tokens = log_probabilities.topk(min(keep, len(tokenizer) - len(tokenizer.special)))
+        values, tokens = log_probabilities.topk(min(keep, len(log_probabilities) - len(tokenizer.special)))
         best = zip(tokens.tolist(), values.tolist(), strict=True)
         return [Alternative(token, tokenizer.label(token), value) for token, value in best]
 

@@ -98,8 +98,9 @@ class RelativeBias(PositionBias):
         return by_distance.unfold(1, keys, 1).flip(1)
 
 
-def share_bias(biases: Iterable[nn.Module]) -> None:
-    """One table for all layers of a stack, where there are tables."""
+def share_bias(layers: Iterable[nn.Module]) -> None:
+    """One table for the self-attentions of a stack, where there are tables."""
+    biases = [layer.get_submodule("self_attention.biased") for layer in layers]
     learned = [bias for bias in biases if isinstance(bias, RelativeBias)]
     for bias in learned[1:]:
         bias.table = learned[0].table

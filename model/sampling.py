@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -56,7 +56,9 @@ class Sampling:
 
 
 @torch.inference_mode()
-def sample(context: Context, sampling: Sampling, *, end: int, limits: Sequence[int], keep: int = 5) -> list[list[Step]]:
+def sample(
+    context: Context, sampling: Sampling, *, ends: Collection[int], limits: Sequence[int], keep: int = 5
+) -> list[list[Step]]:
     """A continuation drawn for each text of a batch. limits: the most tokens to write for each.
 
     Log-probabilities are the model's own, not those after `sampling`; `keep` of them stay for each step.
@@ -75,8 +77,8 @@ def sample(context: Context, sampling: Sampling, *, end: int, limits: Sequence[i
             each.tolist() for each in log_probabilities.topk(min(keep, log_probabilities.shape[-1]), dim=-1)
         )
         for row, target in enumerate(written):
-            if step < limits[row] and not (target and target[-1][0] == end):
+            if step < limits[row] and not (target and target[-1][0] in ends):
                 target.append((drawn[row], own_values[row], list(zip(tokens[row], values[row], strict=True))))
-        if all(target[-1][0] == end for target in written if target):
+        if all(target[-1][0] in ends for target in written if target):
             break
     return written

@@ -26,7 +26,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.embedding = Embedding(config.source_vocabulary, config)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
-        share_bias(layer.self_attention.biased for layer in self.layers)
+        share_bias(self.layers)
         self.norm = final_norm(config)
 
     def forward(self, ids: Int[Tensor, "batch source"], mask: Mask) -> Float[Tensor, "batch source d_model"]:
@@ -43,7 +43,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.embedding = Embedding(config.target_vocabulary, config)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
-        share_bias(layer.self_attention.biased for layer in self.layers)
+        share_bias(self.layers)
         self.norm = final_norm(config)
 
     def forward(
@@ -69,7 +69,7 @@ class LanguageDecoder(nn.Module):
         super().__init__()
         self.embedding = Embedding(config.target_vocabulary, config)
         self.layers = nn.ModuleList(EncoderLayer(config, causal=True) for _ in range(config.n_decoder_layers))
-        share_bias(layer.self_attention.biased for layer in self.layers)
+        share_bias(self.layers)
         self.norm = final_norm(config)
 
     def forward(

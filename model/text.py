@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from model.errors import CheckpointError
 from model.safe_tokenizer import read_tokenizer
+from model.tokens import Role
+from model.tokens import Tokens as Tokens
 
 PADDING, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
 SPECIAL = [PADDING, UNKNOWN, START, END]  # of every tokenizer; MASK only of those for masked-token models
@@ -19,48 +23,75 @@ SPECIAL = [PADDING, UNKNOWN, START, END]  # of every tokenizer; MASK only of tho
 SPACE = "▁"
 
 
-@dataclass(frozen=True)
-class Tokens:
-    """Ids with, for each, the text to show: a leading space as ▁, an unknown character as `<unk>`.
+class Tokenizer:
+    """A trained tokenizer. An unknown character becomes `<unk>`, never an exception.
 
-    left_out: how many tokens were cut off at the end.
+    padding, unknown, start, end, mask: ids of the special tokens; those of others may lack any of them.
+    stops: the tokens that end what a model writes. special: those that stand in no text.
+    words: a token that begins a word begins with ▁. continues: how one begins that goes on with a word, if it is shown.
+    reason: why texts are bare ids, where they are.
     """
 
-    ids: list[int]
-    labels: list[str]
-    left_out: int = 0
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def cut(self, length: int) -> Tokens:
-        """At most the first `length` tokens."""
-        return Tokens(self.ids[:length], self.labels[:length], max(0, len(self) - length))
-
-    def last(self, length: int) -> Tokens:
-        """At most the last `length` tokens."""
-        first = max(0, len(self) - length)
-        return Tokens(self.ids[first:], self.labels[first:], first)
-
-    def between(self, before: Tokens | None = None, after: Tokens | None = None) -> Tokens:
-        """These tokens with others around them."""
-        parts = [part for part in (before, self, after) if part is not None]
-        ids = [token for part in parts for token in part.ids]
-        labels = [label for part in parts for label in part.labels]
-        return Tokens(ids, labels, self.left_out)
-
-
-class Tokenizer:
-    """A trained tokenizer. An unknown character becomes `<unk>`, never an exception."""
+    padding: int | None
+    unknown: int | None
+    start: int | None
+    end: int | None
+    mask: int | None
+    continues = ""
+    reason = ""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self._inner = inner
         inner.encode_special_tokens = True  # "</s>" in a sentence is plain text, not the end of it
-        self.padding, self.unknown, self.start, self.end = (self._id(label) for label in SPECIAL)
-        self.mask: int | None = inner.token_to_id(MASK)
-        special = (self.padding, self.unknown, self.start, self.end, self.mask)
-        self.special = [token for token in special if token is not None]
-        self.words = isinstance(inner.model, models.BPE)  # a token that begins a word begins with ▁
+        self.padding, self.unknown, self.start, self.end = needed = [self._id(label) for label in SPECIAL]
+        self.mask = inner.token_to_id(MASK)
+        self.special = needed if self.mask is None else [*needed, self.mask]
+        self.stops = frozenset([needed[-1]])
+        self.words = isinstance(inner.model, models.BPE)
+
+    @cached_property
+    def special_labels(self) -> frozenset[str]:
+        return frozenset(self.label(token) for token in self.special)
+
+    @property
+    def mask_label(self) -> str:
+        """How the mask token is written in a text; empty if there is none."""
+        return "" if self.mask is None else self.label(self.mask)
+
+    def need(self, name: Literal["padding", "start", "end"]) -> int:
+        """The id of a special token.
+
+        Raises:
+            ValueError: this tokenizer has none.
+        """
+        token = {"padding": self.padding, "start": self.start, "end": self.end}[name]
+        if token is None:
+            raise ValueError(f"the tokenizer has no {name} token, which this needs: choose another model")
+        return token
+
+    @property
+    def ending(self) -> list[int]:
+        """The token after a text that has ended, if there is one."""
+        return [] if self.end is None else [self.end]
+
+    @property
+    def filler(self) -> int:
+        """What stands behind the shorter texts of a batch, where masks hide it."""
+        return 0 if self.padding is None else self.padding
+
+    def margins(self, role: Role) -> tuple[list[int], list[int]]:
+        """The special tokens that a model expects before a text and after it."""
+        before, after = [self.need("start")], [self.need("end")]
+        return {"source": ([], after), "target": (before, []), "prompt": (before, []), "whole": (before, after)}[role]
+
+    def framed(self, text: str, role: Role, length: int) -> Tokens:
+        """The tokens of `text` as a model gets it, at most `length` with those around it: of a prompt the last, else
+        the first. In a whole text the mask token's name is the mask token.
+        """
+        before, after = (self.tokens(ids) for ids in self.margins(role))
+        tokens, room = self.encode(text, masks=role == "whole"), max(0, length - len(before) - len(after))
+        tokens = tokens.last(room) if role == "prompt" else tokens.cut(room)
+        return replace(tokens.between(before, after), before=len(before), after=len(after))
 
     def __len__(self) -> int:
         return self._inner.get_vocab_size()
@@ -68,9 +99,9 @@ class Tokenizer:
     def encode(self, text: str, masks: bool = False) -> Tokens:
         """The tokens of `text`, without `<s>` and `</s>`. Text that spells a special token is plain text.
 
-        masks: but `<mask>` is the mask token.
+        masks: but the mask token's name is the mask token.
         """
-        if masks and self.mask is not None and MASK in text:
+        if masks and self.mask is not None and self.mask_label in text:
             return self._encode_around_masks(text)
         encoded = self._inner.encode(clean(text), add_special_tokens=False)
         return Tokens(list(encoded.ids), list(encoded.tokens))
@@ -82,7 +113,7 @@ class Tokenizer:
     def _encode_around_masks(self, text: str) -> Tokens:
         """Piece by piece. A BPE puts a ▁ before each; characters keep the spaces between a piece and a mask."""
         assert self.mask is not None
-        pieces, tokens = text.split(MASK), Tokens([], [])
+        pieces, tokens = text.split(self.mask_label), Tokens([], [])
         for number, piece in enumerate(pieces):
             first, last = number == 0, number == len(pieces) - 1
             if self.words:
@@ -94,6 +125,11 @@ class Tokenizer:
                 inner = self.tokens(guarded.ids[not first : len(guarded) - (not last)])
             tokens = tokens.between(after=inner if last else inner.between(after=self.tokens([self.mask])))
         return tokens
+
+    def written(self, ids: Sequence[int]) -> Tokens:
+        """What a model wrote as a target: after the tokens that one begins with, without those that end it."""
+        before, _ = self.margins("target")
+        return replace(self.tokens([*before, *(each for each in ids if each not in self.stops)]), before=len(before))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`; special tokens leave no trace in it."""

@@ -56,6 +56,7 @@ class Trace:
         self.changes = tuple(change for whose, change in changing.get() if whose is model)
         self.source_tokens: list[str] = []
         self.target_tokens: list[str] = []
+        self.special_labels: frozenset[str] = frozenset()
         self._tensors: dict[str, Tensor] = {}
         self._norm_inputs: dict[str, Tensor] = {}
         self._masks: dict[str, Mask] = {}

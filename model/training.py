@@ -49,6 +49,7 @@ class Trainer:
         settings: TrainingSettings,
         processes: Processes | None = None,
     ) -> None:
+        model.require_logits()
         if not len(train):
             raise ValueError("there is nothing to train on: the training split is empty")
         if settings.patience is not None and not len(validation):

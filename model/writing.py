@@ -44,7 +44,7 @@ class Writer(Inspectable):
             if max(limits) < 1:
                 made = [self._generation(row, []) for row in together]
             elif sampling:
-                drawn = sample(self._context(together), sampling, end=self.target_tokenizer.end, limits=limits)
+                drawn = sample(self._context(together), sampling, ends=self.target_tokenizer.stops, limits=limits)
                 made = [self._generation(row, steps) for row, steps in zip(together, drawn, strict=True)]
             elif beam == 1:
                 made = self._write(together, self._context(together), limits)
@@ -79,7 +79,7 @@ class Writer(Inspectable):
     def _write(
         self, rows: Sequence[list[int]], context: Context, limits: Sequence[int], draft: Sequence[int] = ()
     ) -> list[Generation]:
-        ids, values, tokens = greedy(context, end=self.target_tokenizer.end, limits=limits, draft=draft)
+        ids, values, tokens = greedy(context, ends=self.target_tokenizer.stops, limits=limits, draft=draft)
         generations = []
         for index, (row, chosen) in enumerate(zip(rows, ids, strict=True)):
             columns = tokens[: len(chosen), index].tolist(), values[: len(chosen), index].tolist()
@@ -91,7 +91,7 @@ class Writer(Inspectable):
         self, rows: Sequence[list[int]], limits: Sequence[int], beam: int, length_penalty: float
     ) -> list[Generation]:
         options: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "limits": limits}
-        trees = beam_search(self._context(rows), end=self.target_tokenizer.end, **options)
+        trees = beam_search(self._context(rows), ends=self.target_tokenizer.stops, **options)
         generations = []
         for row, tree in zip(rows, trees, strict=True):
             path = [tree.nodes[index] for index in tree.path(tree.ranked()[0])]
@@ -123,15 +123,11 @@ class Translator(Writer):
 
     def source_tokens(self, text: str) -> Tokens:
         """`text` as the encoder gets it, with `</s>`, cut at max_length."""
-        tokenizer = self.source_tokenizer
-        tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
-        return tokens.between(after=tokenizer.tokens([tokenizer.end]))
+        return self.source_tokenizer.framed(text, "source", self.config.max_length)
 
     def target_tokens(self, text: str) -> Tokens:
         """`text` as the decoder gets it, after `<s>`, cut at max_length."""
-        tokenizer = self.target_tokenizer
-        tokens = tokenizer.encode(text).cut(self.config.max_length - 1)
-        return tokens.between(before=tokenizer.tokens([tokenizer.start]))
+        return self.target_tokenizer.framed(text, "target", self.config.max_length)
 
     def trace(self, source: str, target: str | None = None) -> Trace:
         if target is None:
@@ -149,43 +145,46 @@ class Translator(Writer):
             with ordinary():
                 limits, context = [self._limit(source.ids, None)], self._context_of([source.ids], memory)
                 generation = self._write([source.ids], context, limits, draft.ids if draft else ())[0]
-            written = [token for token in generation.ids if token != tokenizer.end]
-            target = tokenizer.tokens([tokenizer.start, *written])
+            target = tokenizer.written(generation.ids)
             self.model.output(self.model.decode(self._ids(target), memory))
-        trace.source_tokens, trace.target_tokens = source.labels, target.labels
-        return trace, target, generation
+        return self._named(trace, source, target), target, generation
 
     def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
         tokenizer, row = self.target_tokenizer, self.source_tokens(source).ids
         text, before = self._begun(target, kept)
         added = list(tokens)
         room = self._limit(row, None) - len(before) - len(added)
-        if tokenizer.end not in added and room > 0:
+        if tokenizer.stops.isdisjoint(added) and room > 0:
             context = self._context([row])
-            context.first = torch.tensor([[tokenizer.start, *before, *added]], device=self.device)
+            context.first = torch.tensor([[*context.first[0].tolist(), *before, *added]], device=self.device)
             with torch.inference_mode():
-                added += greedy(context, end=tokenizer.end, limits=[room])[0][0]
+                added += greedy(context, ends=tokenizer.stops, limits=[room])[0][0]
         return text + tokenizer.decode([*before, *added])[len(tokenizer.decode(before)) :]
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
-        return [list(range(len(rows)))]
+        """All together; without a padding token, sources of one length each."""
+        return _of_one_length(rows) if self.source_tokenizer.padding is None else [list(range(len(rows)))]
 
     def _limit(self, row: list[int], length: int | None) -> int:
-        """A model that repeats itself ends there; `<s>` has a place of its own."""
-        longest = min(self.config.max_length, 2 * len(row) + 16) - 1
-        return longest if length is None else min(length, self.config.max_length - 1)
+        """A model that repeats itself ends there; what a target begins with has places of its own."""
+        first, longest = len(self.target_tokenizer.margins("target")[0]), self.config.max_length
+        return (min(longest, 2 * len(row) + 16) if length is None else min(length + first, longest)) - first
 
     def _context(self, rows: Sequence[list[int]]) -> Context:
         return self._context_of(rows, None)
 
     def _context_of(self, rows: Sequence[list[int]], memory: Tensor | None) -> Context:
-        padding, start = self.source_tokenizer.padding, self.target_tokenizer.start
-        return self.model.read(self._padded(rows), padding=padding, start=start, memory=memory)
+        padding, (first, _) = self.source_tokenizer.padding, self.target_tokenizer.margins("target")
+        nothing = -1 if padding is None else padding
+        context = self.model.read(self._padded(rows), padding=nothing, start=first[0], memory=memory)
+        context.first = torch.tensor([first] * len(rows), device=self.device)
+        return context
 
     def _padded(self, rows: Sequence[list[int]]) -> Tensor:
         longest = max(len(row) for row in rows)
-        padding = self.source_tokenizer.padding
-        return torch.tensor([row + [padding] * (longest - len(row)) for row in rows], device=self.device)
+        missing = [longest - len(row) for row in rows]
+        padding = [self.source_tokenizer.need("padding")] if any(missing) else []
+        return torch.tensor([row + padding * count for row, count in zip(rows, missing, strict=True)]).to(self.device)
 
 
 class LanguageModel(Writer):
@@ -193,17 +192,16 @@ class LanguageModel(Writer):
 
     def source_tokens(self, text: str) -> Tokens:
         """The end of `text`, as far as max_length reaches, after `<s>`."""
-        tokenizer = self.source_tokenizer
-        tokens = tokenizer.encode(text).last(self.config.max_length - 1)
-        return tokens.between(before=tokenizer.tokens([tokenizer.start]))
+        return self.source_tokenizer.framed(text, "prompt", self.config.max_length)
 
     def _prompt(self, text: str) -> list[int]:
         """The same; of a longer text only half as much, so that there is room to write."""
         row = self.source_tokens(text)
-        return [row.ids[0], *row.ids[1:][-(self.config.max_length // 2) :]] if row.left_out else row.ids
+        first, rest = row.ids[: row.before], row.ids[row.before :]
+        return [*first, *rest[-(self.config.max_length // 2) :]] if row.left_out else row.ids
 
     def guesses(self, trace: Trace, keep: int = 5) -> list[Guess]:
-        return [self._guess(trace, len(trace.source_tokens) - 1, keep)]
+        return [self._guess(trace, len(trace.source_tokens) - 1, keep)] if self.predicts else []
 
     def take(self, text: str, number: int, token: int) -> str:
         return text + self._text(self.source_tokenizer.encode(text).ids, [token])
@@ -214,18 +212,20 @@ class LanguageModel(Writer):
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """Prompts of one length each: no padding stands between a prompt and what follows it."""
-        lengths = sorted({len(row) for row in rows})
-        return [[index for index, row in enumerate(rows) if len(row) == length] for length in lengths]
+        return _of_one_length(rows)
 
     def _limit(self, row: list[int], length: int | None) -> int:
         return min(length or CONTINUATION, self.config.max_length - len(row) + 1)  # the last one is not read again
 
     def _context(self, rows: Sequence[list[int]]) -> Context:
-        tokenizer = self.source_tokenizer
-        prompts = torch.tensor(list(rows), device=self.device)
-        return self.model.read(prompts, padding=tokenizer.padding, start=tokenizer.start)
+        return self.model.read(torch.tensor(list(rows), device=self.device), padding=-1, start=-1)
 
     def _text(self, row: list[int], written: list[int]) -> str:
         """What follows the prompt: a first space is seen only behind it."""
         before = self.target_tokenizer.decode(row)
         return self.target_tokenizer.decode([*row, *written])[len(before) :]
+
+
+def _of_one_length(rows: Sequence[list[int]]) -> list[list[int]]:
+    lengths = sorted({len(row) for row in rows})
+    return [[index for index, row in enumerate(rows) if len(row) == length] for length in lengths]

@@ -12,7 +12,7 @@ from viz.components.views import Mount, token_bar
 from viz.i18n import _
 from viz.pinning import pinned
 from viz.what_if import change, note
-from viz.words import check_explanation, check_name, significant
+from viz.words import check_explanation, check_name, no_predictions, significant
 from viz.workbench import FIRST_SOURCE, Key, Workbench, attention_kinds, choice, workbench
 
 if TYPE_CHECKING:
@@ -28,8 +28,11 @@ def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
     two = lens.kind == "encoder-decoder"
     source, *target, button = st.columns([10, 10, 3] if two else [20, 3], vertical_alignment="bottom")
     text_field(source, _("Source") if two else _("Text"), Key.SOURCE, first_source(lens), "")
-    act, name, explanation = action(lens.kind)
-    button.button(name, on_click=act, width="stretch", help=explanation)
+    act, name, explanation = action(lens)
+    refusal = unable(lens)
+    button.button(name, on_click=act, width="stretch", help=refusal or explanation, disabled=bool(refusal))
+    if note := reads_ids(lens):
+        st.caption(note)
     return target
 
 
@@ -83,7 +86,7 @@ def follow_model(bench: Workbench, lens: Inspectable) -> None:
         write_source(first_source(lens))
 
 
-def action(kind: str) -> tuple[Callable[[], None], str, str]:
+def action(lens: Inspectable) -> tuple[Callable[[], None], str, str]:
     """What the button beside the text does, its name and an explanation."""
     return {
         "encoder-decoder": (
@@ -96,8 +99,27 @@ def action(kind: str) -> tuple[Callable[[], None], str, str]:
             _("Continue"),
             _("Let the model go on with the text, by chance (temperature 0.8); ⏎ is a line break"),
         ),
-        "encoder-only": (fill_in, _("Fill in"), _("Put the most probable token in the place of each <mask>")),
-    }[kind]
+        "encoder-only": (
+            fill_in,
+            _("Fill in"),
+            _("Put the most probable token in the place of each {mask}").format(mask=lens.source_tokenizer.mask_label),
+        ),
+    }[lens.kind]
+
+
+def unable(lens: Inspectable) -> str:
+    """Why the button does nothing for this model; empty if it does."""
+    if not lens.predicts:
+        return no_predictions()
+    if lens.kind == "encoder-only" and not lens.fills:
+        return _("This model's tokenizer has no mask token: nothing can be filled in.")
+    return ""
+
+
+def reads_ids(lens: Inspectable) -> str:
+    """That texts are numbers, where a model came without a tokenizer; empty if it has one."""
+    reason = lens.source_tokenizer.reason
+    return _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=reason) if reason else ""
 
 
 def write_target() -> None:
@@ -121,7 +143,7 @@ def fill_in() -> None:
 
 def pack_tokens(bench: Workbench) -> Mount:
     """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace."""
-    from model.text import MASK, SPECIAL, Tokens
+    from model.text import Tokens
 
     assert bench.trace is not None
     assert bench.source is not None
@@ -130,7 +152,7 @@ def pack_tokens(bench: Workbench) -> Mount:
     length = bench.lens.config.max_length
     sides = {"source": bench.source, "target": bench.target or Tokens([], [])}
     data: dict[str, Any] = {
-        side: [{"label": label, "special": label in (*SPECIAL, MASK)} for label in tokens.labels]
+        side: [{"label": label, "special": label in bench.trace.special_labels} for label in tokens.labels]
         for side, tokens in sides.items()
     }
     notes = {
@@ -201,7 +223,7 @@ def _lens_and_text() -> tuple[Inspectable, str]:
 
 
 def _guess(guess: Guess, lens: Inspectable) -> dict[str, Any]:
-    title = _("next token") if lens.kind == "decoder-only" else f"<mask> {guess.place}"
+    title = _("next token") if lens.kind == "decoder-only" else f"{lens.source_tokenizer.mask_label} {guess.place}"
     choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
     return {"title": title, "choices": choices}
 

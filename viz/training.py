@@ -234,6 +234,7 @@ def _act(lens: Inspectable) -> None:
         data = usual_data(lens)
         settings = TrainingSettings(steps=STEPS, warmup=20, rate=RATE, label_smoothing=0.0, average=0.0)
         try:
+            lens.model.require_logits()
             live = begin(bench, lens, material_of(lens, data), settings, data)
         except ValueError as error:
             bench.message = str(error)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from viz.i18n import _
 
 
+def no_predictions() -> str:
+    """Said where predictions would stand, of a bare encoder."""
+    return _("This model has no output head: it reads, and predicts nothing.")
+
+
 def significant(value: float) -> str:
     """Three significant digits."""
     return f"{value:.3g}".replace("-", "−")

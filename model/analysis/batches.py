@@ -13,6 +13,7 @@ from torch import Tensor
 
 from model.norms import Norm
 from model.text import Tokenizer, Tokens
+from model.tokens import Role
 from model.trace import Trace, record
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def pieces(tokens: Tokens, tokenizer: Tokenizer, parts: int | None = None) -> li
 
     Each has the `<s>` and `</s>` of the whole around it. A text of fewer than two tokens has no pieces.
     """
-    ids, around = tokens.ids, (tokenizer.start, tokenizer.end)
+    roles: tuple[Role, ...] = ("whole", "target")
+    ids, around = tokens.ids, {each for role in roles for side in tokenizer.margins(role) for each in side}
     first = next((place for place, token in enumerate(ids) if token not in around), len(ids))
     last = next((place for place in range(len(ids), first, -1) if ids[place - 1] not in around), first)
     if last - first < 2:
@@ -87,7 +89,7 @@ def batch_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> Batch 
     if not all(cut.values()):
         return None
     rows = {side: [texts[side], *cut[side]] for side in texts}
-    sides = {side: _padded(rows[side], tokenizers[side].padding, lens.device) for side in texts}
+    sides = {side: _padded(rows[side], tokenizers[side].filler, lens.device) for side in texts}
     with torch.inference_mode(), record(lens.model) as trace:
         lens.model(*(ids for ids, _ in sides.values()), *(real for _, real in sides.values()))
     stacks = {"encoder": "source", "decoder": "target"}

@@ -38,7 +38,7 @@ def labels_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> list[
     """
     if isinstance(lens, Translator):
         assert target is not None
-        return [*target.ids[1:], lens.target_tokenizer.end]
+        return [*target.ids[1:], *(lens.target_tokenizer.ending or [-1])]
     return [*source.ids[1:], -1]
 
 
@@ -50,7 +50,8 @@ def text_losses(
 
     Encoder-decoder: of the target's next token, given source and target so far. Decoder-only: of the text's next token.
     Encoder-only: each of the first `HIDDEN` tokens is hidden alone and predicted from all others, in a forward pass of
-    its own (Salazar et al., 2020); NaN at special tokens and where the text hides a token itself.
+    its own (Salazar et al., 2020); NaN at special tokens, where the text hides a token itself, and everywhere if the
+    model has no logits or no mask token.
     """
     if isinstance(lens, MaskFiller):
         return _hidden_losses(lens, source)
@@ -61,7 +62,7 @@ def _hidden_losses(lens: MaskFiller, source: Tokens) -> Float[Tensor, position]:
     tokenizer = lens.source_tokenizer
     losses = torch.full((len(source),), torch.nan, dtype=torch.float64, device=lens.device)
     known = [place for place, token in enumerate(source.ids) if token not in tokenizer.special][:HIDDEN]
-    if not known:
+    if not known or not lens.fills:
         return losses
     assert tokenizer.mask is not None
     rows = torch.tensor([source.ids] * len(known), device=lens.device)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SIZE = {"d_model": 256, "layers": 3, "heads": 8, "d_ff": 1024, "vocabulary": 8000}
 SOURCE, NEW = 20, 48
-NEVER = -1  # no token has this id: nothing ends early
 TARGETS = {(1, 1): 2.0, (1, 4): 1.7, (16, 1): 1.6, (16, 4): 1.2}  # (batch, beam): times Marian
 
 Decode = Callable[[Tensor, int], list[list[int]]]  # sources and beam: the best text of each
@@ -55,8 +54,8 @@ def vitrine(new: int = NEW) -> Decode:
         context = model.read(sources, padding=0, start=2)
         limits = [new] * len(sources)
         if beam == 1:
-            return greedy(context, end=NEVER, limits=limits)[0]
-        trees = beam_search(context, end=NEVER, limits=limits, beam=beam)
+            return greedy(context, ends=(), limits=limits)[0]
+        trees = beam_search(context, ends=(), limits=limits, beam=beam)
         return [[tree.nodes[node].token for node in tree.path(tree.ranked()[0])] for tree in trees]
 
     return decode

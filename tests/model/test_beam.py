@@ -48,7 +48,7 @@ def plain_beam(model, source, limit, beam, penalty):
 
 
 def run(model, rows, limits, extra=0, **options):
-    return beam_search(context(model, rows, extra), end=END, limits=limits, **options)
+    return beam_search(context(model, rows, extra), ends=[END], limits=limits, **options)
 
 
 def ending(seed, **options):

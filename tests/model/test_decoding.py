@@ -38,7 +38,7 @@ def naive(model, source: list[int], max_length: int) -> tuple[list[int], list[li
 
 def run(model, rows, extra=0, **options):
     limits = [options.pop("limit", 11)] * len(rows)
-    return greedy(context(model, rows, extra), **({"end": END, "limits": limits} | options))
+    return greedy(context(model, rows, extra), **({"ends": [END], "limits": limits} | options))
 
 
 @pytest.mark.parametrize("placement", ["post", "pre"])
@@ -81,7 +81,7 @@ def test_company_and_padding_change_nothing(seed):
 
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_it_stops_at_the_limit(count):
-    ids, values, tokens = run(network(), SOURCES, limit=count, end=99)  # no token of this network
+    ids, values, tokens = run(network(), SOURCES, limit=count, ends=[99])  # no token of this network
     assert values.shape == tokens.shape == (count, len(SOURCES), 5)
     assert [len(row) for row in ids] == [count] * len(SOURCES)
 

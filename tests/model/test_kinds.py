@@ -111,7 +111,7 @@ def test_padding_changes_nothing(kind):
 @pytest.mark.parametrize("options", OPTIONS)
 def test_cached_writing_is_the_uncached_one(options):
     model, prompts = one_stack("decoder-only", **options), torch.randint(3, 13, (3, 4))
-    ids, values, _ = greedy(model.read(prompts, padding=0, start=1), end=2, limits=[9, 5, 9])
+    ids, values, _ = greedy(model.read(prompts, padding=0, start=1), ends=[2], limits=[9, 5, 9])
     for row, limit, written, prompt in zip(range(3), [9, 5, 9], ids, prompts, strict=True):
         assert len(written) == limit or written[-1] == 2
         whole = torch.cat([prompt, torch.tensor(written)])[None]

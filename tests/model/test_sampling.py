@@ -35,7 +35,7 @@ def test_the_probabilities_are_hugging_faces(options):
 
 def run(model, rows, sampling, limits=None, extra=0):
     limits = limits or [8] * len(rows)
-    return sample(context(model, rows, extra), sampling, end=END, limits=limits)
+    return sample(context(model, rows, extra), sampling, ends=[END], limits=limits)
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=3.0, seed=4), Sampling(top_k=4, top_p=0.9)])

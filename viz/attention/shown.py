@@ -16,7 +16,6 @@ from model.analysis.combining import COMBINATIONS, Heads, rollout
 from model.analysis.heads import METRICS
 from model.analysis.maps import Maps, Quantity
 from model.network import Network
-from model.text import MASK, SPECIAL
 from viz.sides import sides, tokens
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def special_keys(maps: Maps) -> Tensor:
     """Which keys are special tokens."""
     labels = tokens(maps.trace, sides(maps.trace, maps.kind)[1])
     device = maps.trace[f"{maps.paths[0]}.key"].device
-    return torch.tensor([label in (*SPECIAL, MASK) for label in labels], device=device)
+    return torch.tensor([label in maps.trace.special_labels for label in labels], device=device)
 
 
 def metrics(maps: Maps, *names: str) -> dict[str, NDArray[np.float64]]:

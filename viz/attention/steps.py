@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from model.attention import MultiHeadAttention
-from model.text import MASK, SPECIAL
 from viz.attention.shown import Shown
 from viz.components.views import Mount, stages
 from viz.i18n import _
@@ -49,7 +48,7 @@ def _header(
     columns = [shown.column_labels[place] for place in keys]
     attention = shown.trace.model.get_submodule(shown.maps.paths[chosen.layer])
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
-    left_out = shown.maps.keys - len(keys)
+    left_out, special = shown.maps.keys - len(keys), shown.trace.special_labels
     note = _("the {shown} keys with the largest weights; {count} others are left out")
     return {
         "queries": rows,
@@ -57,8 +56,8 @@ def _header(
         "places": {"rows": list(queries), "columns": list(keys)},
         "sides": {"rows": shown.rows, "columns": shown.columns},
         "special": {
-            "rows": [token in (*SPECIAL, MASK) for token in rows],
-            "columns": [token in (*SPECIAL, MASK) for token in columns],
+            "rows": [token in special for token in rows],
+            "columns": [token in special for token in columns],
         },
         "chosen": chosen.query,
         "note": note.format(shown=len(keys), count=left_out) if left_out else "",

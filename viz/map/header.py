@@ -6,13 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from model.analysis.blocks import Block, rows
-from model.text import MASK, SPECIAL
 from viz.i18n import _
 from viz.map.pictures import Pictures
 from viz.map.words import block_name, flops_text, lines, place_name, short_name, title
 from viz.parts import plot_words
 from viz.sides import tokens
-from viz.words import attention_name, page_name, scale_name, significant
+from viz.words import attention_name, no_predictions, page_name, scale_name, significant
 
 if TYPE_CHECKING:
     from model import Inspectable
@@ -29,6 +28,7 @@ PAGES = {
     "output": "predictions",
 }
 GUESSES = 5
+NOTHING: dict[str, Any] = {"title": "", "labels": [], "probabilities": [], "pinned": None, "side": "", "position": -1}
 Said = list[tuple[str, str]]
 
 
@@ -38,7 +38,7 @@ def stacks(trace: Trace, found: list[Block]) -> list[dict[str, Any]]:
     for name in dict.fromkeys(block.stack for block in found):
         side = "target" if name == "decoder" and trace.target_tokens else "source"
         labels = tokens(trace, side)
-        special = [label in (*SPECIAL, MASK) for label in labels]
+        special = [label in trace.special_labels for label in labels]
         own = [row for row in rows(found) if found[row[0]].stack == name]
         made.append({"name": attention_name(name), "side": side, "labels": labels, "special": special, "rows": own})
     return made
@@ -153,6 +153,8 @@ def summary(lens: Inspectable, found: list[Block]) -> Said:
         (_("matrix products"), "\n".join(products)),
         (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),
     ]
+    if not lens.predicts:
+        said.append((_("output"), no_predictions()))
     if not config.residual:
         said.append((_("residual"), _("no short cut: each block's output replaces the stream")))
     if lens.kind == "encoder-decoder":
@@ -170,6 +172,9 @@ def alternative(lens: Inspectable, found: list[Block], guess: dict[str, Any], no
         for name, count in sizes.items()
         if count
     )
+    if not guess["labels"]:
+        text = _("Map of the model: {layers}, {heads} heads each. {note}.")
+        return f"{text.format(layers=layers, heads=config.n_heads, note=note)} {no_predictions()}"
     text = _(
         "Map of the model: {layers}, {heads} heads each. {note}. "
         "At the top the {place}: most probable is {token}, {probability}."

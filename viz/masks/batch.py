@@ -40,13 +40,12 @@ def parts_of(text: str) -> list[str]:
 def batch_of(lens: Inspectable, text: str, source: Tokens, target: Tokens | None) -> tuple[Batch, list[list[Tokens]]]:
     """The current text and its parts as one batch, with the targets that the model writes for the parts."""
     rows = [[source, *(lens.source_tokens(part) for part in parts_of(text)[1:])]]
-    paddings = [lens.source_tokenizer.padding]
+    paddings = [lens.source_tokenizer.filler]
     if target is not None:
         tokenizer = lens.target_tokenizer
         made = lens.generate_batch(parts_of(text)[1:])
-        written = [[token for token in each.ids if token != tokenizer.end] for each in made]
-        rows.append([target, *(tokenizer.tokens([tokenizer.start, *ids]) for ids in written)])
-        paddings.append(tokenizer.padding)
+        rows.append([target, *(tokenizer.written(each.ids) for each in made)])
+        paddings.append(tokenizer.filler)
     return Batch.of([[each.ids for each in stack] for stack in rows], paddings, lens.device), rows
 
 

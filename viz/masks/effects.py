@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from torch import Tensor
 
-from model.analysis.effects import prediction_changes, weight_changes
+from model.analysis.differences import Comparison
+from model.analysis.effects import divergence, prediction_changes, weight_changes
 from model.text import Tokenizer
 from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, Panel, Series, chart, panels
@@ -61,6 +62,12 @@ def pack_where(
         "words": words(),
     }
     return panels(shown, header, key, on_cell)
+
+
+def pinned_changes(trace: Trace, comparison: Comparison | None) -> Tensor | None:
+    """The divergence of the predictions from the pinned ones, where there are such."""
+    other = comparison.counterpart("output.logits") if comparison else None
+    return None if other is None else divergence(trace["output.logits"], other)
 
 
 def pack_predictions(

@@ -26,7 +26,7 @@ from viz.packing.names import unit_quantity
 from viz.packing.plots import FIRST, SECOND, array, header, missing
 from viz.packing.units import BINS, Chosen, off_name, values_of
 from viz.parts import explanation
-from viz.words import significant
+from viz.words import no_predictions, significant
 
 if TYPE_CHECKING:
     from model.config import TransformerConfig
@@ -69,7 +69,9 @@ def direction_charts(
     source = stack == "encoder"
     tokenizer = bench.lens.source_tokenizer if source else bench.lens.target_tokenizer
     mounts = []
-    if reaches_output(config, stack):
+    if not bench.lens.predicts:
+        sentence = no_predictions()
+    elif reaches_output(config, stack):
         written = writes(model, stack, chosen.layer, chosen.unit, bench.lens.target_tokenizer)
         mounts.append(_direction(bench, _("It writes: logits"), _("logit of activation 1"), written, FIRST, keys[0]))
         sentence = _("Its output weights through the unembedding, without the final norm and the layers above.")

@@ -60,10 +60,12 @@ def page(lens: Inspectable) -> Iterator[None]:
 
 def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: Pictures) -> Mount:
     trace, comparison = pictures.trace, pictures.comparison
-    chosen = map_header.last_prediction(trace, lens)
-    if Parameter.QUERY in st.query_params:
-        chosen = min(bench.selection.query, len(trace["output.logits"]) - 1)
-    guess = map_header.predictions(trace, comparison, lens, chosen)
+    guess = map_header.NOTHING
+    if lens.predicts:
+        chosen = map_header.last_prediction(trace, lens)
+        if Parameter.QUERY in st.query_params:
+            chosen = min(bench.selection.query, len(trace["output.logits"]) - 1)
+        guess = map_header.predictions(trace, comparison, lens, chosen)
     flops = flops_text(sum(block.flops for block in found))
     note = _("matrix products on this input: {flops}").format(flops=flops)
     said = map_header.changes(comparison, found)

@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.effects import divergence, prediction_changes
+from model.analysis.effects import prediction_changes
 from model.attention import Masked, Weights
 from model.inspectable import Inspectable
 from model.interventions import Cells
@@ -22,13 +22,13 @@ from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import first_source, typed
 from viz.masks.batch import batch_sentence, pack_batch
-from viz.masks.effects import pack_predictions, pack_tops, pack_where
+from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
 from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
 from viz.masks.rules import Rules, cells_at, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.parts import data_table, explanation
 from viz.what_if import change
-from viz.words import attention_name
+from viz.words import attention_name, no_predictions
 from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
 
 
@@ -89,11 +89,11 @@ def page(lens: Inspectable) -> Iterator[None]:
         (flow, pack_flow(trace, before, kind, chosen, comparison, Part.FLOW)),
     ]
     if trace is not before:
+        parts.append((where, pack_where(trace, before, kinds, kind, chosen, Part.WHERE, on_head)))
+    if trace is not before and lens.predicts:
         place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
-        other = bench.comparison.counterpart("output.logits") if bench.comparison else None
-        pinned = None if other is None else divergence(trace["output.logits"], other)
+        pinned = pinned_changes(trace, bench.comparison)
         parts += [
-            (where, pack_where(trace, before, kinds, kind, chosen, Part.WHERE, on_head)),
             (moved, pack_predictions(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
             (tops, pack_tops(trace, before, lens.target_tokenizer, place, Part.TOPS)),
         ]
@@ -102,6 +102,8 @@ def page(lens: Inspectable) -> Iterator[None]:
     for spot, mount in parts:
         with spot:
             mount()
+    if trace is not before and not lens.predicts:
+        moved.caption(no_predictions())
     for alarm in alarms(trace, kind, chosen):
         alarms_here.warning(f":small[{alarm}]")
     alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
@@ -207,8 +209,9 @@ def run_experiment(
         mount, numbers = pack_batch(lens, bench, typed(Key.SOURCE, first_source(lens)), kind, chosen, Part.BATCH)
         return mount, batch_sentence(lens), numbers
     length = len(trace.target_tokens or trace.source_tokens)
-    if length < 2:
-        return None, _("The text has one token: there is no future to change."), None
+    if not lens.predicts or length < 2:
+        short = _("The text has one token: there is no future to change.")
+        return None, short if lens.predicts else no_predictions(), None
     mount, told = pack_future(lens, bench, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
     return mount, told, None
 

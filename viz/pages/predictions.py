@@ -57,8 +57,8 @@ def page(lens: Inspectable) -> Iterator[None]:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     view = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
-    if lens.kind == "encoder-only" and view in OF_WRITERS:
-        st.info(_("An encoder-only model does not write from left to right: its guesses are under Positions."))
+    if refusal := explaining.refusal(lens, view in OF_WRITERS):
+        st.info(refusal)
         yield
         yield
         return

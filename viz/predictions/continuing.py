@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from model.decoding import Generation
 from model.inspectable import Inspectable
-from model.text import MASK, Tokens
+from model.text import Tokens
 
 
 def after_position(
@@ -17,11 +17,12 @@ def after_position(
     source, target: as typed. generation: the target, where the model wrote it. read: the source's tokens.
     """
     if lens.kind == "encoder-only":
-        return lens.take(source, read.labels[:position].count(MASK), token)
+        return lens.take(source, read.labels[:position].count(lens.source_tokenizer.mask_label), token)
     if lens.kind == "decoder-only":
-        return lens.continue_from(source, "", read.left_out + position, [token])
-    begun = target if generation is None else lens.target_tokenizer.decode(generation.ids[:position])
-    return lens.continue_from(source, begun, position, [token])
+        return lens.continue_from(source, "", read.left_out + position + 1 - read.before, [token])
+    kept = position + 1 - len(lens.target_tokenizer.margins("target")[0])
+    begun = target if generation is None else lens.target_tokenizer.decode(generation.ids[:kept])
+    return lens.continue_from(source, begun, kept, [token])
 
 
 def after_search(lens: Inspectable, source: str, tokens: Sequence[int]) -> str:

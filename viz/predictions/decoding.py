@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN
-from model.text import MASK, SPECIAL
 from model.trace import AttentionKind
 from viz.components.decoding_views import film
 from viz.components.views import Mount
@@ -38,11 +37,12 @@ def pack_film(subject: Subject, key: str, on_choice: Callable[[], None]) -> Moun
     rows, values, columns = alternatives(subject, positions)
     source = subject.trace.source_tokens
     written = subject.tokens if subject.trace.target_tokens else []
+    special = subject.trace.special_labels
     frames = [frame(subject, kind, position, row) for position, row in zip(positions, rows, strict=True)]
     header = {
         "frames": frames,
-        "source": {"labels": source, "special": [token in (*SPECIAL, MASK) for token in source], "side": "source"},
-        "kept": {"labels": written, "special": [token in (*SPECIAL, MASK) for token in written]},
+        "source": {"labels": source, "special": [token in special for token in source], "side": "source"},
+        "kept": {"labels": written, "special": [token in special for token in written]},
         "side": subject.side,
         "maps": maps,
         "columns": columns,
@@ -72,7 +72,7 @@ def frame(subject: Subject, kind: AttentionKind, position: int, tokens: list[int
         sentence += f" · {_('pinned top token: {token}').format(token=top)}"
     return {
         "label": label,
-        "special": label in SPECIAL,
+        "special": label in subject.trace.special_labels,
         "position": position,
         "place": position + 1,
         "sees": len(subject.trace.source_tokens) if kind == "cross" else position + 1,

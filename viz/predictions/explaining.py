@@ -6,10 +6,21 @@ from model.analysis.logit_lens import lens_logits, read_layers
 from model.analysis.predictions import entropies, losses, ranks, saturation
 from model.beam import SearchTree, beam_search
 from model.decoding import greedy
+from model.inspectable import Inspectable
 from model.sampling import Sampling
 from model.stacks import Output, VocabularyProjection
 from viz.i18n import _
 from viz.parts import explanation
+from viz.words import no_predictions
+
+
+def refusal(lens: Inspectable, writing: bool) -> str:
+    """Why a view cannot be shown of this model; empty if it can. writing: it is of a model that writes."""
+    if not lens.predicts:
+        return no_predictions()
+    if writing and lens.kind == "encoder-only":
+        return _("An encoder-only model does not write from left to right: its guesses are under Positions.")
+    return ""
 
 
 def view_name(view: str) -> str:

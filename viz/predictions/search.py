@@ -66,7 +66,7 @@ def tokens_to(found: SearchTree, index: int) -> list[int]:
 def can_take(lens: Inspectable, found: SearchTree, index: int) -> bool:
     """Whether the text can be that of this node: a token that no text can hold is none that leads to it."""
     tokens, tokenizer = tokens_to(found, index), lens.target_tokenizer
-    inner = tokens[:-1] if tokens[-1] == tokenizer.end else tokens
+    inner = tokens[:-1] if tokens[-1] in tokenizer.stops else tokens
     return bool(inner) and not set(inner) & set(tokenizer.special)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from model.analysis.differences import Comparison
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
 from model.inspectable import Inspectable
-from model.text import MASK, SPECIAL, Tokens
+from model.text import Tokens
 from model.trace import Trace
 from viz.i18n import _
 from viz.workbench import Workbench
@@ -100,7 +100,7 @@ class Subject:
         return {
             "token": token,
             "label": self.label(token),
-            "special": self.label(token) in (*SPECIAL, MASK),
+            "special": token in self.lens.target_tokenizer.special,
             "actual": token == self.ids[position],
             "open": self.can_take(position, token),
             "rank": f"{rank:,}",
@@ -110,8 +110,8 @@ class Subject:
         """Whether the text can go on with this token after this position, or be filled in with it there."""
         tokenizer = self.lens.target_tokenizer
         if self.lens.kind == "encoder-only":
-            return self.tokens[position] == MASK and token not in tokenizer.special
-        ends = self.lens.kind == "encoder-decoder" and token == tokenizer.end and position > 0
+            return self.tokens[position] == tokenizer.mask_label and token not in tokenizer.special
+        ends = self.lens.kind == "encoder-decoder" and token in tokenizer.stops and position > 0
         return ends or token not in tokenizer.special
 
     def rank_of(self, position: int, token: int) -> int:
@@ -134,7 +134,7 @@ def subject_of(bench: Workbench) -> Subject:
     written = target or bench.source
     assert written is not None
     wrote = bench.generation
-    ended = not written.left_out and (wrote is None or lens.target_tokenizer.end in wrote.ids)
+    ended = not written.left_out and (wrote is None or not lens.target_tokenizer.stops.isdisjoint(wrote.ids))
     chosen = bench.selection.query
     return Subject(lens, trace, written, ended, chosen, bench.comparison, bench.differing)
 

@@ -19,7 +19,7 @@ from model.writing import Translator
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.parts import plot_words, stamp
-from viz.words import attention_name, significant
+from viz.words import attention_name, no_predictions, significant
 from viz.workbench import Workbench
 
 NOW, BEFORE, PINNED = "#0072b2", "#8a6a00", "#a03cc0"
@@ -48,7 +48,8 @@ class BeforeAfter:
         """The tokens whose losses these are; a target's end is one of them."""
         if isinstance(self.now.lens, Translator):
             assert self.target is not None
-            return [*self.target.labels, self.now.lens.target_tokenizer.label(self.now.lens.target_tokenizer.end)]
+            tokenizer = self.now.lens.target_tokenizer
+            return [*self.target.labels, *([tokenizer.label(end) for end in tokenizer.ending] or ["?"])]
         return self.source.labels
 
     @property
@@ -82,6 +83,8 @@ def _pass(lens: Inspectable, trace: Trace, source: Tokens, target: Tokens | None
 def verdicts(both: BeforeAfter) -> list[str]:
     """Loss and perplexity now and as trained, and how many predictions are others."""
     now, before = both.now, both.before
+    if not now.lens.predicts:
+        return [no_predictions()]
     if bool(now.losses.isnan().all()):
         return [_("No token of this text has a loss: type more of it.")]
     figures = {"loss": significant(float(now.losses.nanmean())), "perplexity": significant(perplexity(now.losses))}
@@ -213,6 +216,8 @@ def losses_table(both: BeforeAfter) -> pd.DataFrame:
     tokenizer = both.now.lens.target_tokenizer
 
     def best(each: Pass) -> list[str]:
+        if not each.lens.predicts:
+            return [""] * len(both.places)
         return [tokenizer.label(token) for token in each.trace["output.logits"].argmax(dim=-1).tolist()]
 
     labels = both.labels

@@ -14,6 +14,7 @@ from model.analysis.positions import misread, rotation, shift_residual, waveleng
 from model.inspectable import Inspectable
 from model.position_bias import Alibi
 from model.positional import Rotation, sinusoidal
+from model.variation import LONGEST
 from viz.components.fields import Field, number_field
 from viz.i18n import _, language
 from viz.parts import data_table, explanation
@@ -63,7 +64,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
 def controls(lens: Inspectable, name: str) -> Settings | None:
     """What the fields hold; None while one of them holds no number that can be."""
     widest = max(1024, lens.config.d_model)
-    longest = max(2048, lens.config.max_length)
+    longest = max(2048, min(lens.config.max_length, LONGEST))
     config = varied().trained.config
     fields = {
         "bases": Field("bases", _("base"), "10000, 1000", 1.0, 1e9, whole=False, log=True, most=SEVERAL),
@@ -81,7 +82,7 @@ def controls(lens: Inspectable, name: str) -> Settings | None:
     whole = {key: tuple(int(value) for value in values) for key, values in given.items()}
     return Settings(
         tuple(given["bases"]),
-        whole.get("compared", whole.get("lengths", (lens.config.max_length,))),
+        whole.get("compared", whole.get("lengths", (min(lens.config.max_length, LONGEST),))),
         whole.get("widths", (lens.config.d_model,)),
         whole.get("dimension", (0,)),
         whole.get("k", (1,))[0],

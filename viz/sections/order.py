@@ -16,7 +16,7 @@ from model.inspectable import Inspectable
 from model.masks import Mask
 from model.network import Network
 from model.positional import NoPositions
-from model.text import MASK, SPECIAL, Tokens
+from model.text import Tokens
 from model.trace import Trace
 from model.variation import vary
 from viz.components.views import Mount, Series, chart, heatmap
@@ -54,7 +54,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     trace, given = bench.trace, bench.source
     assert trace is not None
     assert given is not None
-    order = reversed_order([label in (*SPECIAL, MASK) for label in given.labels])
+    order = reversed_order([label in trace.special_labels for label in given.labels])
     off, on = remembered("order", (trace, lens), lambda: _both(lens, given, order))
     parts = [
         (left, pack_cosines(trace, given, order, off, _("Positions off"), "order_off")),

@@ -162,7 +162,7 @@ def test_activations_are_estimated(size, predicted):
 def test_the_cache_is_what_writing_keeps(options):
     def kept(model: Network, ids: torch.Tensor, limit: int) -> int:
         context = model.read(ids, padding=0, start=1)
-        greedy(context, end=-1, limits=[limit] * len(ids))
+        greedy(context, ends=(), limits=[limit] * len(ids))
         pairs = [
             pair
             for layer in context.cache.layers

@@ -1,0 +1,89 @@
+"""Which tokens a model of Hugging Face sets apart: what its tokenizer's and its own files say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.foreign.records import read_record
+
+NAMES = {
+    "padding": ("pad_token",),
+    "unknown": ("unk_token",),
+    "start": ("bos_token", "cls_token"),
+    "end": ("eos_token", "sep_token"),
+    "mask": ("mask_token",),
+}
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """Ids, None where a model has no such token. stops: those that end what it writes.
+
+    target: what a target begins with; empty if no file says so.
+    """
+
+    padding: int | None
+    unknown: int | None
+    start: int | None
+    end: int | None
+    mask: int | None
+    stops: frozenset[int]
+    target: tuple[int, ...]
+
+
+def names_of(folder: Path) -> dict[str, Any]:
+    """What tokenizer_config.json and special_tokens_map.json say, the first before the second.
+
+    Raises:
+        CheckpointError: one of them is damaged.
+    """
+    return read_record(folder / "special_tokens_map.json") | read_record(folder / "tokenizer_config.json")
+
+
+def special_tokens(
+    names: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    generation: Mapping[str, Any],
+    id_of: Callable[[str], int | None],
+    size: int,
+) -> SpecialTokens:
+    """The special tokens of a model that knows `size` tokens: by their names, else by the ids in its config.
+
+    names: of tokenizer_config.json. settings: config.json. generation: generation_config.json, which goes before it.
+    """
+
+    def first(*found: int | None) -> int | None:
+        return next((token for token in found if token is not None and 0 <= token < size), None)
+
+    def asked(name: str) -> list[int]:
+        value = generation.get(name, settings.get(name))
+        given = value if isinstance(value, list) else [value]
+        return [token for token in given if isinstance(token, int) and 0 <= token < size]
+
+    def named(role: str) -> int | None:
+        written = [name_of(names.get(name)) for name in NAMES[role]]
+        ids = [f"{name.removesuffix('_token')}_token_id" for name in NAMES[role]]
+        return first(*(id_of(name) for name in written if name), *(token for each in ids for token in asked(each)))
+
+    end = named("end")
+    stops = asked("eos_token_id") or ([] if end is None else [end])
+    begun = asked("decoder_start_token_id")[:1] or asked("bos_token_id")[:1]
+    return SpecialTokens(
+        padding=named("padding"),
+        unknown=named("unknown"),
+        start=named("start"),
+        end=end,
+        mask=named("mask"),
+        stops=frozenset(stops),
+        target=(*begun, *asked("forced_bos_token_id")[:1]),
+    )
+
+
+def name_of(value: object) -> str:
+    """A token's name, which the files give as it is or among what else is said of the token."""
+    if isinstance(value, Mapping):
+        value = value.get("content")
+    return value if isinstance(value, str) else ""

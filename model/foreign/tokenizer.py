@@ -1,0 +1,186 @@
+"""The tokenizer of a model of Hugging Face, by the `tokenizers` library alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import tokenizers
+from tokenizers import models
+
+from model.foreign.special_tokens import SpecialTokens, name_of
+from model.text import SPACE, Tokenizer, Tokens, clean
+from model.tokens import Role
+
+PROBES = ("a", "0", ".", "的")  # texts that one of any tokenizer's tokens stands for
+
+
+def _byte_table() -> dict[str, int]:
+    """What stands for each byte in the vocabulary of GPT-2: itself where one can see it, else one from 256 on."""
+    visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    return {chr(byte): byte for byte in visible} | {chr(256 + place): byte for place, byte in enumerate(hidden)}
+
+
+BYTES = _byte_table()
+
+
+class ForeignTokenizer(Tokenizer):
+    """A tokenizer as it was trained elsewhere, with the special tokens that its model expects around a text.
+
+    A token's label is what it stands for: ▁ is a space, `<0xE6>` a byte of a character that was cut, a special token's
+    name itself; a WordPiece token that goes on with a word keeps its `##`.
+    """
+
+    def __init__(
+        self, inner: tokenizers.Tokenizer, special: SpecialTokens, size: int, names: Mapping[str, Any] | None = None
+    ) -> None:
+        """size: how many tokens the model knows. names: tokenizer_config.json."""
+        self._inner, self.size = inner, size
+        inner.no_truncation()
+        inner.no_padding()
+        inner.encode_special_tokens = True
+        self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
+        self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
+        self._added = inner.get_added_tokens_decoder()
+        named = (self.padding, self.unknown, self.start, self.end, self.mask, *self.stops, *self._target)
+        found = {token for token in named if token is not None}
+        found |= {token for token, added in self._added.items() if added.special and token < size}
+        self.special = sorted(found)
+        steps = [*_kinds(inner.pre_tokenizer), *_kinds(inner.normalizer), *_kinds(inner.decoder)]
+        self._bytes = "ByteLevel" in steps
+        self.words = self._bytes or "Metaspace" in steps or SPACE in steps
+        self.continues = getattr(inner.model, "continuing_subword_prefix", None) or ""
+        if not isinstance(inner.model, models.WordPiece):
+            self.continues = ""
+        self._labels: dict[int, str] = {}
+        self._around = self._template(names or {})
+
+    def __len__(self) -> int:
+        return self.size
+
+    def margins(self, role: Role) -> tuple[list[int], list[int]]:
+        before, after = self._around
+        if role == "target":
+            usual = next((token for token in (self.start, self.padding) if token is not None), 0)
+            begun = list(self._target) or [usual]
+            if len(begun) == 1 and before == [self.start] and before != begun:
+                begun += before  # as in training: what it begins with, then a text as the tokenizer frames it
+            return begun, []
+        return before, [] if role == "prompt" else after
+
+    def framed(self, text: str, role: Role, length: int) -> Tokens:
+        """As our tokenizers do it; a text of no token is read as the token that begins one."""
+        tokens = super().framed(text, role, length)
+        if len(tokens):
+            return tokens
+        first = next((token for token in (self.start, self.end, self.padding) if token is not None), 0)
+        return Tokens([first], [self.label(first)], before=1)
+
+    def encode(self, text: str, masks: bool = False) -> Tokens:
+        if masks and self.mask is not None and self.mask_label in text:
+            return self._encode_around_masks(text)
+        return self.tokens(self._known(self._inner.encode(clean(text), add_special_tokens=False).ids))
+
+    def ends(self, text: str) -> list[int]:
+        """Of a character cut into several tokens only the last one's end is behind it."""
+        spans = self._inner.encode(clean(text), add_special_tokens=False).offsets
+        following = [*spans[1:], None]
+        return [span[0] if span == after else span[1] for span, after in zip(spans, following, strict=True)]
+
+    def _encode_around_masks(self, text: str) -> Tokens:
+        """Piece by piece, as the library does; a mask may take the spaces beside it along."""
+        assert self.mask is not None
+        added, pieces, tokens = self._added.get(self.mask), text.split(self.mask_label), Tokens([], [])
+        for number, piece in enumerate(pieces):
+            first, last = number == 0, number == len(pieces) - 1
+            if added is not None and added.rstrip and not first:
+                piece = piece.lstrip()
+            if added is not None and added.lstrip and not last:
+                piece = piece.rstrip()
+            inner = self.encode(piece)
+            tokens = tokens.between(after=inner if last else inner.between(after=self.tokens([self.mask])))
+        return tokens
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`; special tokens leave no trace in it, nor does a last character whose end is missing."""
+        kept = [token for token in ids if token not in self._set_apart]
+        return self._inner.decode(kept, skip_special_tokens=True).rstrip("\N{REPLACEMENT CHARACTER}")
+
+    @cached_property
+    def _set_apart(self) -> frozenset[int]:
+        return frozenset(self.special)
+
+    def label(self, token: int) -> str:
+        """What to show for a token id; of an id that the model knows and the tokenizer does not, the id."""
+        if token not in self._labels:
+            if not 0 <= token < self.size:
+                raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
+            self._labels[token] = self._shown(token)
+        return self._labels[token]
+
+    def _shown(self, token: int) -> str:
+        name = self._inner.id_to_token(token)
+        if name is None:
+            return f"<{token}>"
+        if token in self._added:
+            return self._added[token].content.replace(" ", SPACE) or f"<{token}>"
+        if not self._bytes or not all(character in BYTES for character in name):
+            return name or f"<{token}>"
+        text = bytes(BYTES[character] for character in name).decode("utf-8", "surrogateescape").replace(" ", SPACE)
+        return "".join(f"<0x{ord(each) - 0xDC00:02X}>" if "\udc80" <= each <= "\udcff" else each for each in text)
+
+    def parents(self) -> dict[int, tuple[int, int]]:
+        if not isinstance(self._inner.model, models.BPE):
+            return {}
+        prefix = getattr(self._inner.model, "continuing_subword_prefix", None) or ""
+        found: dict[int, tuple[int, int]] = {}
+        for left, right in json.loads(self._inner.to_str())["model"]["merges"]:
+            parts = [left + right.removeprefix(prefix), left, right]
+            whole, first, second = (self._inner.token_to_id(part) for part in parts)
+            if whole is not None and first is not None and second is not None:
+                found.setdefault(whole, (first, second))
+        return found
+
+    def _known(self, ids: Sequence[int]) -> list[int]:
+        """Tokens that the model does not know are unknown ones."""
+        if all(token < self.size for token in ids):
+            return list(ids)
+        if self.unknown is None:
+            strange = next(token for token in ids if token >= self.size)
+            name = self._inner.id_to_token(strange)
+            raise ValueError(f"the model knows {self.size:,} tokens and not {name!r} ({strange}): leave it out")
+        return [token if token < self.size else self.unknown for token in ids]
+
+    def _template(self, names: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+        """What the post-processor puts around a text; where tokenizer_config.json asks for it, only start and end."""
+        if {"add_bos_token", "add_eos_token"} & set(names):
+            asked = (("add_bos_token", "bos_token"), ("add_eos_token", "eos_token"))
+            ids = [self._inner.token_to_id(name_of(names.get(name))) if names.get(add) else None for add, name in asked]
+            before, after = ([token] if token is not None else [] for token in ids)
+            return before, after
+        for probe in PROBES:
+            encoded = self._inner.encode(probe)
+            plain = [place for place, added in enumerate(encoded.special_tokens_mask) if not added]
+            if plain:
+                return self._known(encoded.ids[: plain[0]]), self._known(encoded.ids[plain[-1] + 1 :])
+        return [], []
+
+
+def _kinds(step: Any) -> list[str]:
+    """The names in a step of a tokenizer, and in the steps that it is made of; ▁ where it puts that for a space."""
+    if step is None:
+        return []
+    found: list[str] = []
+    waiting: list[Any] = [json.loads(step.__getstate__())]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            found.append(str(part.get("type")))
+            found += [SPACE] if SPACE in (part.get("content"), part.get("prepend")) else []
+            waiting += [value for value in part.values() if isinstance(value, dict | list)]
+        elif isinstance(part, list):
+            waiting += part
+    return found
