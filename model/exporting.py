@@ -17,7 +17,8 @@ from model.counterparts.families import counterpart
 from model.counterparts.parameters import Parameters
 from model.files import write_tensors
 from model.inspectable import Inspectable
-from model.text import MASK, Tokenizer
+from model.text import Tokenizer
+from model.tokens import Role
 
 CARD = "README.md"
 TASKS: dict[Kind, str] = {
@@ -30,8 +31,7 @@ AUTO = {
     "decoder-only": "AutoModelForCausalLM",
     "encoder-only": "AutoModelForMaskedLM",
 }
-# What stands around a text as each kind reads it.
-AROUND = {"encoder": "$A </s>", "decoder": "<s> $A", "both": "<s> $A </s>"}
+READS: dict[Kind, Role] = {"encoder-decoder": "source", "decoder-only": "prompt", "encoder-only": "whole"}
 LICENCES = {
     "public domain": "unlicense",
     "MIT": "mit",
@@ -82,10 +82,9 @@ def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
     _write(folder / "config.json", options | tokens | {"dtype": dtype, "torch_dtype": dtype})
     if lens.kind != "encoder-only":
         _write(folder / "generation_config.json", tokens | {"max_length": lens.config.max_length})
-    ends = {"encoder-decoder": "encoder", "decoder-only": "decoder", "encoder-only": "both"}[lens.kind]
-    write_tokenizer(lens.source_tokenizer, folder, ends, lens.config.max_length)
+    write_tokenizer(lens.source_tokenizer, folder, READS[lens.kind], lens.config.max_length)
     if lens.kind == "encoder-decoder":
-        write_tokenizer(lens.target_tokenizer, folder / "target_tokenizer", "decoder", lens.config.max_length)
+        write_tokenizer(lens.target_tokenizer, folder / "target_tokenizer", "target", lens.config.max_length)
     (folder / CARD).write_text(model_card(lens, family.title, str(options["architectures"][0]), card), encoding="utf-8")
 
 
@@ -96,19 +95,22 @@ def token_ids(lens: Inspectable) -> dict[str, Any]:
     return found | ({"decoder_start_token_id": target.start} if lens.kind == "encoder-decoder" else {})
 
 
-def write_tokenizer(tokenizer: Tokenizer, folder: Path, ends: str, length: int) -> None:
+def write_tokenizer(tokenizer: Tokenizer, folder: Path, role: Role, length: int) -> None:
     """tokenizer.json, which puts around a text what the model reads around it, and its config."""
     folder.mkdir(parents=True, exist_ok=True)
     inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    named = {"<s>": tokenizer.start, "</s>": tokenizer.end}
-    inner.post_processor = TemplateProcessing(single=AROUND[ends], special_tokens=list(named.items()))
+    before, after = ([tokenizer.label(token) for token in ids] for ids in tokenizer.margins(role))
+    inner.post_processor = TemplateProcessing(
+        single=[*before, "$A", *after],
+        special_tokens=[(label, inner.token_to_id(label)) for label in {*before, *after}],
+    )
     inner.save(str(folder / "tokenizer.json"))
     names = {"pad": tokenizer.padding, "unk": tokenizer.unknown, "bos": tokenizer.start, "eos": tokenizer.end}
-    special = {f"{name}_token": tokenizer.label(token) for name, token in names.items()}
-    special |= {"mask_token": MASK} if tokenizer.mask is not None else {}
+    names["mask"] = tokenizer.mask
+    labels = {f"{name}_token": tokenizer.label(token) for name, token in names.items() if token is not None}
     _write(
         folder / "tokenizer_config.json",
-        {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": length, **special},
+        {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": length, **labels},
     )
 
 

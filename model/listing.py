@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from model.config import Kind, TransformerConfig
 from model.errors import CheckpointError
+from model.safe_json import read_json
 
 CONFIG = "config.json"
-LONGEST = 1 << 22  # bytes of a config that are read
 FILES = {".safetensors": "safetensors", ".pt": "PyTorch", ".pth": "PyTorch", ".bin": "PyTorch", ".gguf": "GGUF"}
 KINDS: dict[str, Kind] = {"CausalLM": "decoder-only", "LMHeadModel": "decoder-only", "MaskedLM": "encoder-only"}
 # Families whose kind no name of an architecture tells.
@@ -53,7 +52,7 @@ def is_checkpoint(path: Path) -> bool:
         return False
     if path.is_dir():
         return (path / CONFIG).is_file() or any(path.glob("*.safetensors"))
-    return path.suffix in FILES
+    return path.suffix.lower() in FILES
 
 
 def _folder(path: Path) -> Listed:
@@ -78,7 +77,7 @@ def _file(path: Path) -> Listed:
 def _format_of(path: Path) -> str:
     if path.is_dir():
         return "Vitrine" if not _is_foreign(path) else "Hugging Face"
-    return FILES.get(path.suffix, path.suffix.removeprefix("."))
+    return FILES.get(path.suffix.lower(), path.suffix.removeprefix("."))
 
 
 def _is_foreign(path: Path) -> bool:
@@ -97,11 +96,7 @@ def _tensors(path: Path) -> tuple[int, int]:
 
 
 def _options(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            options = json.loads(file.read(LONGEST))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path.name} cannot be read as JSON: {error}") from error
+    options = read_json(path)
     if not isinstance(options, dict):
         raise CheckpointError(f"{path.name} must hold a JSON object, not {type(options).__name__}")
     return options

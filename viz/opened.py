@@ -201,8 +201,14 @@ def show_with_heads(bench: Workbench, name: str, heads: int) -> None:
 
 
 def remove(bench: Workbench, name: str) -> None:
-    """Take it out of this session's list; the bundled model is shown, if this one was. In a callback."""
+    """Take it out of this session's list. In a callback."""
     found = opened(bench)
-    if found and found.places.pop(name, None) and st.session_state.get(Key.MODEL) == name:
+    if found and found.places.pop(name, None):
+        forget(bench, name)
+
+
+def forget(bench: Workbench, name: str) -> None:
+    """It is there no more: the bundled model is shown, if this one was. In a callback."""
+    if st.session_state.get(Key.MODEL) == name:
         st.session_state[Key.MODEL] = bundled_names()[0]
     bench.begun = True

@@ -111,7 +111,7 @@ def open_place(place: Place, precision: str | None = None, heads: int | None = N
         raise ValueError(f"{place.path} is not there: give the path of a checkpoint's folder or file")
     dtype = precision or str(choose_dtype()).removeprefix("torch.")
     opener = _open_own if place.origin == "opened" else _open_model
-    made: Inspectable = opener(str(place.path), place.changed, str(choose_device()), dtype, heads)
+    made: Inspectable = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, heads)
     return made
 
 
@@ -146,16 +146,16 @@ def _listed(path: str, changed: int) -> Listed:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _open_model(path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
-    return _open(path, device, dtype, heads)
+def _open_model(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
+    return _open(name, path, device, dtype, heads)
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, scope="session")  # freed with its session
-def _open_own(path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
-    return _open(path, device, dtype, heads)
+def _open_own(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
+    return _open(name, path, device, dtype, heads)
 
 
-def _open(path: str, device: str, dtype: str, heads: int | None) -> Inspectable:
+def _open(name: str, path: str, device: str, dtype: str, heads: int | None) -> Inspectable:
     import gc
 
     import torch
@@ -168,6 +168,7 @@ def _open(path: str, device: str, dtype: str, heads: int | None) -> Inspectable:
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
     options: dict[str, Any] = {"heads": heads} if heads else {}
     lens = open_checkpoint(path, torch.device(device), DTYPES[dtype], **options)
+    lens.name = name  # a folder of Hugging Face's cache is called by a number
     gc.collect()
     gc.freeze()  # imports and weights stay: no later collection walks over them
     return lens

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import opened
+from viz import i18n, opened
 from viz.i18n import _
-from viz.workbench import Workbench, workbench
+from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
     from model.hub import Download, Offer
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LIMIT = 512  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
 SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
 LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
+UNNAMED = "uploaded"  # files without a folder
 MESSAGE = {"good": st.success, "wrong": st.error}
 
 
@@ -39,17 +40,22 @@ class Part(StrEnum):
     SAID = "adding_said"
 
 
-def show(bench: Workbench) -> None:
-    """Beside each other; a path only where whoever asks sits at this machine."""
-    local = is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict())
+def show(bench: Workbench, place: DeltaGenerator) -> None:
+    """A button for each way; a path only where whoever asks sits at this machine."""
+    _upload(place.popover(_("Upload …")))
+    with place.popover(_("From Hugging Face …")):
+        _hub(bench)
+    if is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
+        _path(place.popover(_("By its path …")))
+
+
+def report(bench: Workbench) -> None:
+    """What came of it, and how far a transfer is."""
     if said := st.session_state.get(Part.SAID):
         MESSAGE[said[0]](said[1])
-    cells = st.columns(3 if local else 2, gap="large")
-    _upload(cells[0])
-    with cells[1]:
-        _hub(bench)
-    if local:
-        _path(cells[2])
+    found = opened.opened(bench)
+    if found and found.download is not None:
+        st.fragment(_fetching, run_every=1.0)(bench, found.download)
 
 
 def is_local(address: str, headers: Mapping[str, Any]) -> bool:
@@ -67,13 +73,13 @@ def is_local(address: str, headers: Mapping[str, Any]) -> bool:
 def _upload(place: DeltaGenerator) -> None:
     count = st.session_state.get(Part.SENT, 0)
     files = place.file_uploader(
-        _("Upload: the files of a checkpoint, or one .zip, at most {size} MB").format(size=LIMIT),
+        _("The files of a checkpoint, or one .zip with them, at most {size} MB").format(size=LIMIT),
         SUFFIXES,
         accept_multiple_files=True,
         key=f"{Part.FILES}{count}",
         max_upload_size=LIMIT,
-        help=_("They stay in this session and are removed with it. Nothing that they hold is run."),
     )
+    place.caption(_("They stay in this session and are removed with it. Nothing that they hold is run."))
     if files:
         words = _("Open {name}").format(name=files[0].name)
         if len(files) > 1:
@@ -83,26 +89,30 @@ def _upload(place: DeltaGenerator) -> None:
 
 def _send() -> None:
     bench, count = workbench(), st.session_state.get(Part.SENT, 0)
+    st.session_state[Part.SAID] = None
     files = st.session_state.get(f"{Part.FILES}{count}") or []
     if not files:
         return
+    st.session_state[Part.SENT] = count + 1  # an empty field
+    uploads = opened.begin(bench).uploads
     try:
-        path = opened.begin(bench).uploads.add([(file.name, file.getvalue()) for file in files])
+        path = uploads.add([(file.name, file.getvalue()) for file in files])
     except (ValueError, OSError) as error:
         _say("wrong", _("{name} was not opened: {reason}").format(name=files[0].name, reason=error))
         return
-    _added(bench, Path(files[0].name).stem if len(files) == 1 else path.name, path)
-    st.session_state[Part.SENT] = count + 1  # an empty field
+    stem = Path(files[0].name).stem
+    # The folder of several files without one of their own is called by a number.
+    name = path.name if path.suffix or not path.name.isdigit() else stem if len(files) == 1 else UNNAMED
+    _added(bench, name, path, uploads.left_out)
 
 
 def _hub(bench: Workbench) -> None:
     found = opened.opened(bench)
-    download = found.download if found else None
-    if download is not None:
-        st.fragment(_fetching, run_every=1.0)(bench, download)
+    if found and found.download is not None:
+        st.caption(_("One is on its way already."))
         return
     name = st.text_input(
-        _("From Hugging Face, by its name"), key=Part.HUB, placeholder="openai-community/gpt2", persist_state="session"
+        _("Its name at Hugging Face"), key=Part.HUB, placeholder="openai-community/gpt2", persist_state="session"
     )
     st.button(_("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=not name, width="stretch")
     offer: Offer | None = st.session_state.get(Part.OFFER)
@@ -139,9 +149,6 @@ def _fetch() -> None:
 
 def _fetching(bench: Workbench, download: Download) -> None:
     """How far it is, until it is here."""
-    from viz import i18n
-    from viz.workbench import Key
-
     i18n.use(st.session_state[Key.LANGUAGE])
     if download.busy and not download.cancelled:
         st.progress(
@@ -164,17 +171,17 @@ def _fetching(bench: Workbench, download: Download) -> None:
 
 def _path(place: DeltaGenerator) -> None:
     text = place.text_input(
-        _("By its path on this machine"), key=Part.PATH, placeholder="/home/me/models/gpt2", persist_state="session"
+        _("Its path on this machine"), key=Part.PATH, placeholder="/home/me/models/gpt2", persist_state="session"
     )
     place.button(_("Put it into the list"), key=Part.LOOK, on_click=_look, disabled=not text, width="stretch")
 
 
 def _look() -> None:
+    from model.listing import listed
+
     if not is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
         return
     path = Path(str(st.session_state.get(Part.PATH) or "").strip()).expanduser().absolute()
-    from model.listing import listed
-
     if not path.exists():
         _say("wrong", _("{path} is not there: give the path of a checkpoint's folder or file").format(path=path))
         return
@@ -184,9 +191,14 @@ def _look() -> None:
     _added(workbench(), path.name or str(path), path)
 
 
-def _added(bench: Workbench, name: str, path: Path) -> None:
+def _added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
     name = opened.add(bench, name, path)
-    _say("good", _("{name} is in the list.").format(name=name))
+    sentence = _("{name} is in the list.").format(name=name)
+    if left_out:
+        sentence += " " + _("Files that no checkpoint needs are left out: {names}.").format(
+            names=", ".join(left_out[:5]) + (" …" if len(left_out) > 5 else "")
+        )
+    _say("good", sentence)
     bench.begun = True  # the sidebar's list too
 
 

@@ -27,24 +27,25 @@ class Part(StrEnum):
 
 
 def show(bench: Workbench) -> None:
-    """The list of what is here, then the ways to add to it."""
+    """The ways to add to the list, and the list of what is here."""
     here = opened.all_places(bench)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    before = opened.precision()
-    precision = choose(_("Precision"), opened.PRECISIONS, before, opened.Part.PRECISION, lambda name: name, row)
-    if precision != opened.state().precision:  # the model that is shown is opened again, outside this fragment
-        st.rerun()
+    checkpoints_adding.show(bench, row.container(horizontal=True, width="content"))
+    right = row.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", width="content")
+    precision, known = opened.precision(), opened.state()
     space = room(precision)
-    row.caption(
-        _("Models are opened on {device} in {precision}; {free} are free").format(
-            device=space.device, precision=precision, free=gigabytes(space.free)
-        )
+    right.caption(
+        _("{device}, {free} free, models in").format(device=space.device, free=gigabytes(space.free))
         if space.free is not None
-        else _("Models are opened on {device} in {precision}").format(device=space.device, precision=precision)
+        else _("{device}, models in").format(device=space.device)
     )
+    choose(_("Precision"), opened.PRECISIONS, precision, opened.Part.PRECISION, lambda name: name, right)
+    if precision != known.precision:  # the model that is shown is opened again, outside this fragment
+        known.precision = precision
+        st.rerun()
+    checkpoints_adding.report(bench)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
     _ask_heads(bench)
-    checkpoints_adding.show(bench)
 
 
 def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[str, Any]]:
@@ -85,7 +86,7 @@ def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
 
 
 def _format(name: str) -> str:
-    return name if name in ("Vitrine", "Hugging Face") else _("{format} file").format(format=name)
+    return name if name in ("", "Vitrine", "Hugging Face") else _("{format} file").format(format=name)
 
 
 def _count(count: int) -> str:
