@@ -14,13 +14,16 @@ from model.cache import FixedCache, GrowingCache, KeysAndValues
 from model.config import TransformerConfig
 from model.dropout import dropout
 from model.masks import Mask
-from model.position_bias import position_bias
+from model.position_bias import Unbiased, position_bias
 from model.positional import turning
 
 Cache = GrowingCache | FixedCache
 
 # Up to so many tokens, training on a CPU is quicker in plain products than in torch's fused kernel (AVX-512, measured).
 TRAINED_IN_PRODUCTS = {torch.float32: 64, torch.bfloat16: 512}
+
+# From a query and a key to a weight, in their order. "capped" and "biased" are there where the model has them.
+MAPS = ("scores", "scaled", "capped", "biased", "masked", "weights")
 
 # True while a view or an intervention needs scores and weights to be computed inside the forward pass.
 explicit_attention: ContextVar[bool] = ContextVar("explicit_attention", default=False)
@@ -145,6 +148,21 @@ class MultiHeadAttention(nn.Module):
         attend = self.explicit if explicit_attention.get() else self.quickest(query, key)
         heads = self.heads(attend(query, key, value, mask))
         return self.output(heads.transpose(1, 2).flatten(2))
+
+    @property
+    def maps(self) -> list[str]:
+        """The steps from a query and a key to a weight, in their order."""
+        steps = {name: getattr(self, name, None) for name in MAPS}
+        return [name for name, step in steps.items() if step is not None and not isinstance(step, Unbiased)]
+
+    def step(
+        self, last: str, query: Tensor, key: Tensor, visible: Tensor, bias: tuple[Tensor, ...] = ()
+    ) -> Float[Tensor, "*batch head query key"]:
+        """The map of this name, from a query and a key. bias: what the positions add, where that is not known here."""
+        tensor, given = query, {"scores": (key,), "biased": bias, "masked": (visible,), "weights": (visible,)}
+        for part in self.maps[: self.maps.index(last) + 1]:
+            tensor = getattr(self, part)(tensor, *given.get(part, ()))
+        return tensor
 
     def project(self, memory: Tensor, first: int = 0) -> KeysAndValues:
         """`first`: the position of the first token of `memory`."""

@@ -72,19 +72,46 @@ def save_checkpoint(
 
 
 def open_checkpoint(
-    path: Path | str, device: torch.device | None = None, dtype: torch.dtype | None = None
+    path: Path | str,
+    device: torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    heads: int | None = None,
 ) -> Inspectable:
-    """The model in a checkpoint folder of ours, ready to be looked into.
+    """A trained model, ready to be looked into: our checkpoint folder, one of Hugging Face, or a file of weights alone
+    whose layout is known (`model.foreign.layouts`).
 
-    device, dtype: where and in which precision to compute; by default what `model.device` chooses.
+    device, dtype: where and in which precision to compute; by default what `model.device` chooses. heads: how many
+    attention heads there are, for a file that does not say it.
 
     Raises:
-        CheckpointError: the folder is missing, incomplete or damaged; the message says which file and why.
+        CheckpointError: it is missing, incomplete, damaged or of another kind; the message says which file and why.
     """
-    folder = Path(path)
-    finish_replacing(folder)
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder} is not a checkpoint: no folder of that name")
+    path, place, precision = Path(path), device or choose_device(), dtype or choose_dtype()
+    finish_replacing(path)
+    if not path.exists():
+        raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
+    try:
+        if path.is_dir() and _is_ours(path):
+            return _open_ours(path, place, precision)
+        from model.foreign.opening import open_foreign
+
+        return open_foreign(path, place, precision, heads)
+    except CheckpointError:
+        raise
+    except (ValueError, OSError) as error:
+        raise CheckpointError(f"{path.name} cannot be opened: {error}") from error
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder has a config.json that is neither Hugging Face's nor lies beside another's weights."""
+    if not (folder / CONFIG).exists():
+        return False
+    said = _read_record(folder / CONFIG)
+    theirs = "model_type" in said or "architectures" in said
+    return not theirs and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
+
+
+def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
     config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
     require_weights(config, {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}, folder.name)
@@ -93,7 +120,7 @@ def open_checkpoint(
         model.load_weights(_read_weights(folder / WEIGHTS))
     except ValueError as error:
         raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
-    model.to(device=device or choose_device(), dtype=dtype or choose_dtype()).eval().requires_grad_(False)
+    model.to(device=device, dtype=dtype).eval().requires_grad_(False)
     training = _read_record(folder / TRAINING) if (folder / TRAINING).exists() else {}
     return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)
 

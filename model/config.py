@@ -86,6 +86,7 @@ class TransformerConfig:
     embedding_norm: bool = False  # a norm on what enters a stack, as in BERT
     norm: Norm = "layer"
     norm_placement: NormPlacement = "post"
+    last_norm: bool = False  # a post-norm stack ends in one more norm, as torch.nn.Transformer's
     residual: bool = True
     parallel: bool = False  # all blocks of a layer read what enters it, not what the one before has written
     norm_epsilon: float = 1e-5
@@ -129,6 +130,11 @@ class TransformerConfig:
     def kv_heads(self) -> int:
         """Heads of keys and values: n_heads, or fewer that are shared (Ainslie et al., 2023), or 1 (Shazeer, 2019)."""
         return self.n_key_value_heads or self.n_heads
+
+    @property
+    def ends_in_norm(self) -> bool:
+        """Whether a stack has a norm of its own behind its last layer."""
+        return self.last_norm or self.norm_placement != "post"
 
     @property
     def gated(self) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 LEAST = {"d_model": 1, "n_heads": 1, "d_ff": 1, "max_length": 1, "position_buckets": 4, "position_reach": 1}
 OPTIONAL = ("n_key_value_heads", "window", "head_width", "rotary_channels")
 SWITCHES = (
-    *("residual", "parallel", "qk_norm", "embedding_norm", "scale_embedding", "scale_attention"),
+    *("residual", "parallel", "qk_norm", "embedding_norm", "last_norm", "scale_embedding", "scale_attention"),
     *("bias", "output_bias", "scale_output"),
 )
 RATES = ("dropout", "attention_dropout", "activation_dropout")

@@ -15,3 +15,11 @@ class CheckpointError(ValueError):
     def __init__(self, sentence: str) -> None:
         shown = sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1]}…"
         super().__init__("".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown))
+
+
+class AbsentError(KeyError):
+    """A quantity that a model does not have. name: of it. reason: why, in a sentence."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name, self.reason = name, reason

@@ -15,8 +15,10 @@ from model.position_bias import share_bias
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
-    """Pre-norm and sandwich stacks end in a norm; post-norm stacks have had theirs in the last layer."""
-    return nn.Identity() if config.norm_placement == "post" else norm(config)
+    """Pre-norm and sandwich stacks end in a norm; post-norm stacks have had theirs in the last layer, and may have one
+    more.
+    """
+    return norm(config) if config.ends_in_norm else nn.Identity()
 
 
 class Encoder(nn.Module):

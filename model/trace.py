@@ -12,12 +12,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from model.attention import MAPS as MAPS
 from model.attention import MultiHeadAttention, explicit_attention, for_each_head
+from model.errors import AbsentError
 from model.masks import Mask
 from model.norms import Norm
 from model.observing import changed, changing, observe, recording
 from model.observing import ordinary as ordinary
-from model.position_bias import PositionBias
+from model.position_bias import Unbiased
 
 if TYPE_CHECKING:
     import pandas
@@ -32,12 +34,10 @@ ATTENTION_PATHS: dict[str, str] = {
 }
 # Modules of these names compute something worth seeing; their path is the quantity's name.
 OBSERVED = frozenset(
-    {"query", "key", "value", "scores", "scaled", "masked", "weights", "heads", "output"}
+    {"query", "key", "value", "heads", "output", "bias", *MAPS}
     | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
     | {"linear", "gated", "transform"}
 )
-# Of size query × key: computed when a view asks. "biased" is there where positions add to the scores.
-MAPS = ("scores", "scaled", "biased", "masked", "weights")
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once a view has asked for it
 
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
@@ -82,6 +82,7 @@ class Trace:
         """The tensor of this name: (head, query, channel), (head, query, key), (position, d_model) …
 
         Raises:
+            AbsentError: models have this quantity, and this one does not.
             KeyError: no quantity of that name in this model.
         """
         path, _, quantity = name.rpartition(".")
@@ -97,6 +98,8 @@ class Trace:
         if path in self._norm_inputs and quantity in ("input", "mean", "std"):
             x = self._one(self._norm_inputs[path])
             return x if quantity == "input" else getattr(Norm, quantity)(x)
+        if name in (missing := getattr(self.model, "missing", {})):
+            raise AbsentError(name, missing[name])
         raise KeyError(f"{name!r} is not a quantity of this trace; names() lists them")
 
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
@@ -145,8 +148,13 @@ class Trace:
 
     def maps_of(self, path: str) -> list[str]:
         """The steps from a query and a key to a weight in the attention at `path`, in their order."""
-        biased = isinstance(self.model.get_submodule(f"{path}.biased"), PositionBias)
-        return [part for part in MAPS if biased or part != "biased"]
+        attention = self.model.get_submodule(path)
+        assert isinstance(attention, MultiHeadAttention)
+        return attention.maps
+
+    def given(self, path: str) -> bool:
+        """Whether the pass itself left the weights of the attention at `path`."""
+        return f"{path}.weights" in self._tensors
 
     def mask(self, path: str) -> Mask:
         """The mask of the attention at `path`, for the whole batch."""
@@ -154,8 +162,12 @@ class Trace:
 
     def visible(self, path: str, mask: Mask | None = None) -> Bool[Tensor, "head query key"]:
         """Where the queries may look in the attention at `path`, by its own mask or another; one head for all alike."""
-        queries, keys = (self._tensors[f"{path}.{name}"] for name in ("query", "key"))
-        return self._one((mask or self._masks[path]).visible(queries.shape[-2], keys.shape[-2], queries.device))
+        if self.given(path):
+            (queries, keys), device = (made := self._tensors[f"{path}.weights"]).shape[-2:], made.device
+        else:
+            query, key = (self._tensors[f"{path}.{name}"] for name in ("query", "key"))
+            queries, keys, device = query.shape[-2], key.shape[-2], query.device
+        return self._one((mask or self._masks[path]).visible(queries, keys, device))
 
     def _one(self, tensor: Tensor) -> Tensor:
         return tensor[self._example if len(tensor) > 1 else 0]
@@ -166,23 +178,12 @@ class Trace:
         """
         attention = self.model.get_submodule(path)
         assert isinstance(attention, MultiHeadAttention)
-        query, key = self[f"{path}.query"], self[f"{path}.key"]
         visible = self.visible(path)
         if quantity == "visible":
             return visible.any(dim=0)
+        bias = (self[f"{path}.bias"],) if f"{path}.bias" in self._tensors else ()
         with torch.inference_mode(), ordinary(), changed(self.model, self.changes):
-            tensor = query
-            for part, arguments in (
-                ("scores", (key,)),
-                ("scaled", ()),
-                ("biased", ()),
-                ("masked", (visible,)),
-                ("weights", (visible,)),
-            ):
-                tensor = getattr(attention, part)(tensor, *arguments)
-                if part == quantity:
-                    break
-        return tensor
+            return attention.step(quantity, self[f"{path}.query"], self[f"{path}.key"], visible, bias)
 
     def _keep_output(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:
         if name in self._tensors:
@@ -230,7 +231,8 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
 
 def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for path, module in model.named_modules():
-        if isinstance(module, Norm | PositionBias) or ("." in path and path.rpartition(".")[2] in OBSERVED):
+        part_of, _, name = path.rpartition(".")
+        if isinstance(module, Norm) or (part_of and name in OBSERVED and not isinstance(module, Unbiased)):
             yield path, module
 
 

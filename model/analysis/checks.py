@@ -60,13 +60,16 @@ def checks(trace: Trace) -> list[Check]:
             hidden = ~visible | ~unseen
             later = torch.ones_like(hidden).triu(1) & torch.tensor(causal, device=weights.device)[:, None, None, None]
             sums = weights.sum(dim=-1, dtype=torch.float64)
-            rows.add((sums - visible.any(dim=-1).double()).abs(), names)
+            if all(getattr(trace.model.get_submodule(path), "sums_to_one", True) for path in paths):
+                rows.add((sums - visible.any(dim=-1).double()).abs(), names)
             if hidden.shape[1] == 1:  # the same for all heads: only their largest weights count
                 worst, times = weights.amax(dim=1, keepdim=True), weights.shape[1]
             else:
                 worst, times = weights, 1
             future.add_where(later, worst, names, times)
             padding.add_where(hidden & ~later, worst, names, times)
+            if f"{paths[0]}.heads" not in trace:
+                continue
             recorded = torch.stack([trace[f"{path}.heads"][heads] for path in paths])
             others = [_other_path(trace, path, heads, each) for path, each in zip(paths, weights, strict=True)]
             fused.compare(torch.stack(others), recorded, [f"{path}.heads" for path in paths])
@@ -136,7 +139,7 @@ def _other_path(trace: Trace, path: str, heads: slice, weights: torch.Tensor) ->
     """The heads' outputs by the path that the recorded pass did not take: explicit for fused, or the reverse."""
     attention = trace.model.get_submodule(path)
     assert isinstance(attention, MultiHeadAttention)
-    if not trace.maps:
+    if not trace.maps or "capped" in attention.maps or f"{path}.bias" in trace:
         return weights @ trace.values(path)[heads]
     query, key, value = (trace[f"{path}.{name}"][None] for name in ("query", "key", "value"))
     visible = trace[f"{path}.visible"]

@@ -167,7 +167,7 @@ def _norms_of(config: TransformerConfig, stack: _Stack) -> int:
     """Norms over d_model: in the blocks, at the end of a stack, and behind its embedding."""
     in_block = 2 if config.norm_placement == "sandwich" else 1
     blocks = stack.layers * (len(stack.keys) + 1)
-    return in_block * blocks + (config.norm_placement != "post") + config.embedding_norm
+    return in_block * blocks + config.ends_in_norm + config.embedding_norm
 
 
 def attention_flops(config: TransformerConfig, queries: int, keys: int) -> dict[str, int]:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from model.attention import HeadProjection
 from model.config import TransformerConfig
 from model.layers import DecoderLayer, EncoderLayer, FeedForward
 from model.masks import Mask
@@ -144,12 +145,12 @@ def reaches_output(config: TransformerConfig, stack: str) -> bool:
 @dataclass(frozen=True)
 class Apart:
     """How far outputs differ, largest absolute: of the permuted input from the permuted output, and of each position
-    computed alone from the same in the whole text; the latter for self-attention too.
+    computed alone from the same in the whole text; the latter for self-attention too, where that can be run alone.
     """
 
     permuted: float
     alone: float
-    attention_alone: float
+    attention_alone: float | None
     recorded: float
 
 
@@ -166,12 +167,15 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
         own = network(x[None])[0]
         permuted = network(x[list(order)][None])[0]
         alone = torch.cat([network(x[None, place : place + 1])[0] for place in range(len(x))])
-        together = attention(x[None], x[None], Mask())[0]
-        single = torch.cat([attention(each, each, Mask())[0] for each in x[:, None, None]])
+        attended = None
+        if isinstance(attention.query, HeadProjection):  # that of a hosted model is run by the model alone
+            together = attention(x[None], x[None], Mask())[0]
+            single = torch.cat([attention(each, each, Mask())[0] for each in x[:, None, None]])
+            attended = _largest(single - together)
     return Apart(
         permuted=_largest(permuted - own[list(order)]),
         alone=_largest(alone - own),
-        attention_alone=_largest(single - together),
+        attention_alone=attended,
         recorded=_largest(own - y),
     )
 

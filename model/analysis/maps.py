@@ -37,8 +37,12 @@ class Maps:
     def __init__(self, trace: Trace, kind: AttentionKind, quantity: Quantity = Quantity.WEIGHT) -> None:
         self.trace, self.kind, self.quantity = trace, kind, quantity
         self.paths = trace.attention_paths(kind)
-        self.heads, self.queries, _channels = trace[f"{self.paths[0]}.query"].shape
-        self.keys = trace[f"{self.paths[0]}.key"].shape[1]
+        self.given = trace.given(self.paths[0])
+        if self.given:
+            self.heads, self.queries, self.keys = trace[f"{self.paths[0]}.weights"].shape
+        else:
+            self.heads, self.queries, _channels = trace[f"{self.paths[0]}.query"].shape
+            self.keys = trace[f"{self.paths[0]}.key"].shape[1]
         self.layers = len(self.paths)
         self.norms = cache(self._norms)
 
@@ -82,7 +86,7 @@ class Maps:
     @property
     def small(self) -> bool:
         """Whether the trace computes all heads of a layer and keeps them."""
-        return self.heads * self.queries * self.keys <= KEPT_MAP or self.trace.maps
+        return self.heads * self.queries * self.keys <= KEPT_MAP or self.given
 
     def _norms(self, layer: int) -> Float[Tensor, "head key"]:
         """What each weight is multiplied by: w ≥ 0, so ‖w·v‖ = w·‖v‖."""
@@ -108,8 +112,14 @@ def _steps(trace: Trace, path: str, heads: slice, rows: slice) -> Iterator[tuple
         yield "scores", tensor
         tensor = attention.scaled(tensor)
         yield "scaled", tensor
+        if "capped" in attention.maps:
+            tensor = attention.get_submodule("capped")(tensor)
+            yield "capped", tensor
         if isinstance(attention.biased, PositionBias):
             tensor = tensor + attention.biased.bias(query.shape[1], key.shape[1], tensor, heads)[:, rows]
+            yield "biased", tensor
+        elif "biased" in attention.maps:
+            tensor = attention.biased(tensor, trace[f"{path}.bias"][heads, rows])
             yield "biased", tensor
         tensor = attention.masked(tensor, visible)
         yield "masked", tensor

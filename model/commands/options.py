@@ -28,6 +28,7 @@ HELP = {
     "qk_norm": "RMSNorm on each head's queries and keys",
     "norm": "LayerNorm as in torch, as in textbooks (population or sample deviation), RMSNorm, or none",
     "norm_placement": "norm after each block, as in the paper, before it, or both (sandwich)",
+    "last_norm": "one more norm at the end of a post-norm stack, as torch.nn.Transformer has",
     "residual": "add each block's output to its input",
     "norm_epsilon": "added to the variance in a norm, to the deviation in the textbook's",
     "scale_embedding": "multiply embeddings by the square root of d_model",

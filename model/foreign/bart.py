@@ -18,20 +18,21 @@ STACKS = ("encoder", "decoder")
 def _options(given: Given, vocabulary: int, **more: Any) -> TransformerConfig:
     """What all have. more: options of the one family."""
     settings = given.settings
-    sizes = {}
+    sizes: dict[str, Any] = {}
     for ours, theirs, usual in (("n_heads", "attention_heads", 16), ("d_ff", "ffn_dim", 4096)):
         both = [settings.count(f"{stack}_{theirs}", usual) for stack in STACKS]
         if both[0] != both[1]:
             raise UnknownError(f"encoder and decoder differ in {theirs}")
         sizes[ours] = both[0]
     settings.require("is_decoder", False)
-    options = {
+    if not given.tied(True) and "tied_embeddings" not in more:
+        raise UnknownError("three matrices for one vocabulary")
+    options: dict[str, Any] = {
         "source_vocabulary": settings.count("vocab_size", vocabulary),
         "target_vocabulary": settings.count("vocab_size", vocabulary),
-        "tied_embeddings": "all" if given.tied(True) else "inputs",
+        "tied_embeddings": "all" if given.head else "inputs",
+        "output_head": "linear" if given.head else "none",
     }
-    if not given.head:
-        options |= {"output_head": "none", "tied_embeddings": "inputs"}
     return TransformerConfig(
         **(options | more),
         **sizes,
@@ -75,7 +76,8 @@ def _marian_options(given: Given) -> TransformerConfig:
     _flags(given, normalize_before=False, normalize_embedding=False, add_final_layer_norm=False)
     _flags(given, static_position_embeddings=True, add_bias_logits=False)
     given.settings.get("extra_pos_embeddings")
-    more: dict[str, Any] = {"position": "sinusoidal-halves"}
+    kept = given.has(f"{given.prefix}encoder.embed_positions.weight")  # as precise as the file is
+    more: dict[str, Any] = {"position": "learned" if kept else "sinusoidal-halves"}
     shared, target = given.settings.switch("share_encoder_decoder_embeddings", True), None
     if given.settings.get("decoder_vocab_size") is not None:
         target = given.settings.count("decoder_vocab_size")
@@ -105,13 +107,14 @@ def _embeddings_and_head(given: Given, config: TransformerConfig) -> Plan:
     return plan | (tensor("output.logits.bias", BIAS, flat) if config.output_bias else {})
 
 
-def _plan(given: Given, config: TransformerConfig) -> Plan:
+def _plan(given: Given, config: TransformerConfig, offset: int = OFFSET) -> Plan:
+    """offset: the row of the tables of positions that the first token gets."""
     plan = _embeddings_and_head(given, config)
     for stack, layers in zip(STACKS, (config.n_encoder_layers, config.n_decoder_layers), strict=True):
         ours, theirs = f"{stack}.", f"{given.prefix}{stack}."
         if config.position == "learned":
             table = f"{theirs}embed_positions.weight"
-            plan |= tensor(f"{ours}embedding.positions.table", table, without_first(OFFSET))
+            plan |= tensor(f"{ours}embedding.positions.table", table, without_first(offset))
         if config.embedding_norm:
             plan |= modules(ours, theirs, {"embedding.output.norm": "layernorm_embedding"}, bias=True)
         if config.norm_placement == "pre":
@@ -134,6 +137,7 @@ def _plan(given: Given, config: TransformerConfig) -> Plan:
 
 _family = partial(Family, prefix="model.", head="lm_head.")
 SIZES = {"d_model": "hidden_size", "encoder_attention_heads": "num_attention_heads"}
+SIZES |= {"encoder_layers": "num_hidden_layers"}
 BART = _family(
     options=_bart_options,
     plan=_plan,
@@ -151,7 +155,7 @@ MBART = _family(
 )
 MARIAN = _family(
     options=_marian_options,
-    plan=_plan,
+    plan=partial(_plan, offset=0),
     headed=("MarianMTModel",),
     bare=("MarianModel",),
     renamed=SIZES,

@@ -95,12 +95,13 @@ def _embedding_and_head(given: Given, config: TransformerConfig, kind: str, embe
     if not given.head:
         return tensor("encoder.embedding.tokens.weight", embedding)
     plan = modules("output.", "", HEADS[kind], bias=True)
-    plan |= tensor("output.logits.bias", given.one_of(*BIASES[kind], f"{matrix}.bias"))
     if config.tied_embeddings == "output":
+        plan |= tensor("output.logits.bias", given.one_of(*BIASES[kind], f"{matrix}.bias"))
         return plan | tensor("encoder.embedding.tokens.weight", given.one_of(embedding, f"{matrix}.weight"))
-    return (
-        plan | tensor("encoder.embedding.tokens.weight", embedding) | tensor("output.logits.weight", f"{matrix}.weight")
-    )
+    # Without ties it is the matrix's own bias that today's code adds; old files may have only the other.
+    plan |= tensor("output.logits.bias", given.first_of(f"{matrix}.bias", *BIASES[kind]))
+    plan |= tensor("encoder.embedding.tokens.weight", embedding)
+    return plan | tensor("output.logits.weight", f"{matrix}.weight")
 
 
 def _distilbert_options(given: Given) -> TransformerConfig:
@@ -169,4 +170,5 @@ DISTILBERT = Family(
     prefix="distilbert.",
     head="vocab_",
     renamed={"dim": "hidden_size", "n_heads": "num_attention_heads", "n_layers": "num_hidden_layers"},
+    known=("tie_weights_",),
 )

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.config import TransformerConfig
+from model.config import Activation, TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.pieces import Plan
 from model.foreign.settings import Settings, UnknownError
 
 # Names of functions in Hugging Face's configs, and ours of the same function.
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -23,7 +23,11 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-GATES = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}  # the same as a gate
+GATES: dict[Activation, Activation] = {
+    "silu": "swiglu",
+    "gelu": "geglu",
+    "gelu-tanh": "geglu-tanh",
+}  # the same as a gate
 ROTARY = {"rope_theta", "rope_type", "type", "partial_rotary_factor"}
 SCALED = {
     "default": set[str](),
@@ -82,21 +86,32 @@ class Given:
         self.copies |= dict.fromkeys(present[1:], present[0])
         return present[0] if present else names[0]
 
+    def first_of(self, *names: str) -> str:
+        """The first of these names that is there; the others are not needed, whatever they hold."""
+        present = [name for name in names if name in self.names]
+        self.copies |= {name: name for name in present[1:]}
+        return present[0] if present else names[0]
+
     def has(self, name: str) -> bool:
         return name in self.names
 
-    def function(self, name: str, default: str) -> str:
+    def count_or(self, name: str, default: int | None, otherwise: int) -> int:
+        """A whole number above 0; `otherwise` where it is null."""
+        missing = self.settings.get(name, default) is None
+        return otherwise if missing else self.settings.count(name, default)
+
+    def function(self, name: str, default: str) -> Activation:
         """Our name of an activation function.
 
         Raises:
             UnknownError: we have no such function.
         """
         theirs = self.settings.get(name, default)
-        if theirs not in ACTIVATIONS:
+        if not isinstance(theirs, str) or theirs not in ACTIVATIONS:
             raise UnknownError(f"{name} is {theirs!r}")
         return ACTIVATIONS[theirs]
 
-    def gate(self, name: str, default: str) -> str:
+    def gate(self, name: str, default: str) -> Activation:
         """The same of a gated feed-forward network."""
         function = self.function(name, default)
         if function not in GATES:
@@ -120,7 +135,7 @@ class Given:
             raise UnknownError(f"rope_parameters is {given!r}")
         rope = Settings(given)
         kind = given.get("rope_type", given.get("type", "default"))
-        if kind not in SCALED or not given.keys() <= ROTARY | SCALED[kind]:
+        if not isinstance(kind, str) or kind not in SCALED or not given.keys() <= ROTARY | SCALED[kind]:
             raise UnknownError(f"rotary positions are {given!r}")
         options: dict[str, Any] = {"position": "rotary"}
         options["position_base"] = rope.number("rope_theta", self.settings.number("rope_theta", 10_000.0))
@@ -147,9 +162,8 @@ class Given:
         """
         layers = config.n_encoder_layers + config.n_decoder_layers
         if layers > len(self.names):
-            raise CheckpointError(
-                f"config.json says {layers:,} layers, and the weights hold {len(self.names):,} tensors"
-            )
+            tensors = len(self.names)
+            raise CheckpointError(f"config.json says {layers:,} layers, and the weights hold {tensors:,} tensors")
 
     def require_names(self, plan: Plan) -> None:
         """Every tensor of the file has its place, and every place its tensor.

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from model.config import TransformerConfig
 from model.foreign.family import Family, Given
-from model.foreign.pieces import Piece, Plan, modules, tensor, third, third_of_heads, transposed, without_first
+from model.foreign.pieces import (
+    Plan,
+    modules,
+    tensor,
+    third,
+    third_of_columns,
+    third_of_heads,
+    transposed,
+    without_first,
+)
 from model.foreign.settings import UnknownError
 
 OPT_OFFSET = 2  # the first rows of its table of positions
@@ -46,8 +55,8 @@ def _gpt2_plan(given: Given, config: TransformerConfig) -> Plan:
         ours, theirs = f"decoder.layers.{layer}.", f"{root}h.{layer}."
         for part, name in enumerate(("query", "key", "value")):
             own = f"{ours}self_attention.{name}"
-            plan[f"{own}.weight"] = Piece((f"{theirs}attn.c_attn.weight",), lambda t, p=part: third(p, 1)(t).T)
-            plan[f"{own}.bias"] = Piece((f"{theirs}attn.c_attn.bias",), third(part))
+            plan |= tensor(f"{own}.weight", f"{theirs}attn.c_attn.weight", third_of_columns(part))
+            plan |= tensor(f"{own}.bias", f"{theirs}attn.c_attn.bias", third(part))
         linear = {
             "self_attention.output": "attn.c_proj",
             "feed_forward.hidden": "mlp.c_fc",

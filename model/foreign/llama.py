@@ -15,23 +15,23 @@ from model.foreign.settings import UnknownError
 BASE = {"vocabulary": 32000, "width": 4096, "units": 11008, "layers": 32, "heads": 32, "longest": 2048}
 
 
-def _options(
-    given: Given, usual: dict[str, int], act: str = "silu", tied: bool = False, **more: Any
-) -> TransformerConfig:
+def _options(given: Given, usual: dict[str, int], tied: bool = False, **more: Any) -> TransformerConfig:
     """What all have. usual: sizes where config.json has none; `shared`: heads of keys and values, 0: as many as heads;
-    `head`: a head's width, 0: width / heads. more: options of the one family.
+    `head`: a head's width, 0: width / heads. tied: whether the output is the embedding where config.json does not say.
+    more: options of the one family.
     """
     settings, usual = given.settings, BASE | {"shared": 0, "head": 0} | usual
     width, heads = settings.count("hidden_size", usual["width"]), settings.count("num_attention_heads", usual["heads"])
-    if settings.get("num_key_value_heads", usual["shared"] or None) is None:
-        shared = heads
-    else:
-        shared = settings.count("num_key_value_heads", usual["shared"] or heads)
-    if settings.get("head_dim", usual["head"] or None) is None:
-        head = width // heads
-    else:
-        head = settings.count("head_dim", usual["head"] or None)
+    shared = given.count_or("num_key_value_heads", usual["shared"] or None, heads)
+    head = given.count_or("head_dim", usual["head"] or None, width // heads)
     longest = settings.count("max_position_embeddings", usual["longest"])
+    common: dict[str, Any] = {
+        "scale_embedding": False,
+        "bias": False,
+        "activation": given.gate("hidden_act", "silu"),
+        **given.rotary(longest, head),
+        **head_options(given, given.tied(tied)),
+    }
     return TransformerConfig.one_stack(
         "decoder-only",
         settings.count("vocab_size", usual["vocabulary"]),
@@ -47,10 +47,7 @@ def _options(
         norm="rms",
         norm_placement="pre",
         norm_epsilon=settings.number("rms_norm_eps", 1e-6),
-        activation=given.gate("hidden_act", act),
-        **given.rotary(longest, head),
-        **head_options(given, given.tied(tied)),
-        **({"scale_embedding": False, "bias": False} | more),
+        **(common | more),
     )
 
 
@@ -60,7 +57,6 @@ def _biased(given: Given, *names: str) -> list[bool]:
 
 def _llama(given: Given) -> TransformerConfig:
     """Touvron et al., 2023; Llama 3: Grattafiori et al., 2024."""
-    given.settings.require("pretraining_tp", 1)
     attention, feed_forward = _biased(given, "attention_bias", "mlp_bias")
     return _options(given, {}, bias=feed_forward, attention_bias="all" if attention else "none")
 
@@ -79,10 +75,8 @@ def _window(given: Given) -> int | None:
     used, first = settings.switch("use_sliding_window", False), settings.get("max_window_layers", 28)
     width, types = settings.get("sliding_window", 4096), settings.get("layer_types")
     if types is None:
-        types = [
-            "sliding_attention" if used and width is not None and i >= first else "full_attention"
-            for i in range(layers)
-        ]
+        windowed = [used and width is not None and layer >= first for layer in range(layers)]
+        types = ["sliding_attention" if each else "full_attention" for each in windowed]
     if types == ["full_attention"] * layers:
         return None
     if types != ["sliding_attention"] * layers or not used or width is None:
@@ -101,21 +95,21 @@ def _qwen2(given: Given) -> TransformerConfig:
 def _qwen3(given: Given) -> TransformerConfig:
     """Yang et al., 2025: queries and keys normalised head by head."""
     (biased,) = _biased(given, "attention_bias")
-    more = {"window": _window(given), "qk_norm": True, "attention_bias": "all" if biased else "none"}
-    return _options(given, QWEN | {"head": 128}, **more)
+    bias = "all" if biased else "none"
+    return _options(given, QWEN | {"head": 128}, window=_window(given), qk_norm=True, attention_bias=bias)
 
 
 def _gemma(given: Given) -> TransformerConfig:
     """Gemma Team, 2024: embeddings times √d, γ + 1. "gelu" in its config.json has always meant the tanh form."""
-    given.settings.require("use_bidirectional_attention", False)
-    given.settings.require("hidden_activation", "gelu_pytorch_tanh")
+    given.settings.require("use_bidirectional_attention", None, False)
+    given.settings.require("hidden_activation", "gelu_pytorch_tanh", None)
     given.settings.require("hidden_act", "gelu_pytorch_tanh", "gelu")
     (biased,) = _biased(given, "attention_bias")
     usual = {"vocabulary": 256000, "width": 3072, "units": 24576, "layers": 28, "heads": 16, "shared": 16}
     usual |= {"head": 256, "longest": 8192}
     bias = "all" if biased else "none"
-    more = {"activation": "geglu-tanh", "scale_embedding": True, "attention_bias": bias}
-    return _options(given, usual, "gelu_pytorch_tanh", tied=True, **more)
+    more: dict[str, Any] = {"activation": "geglu-tanh", "scale_embedding": True, "attention_bias": bias}
+    return _options(given, usual, tied=True, **more)
 
 
 def _plan(given: Given, config: TransformerConfig, normed: Any = same) -> Plan:

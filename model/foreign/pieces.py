@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import Tensor
 
 
@@ -46,16 +45,25 @@ def transposed(matrix: Tensor) -> Tensor:
     return matrix.T
 
 
-def third(part: int, dimension: int = 0) -> Callable[[Tensor], Tensor]:
+def third(part: int) -> Make:
     """Queries, keys or values of a tensor that has them one after the other."""
-    return partial(_third, part=part, dimension=dimension)
+    return partial(_third, part=part)
 
 
-def _third(packed: Tensor, part: int, dimension: int) -> Tensor:
-    return packed.chunk(3, dim=dimension)[part].contiguous()
+def _third(packed: Tensor, part: int) -> Tensor:
+    return packed.chunk(3)[part]
 
 
-def third_of_heads(part: int, heads: int) -> Callable[[Tensor], Tensor]:
+def third_of_columns(part: int) -> Make:
+    """The same of a matrix (input, output)."""
+    return partial(_third_of_columns, part=part)
+
+
+def _third_of_columns(packed: Tensor, part: int) -> Tensor:
+    return packed.T.chunk(3)[part]
+
+
+def third_of_heads(part: int, heads: int) -> Make:
     """Queries, keys or values of a tensor that has them head by head, as GPT-NeoX's."""
     return partial(_third_of_heads, part=part, heads=heads)
 
@@ -64,7 +72,7 @@ def _third_of_heads(packed: Tensor, part: int, heads: int) -> Tensor:
     return packed.unflatten(0, (heads, 3, -1))[:, part].flatten(0, 1)
 
 
-def without_first(rows: int) -> Callable[[Tensor], Tensor]:
+def without_first(rows: int) -> Make:
     """A table of positions whose first rows no token ever gets."""
     return partial(_without_first, rows=rows)
 
@@ -75,7 +83,7 @@ def _without_first(table: Tensor, rows: int) -> Tensor:
 
 def one_more(weight: Tensor) -> Tensor:
     """γ of a norm that multiplies by 1 + weight, as Gemma's."""
-    return 1 + weight.to(torch.promote_types(weight.dtype, torch.float32))
+    return 1 + weight.double()
 
 
 def flat(bias: Tensor) -> Tensor:
@@ -85,5 +93,4 @@ def flat(bias: Tensor) -> Tensor:
 
 def with_type(positions: Tensor, types: Tensor, rows: int) -> Tensor:
     """Positions, the first rows left out, plus the vector of token type 0, which every token of one text has."""
-    precise = torch.promote_types(positions.dtype, torch.float32)
-    return positions[rows:].to(precise) + types[0].to(precise)
+    return positions[rows:].double() + types[0].double()

@@ -13,22 +13,22 @@ CONFIG = "config.json"
 LARGEST = 1 << 20  # bytes; real ones have a few thousand
 # What changes nothing in a forward pass: names, sizes of files, training, generation.
 HARMLESS = frozenset(
-    "architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path _num_labels num_labels "
-    "id2label label2id task_specific_params finetuning_task problem_type use_cache return_dict output_attentions "
-    "output_hidden_states output_past torchscript is_encoder_decoder initializer_range init_std initializer_factor "
-    "bos_token_id eos_token_id pad_token_id sep_token_id cls_token_id mask_token_id unk_token_id "
-    "decoder_start_token_id force_bos_token_to_be_generated save_step "
-    "forced_bos_token_id forced_eos_token_id bad_words_ids tokenizer_class prefix max_length min_length num_beams "
-    "num_beam_groups num_return_sequences do_sample early_stopping length_penalty repetition_penalty "
-    "no_repeat_ngram_size encoder_no_repeat_ngram_size diversity_penalty temperature top_k top_p typical_p "
-    "exponential_decay_length_penalty suppress_tokens begin_suppress_tokens remove_invalid_values output_scores "
-    "return_dict_in_generate gradient_checkpointing attn_implementation _attn_implementation "
-    "_attn_implementation_autoset attn_implementation_internal tie_encoder_decoder use_bfloat16 "
-    "chunk_size_feed_forward experts_implementation classifier_dropout classif_dropout summary_type summary_use_proj summary_activation "
-    "summary_proj_to_labels summary_first_dropout sinusoidal_pos_embds seq_classif_dropout qa_dropout directionality "
-    "pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type "
-    "pretraining_tp n_ctx n_special predict_special_tokens vocab_size type_vocab_size num_hidden_layers "
-    "encoder_layerdrop decoder_layerdrop layerdrop unsloth_version unsloth_fixed".split()
+    "architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path _num_labels "
+    "num_labels id2label label2id task_specific_params finetuning_task problem_type use_cache return_dict "
+    "output_attentions output_hidden_states output_past torchscript is_encoder_decoder initializer_range init_std "
+    "initializer_factor bos_token_id eos_token_id pad_token_id sep_token_id cls_token_id mask_token_id unk_token_id "
+    "decoder_start_token_id force_bos_token_to_be_generated save_step forced_bos_token_id forced_eos_token_id "
+    "bad_words_ids tokenizer_class prefix max_length min_length num_beams num_beam_groups num_return_sequences "
+    "do_sample early_stopping length_penalty repetition_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size "
+    "diversity_penalty temperature top_k top_p typical_p exponential_decay_length_penalty suppress_tokens "
+    "begin_suppress_tokens remove_invalid_values output_scores return_dict_in_generate gradient_checkpointing "
+    "attn_implementation _attn_implementation _attn_implementation_autoset attn_implementation_internal "
+    "tie_encoder_decoder use_bfloat16 chunk_size_feed_forward experts_implementation classifier_dropout "
+    "classif_dropout summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout "
+    "sinusoidal_pos_embds seq_classif_dropout qa_dropout directionality pooler_fc_size pooler_num_attention_heads "
+    "pooler_num_fc_layers pooler_size_per_head pooler_type pretraining_tp n_ctx n_special predict_special_tokens "
+    "vocab_size type_vocab_size num_hidden_layers encoder_layerdrop decoder_layerdrop layerdrop unsloth_version "
+    "unsloth_fixed".split()
 )
 OFF: tuple[Any, ...] = (None, False, [], {})  # the values of options that are not used
 

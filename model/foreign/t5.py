@@ -69,7 +69,7 @@ def _plan(given: Given, config: TransformerConfig) -> Plan:
         plan |= modules(f"{stack}.", f"{stack}.", {"norm": "final_layer_norm"}, bias=False)
         attentions = {"self_attention": "SelfAttention"}
         attentions |= {"cross_attention": "EncDecAttention"} if stack == "decoder" else {}
-        parts = {}
+        parts: dict[str, str] = {}
         for place, (ours, theirs) in enumerate(attentions.items()):
             parts |= {
                 f"{ours}.{part}": f"layer.{place}.{theirs}.{part[0]}" for part in ("query", "key", "value", "output")

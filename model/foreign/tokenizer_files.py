@@ -22,6 +22,7 @@ from model.safe_tokenizer import read_tokenizer
 from model.text import Tokenizer
 
 TOKENIZER = "tokenizer.json"
+GPT2_END = "<|endoftext|>"  # begins and ends texts, where nothing but GPT-2's tokenizer.json says what is special
 SENTENCEPIECE = ("spiece.model", "source.spm", "sentencepiece.bpe.model", "spm.model")
 OLDER = ("vocab.txt", "vocab.json", "tokenizer.model", *SENTENCEPIECE)
 
@@ -65,7 +66,9 @@ def _foreign(
     generation: Mapping[str, Any],
     size: int,
 ) -> Tokenizer:
-    special = special_tokens(names, settings, generation, inner.token_to_id, size)
+    alone = not names and not settings and inner.token_to_id(GPT2_END) is not None
+    given = {"bos_token": GPT2_END, "eos_token": GPT2_END} if alone else names
+    special = special_tokens(given, settings, generation, inner.token_to_id, size)
     return ForeignTokenizer(inner, special, size, names)
 
 

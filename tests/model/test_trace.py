@@ -18,7 +18,7 @@ TARGET = torch.tensor([[1, 4, 12, 4, 8, 6, 7]])
 PARTS = "query key value visible scores scaled masked weights heads output".split()
 STATISTICS = "input mean std output".split()
 KINDS = ["encoder", "decoder", "cross"]
-PLAIN = [part for part in MAPS if part != "biased"]  # without positions that add to the scores
+PLAIN = [part for part in MAPS if part not in ("capped", "biased")]  # of a model that adds nothing to its scores
 TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-12}
 
 

@@ -119,10 +119,11 @@ def apart_table(bench: Workbench, chosen: Chosen) -> pd.DataFrame:
     assert trace is not None
     order = list(reversed(range(len(trace.tokens_of(chosen.name)))))
     found = positions_apart(trace, chosen.stack, chosen.layer, order)
+    attended = found.attention_alone is not None
     rows = [
         (_("feed-forward: positions reversed, outputs reversed"), found.permuted),
         (_("feed-forward: each position alone, all together"), found.alone),
-        (_("self-attention: each position alone, all together"), found.attention_alone),
+        *([(_("self-attention: each position alone, all together"), found.attention_alone)] if attended else []),
         (_("this computation, what was recorded"), found.recorded),
     ]
     return pd.DataFrame(rows, columns=[_("compared"), _("largest difference")])

@@ -118,7 +118,7 @@ def explained(subject: Subject) -> str:
     """What is applied to each layer in this model."""
     config = subject.lens.config
     stack = _("decoder") if last_stack(subject.trace.model) == "decoder" else _("encoder")
-    if config.norm_placement == "post":
+    if not config.ends_in_norm:
         return _(
             "Post-norm: each layer of the {stack} already ends in its own norm, so only the projection is applied."
         ).format(stack=stack)

@@ -1,0 +1,93 @@
+"""State dicts without a config, recognised by their tensors' names and shapes and put together as our network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from model.config import TransformerConfig
+from model.errors import CheckpointError
+from model.foreign.bare_ids import BareIds
+from model.foreign.layouts_annotated import annotated
+from model.foreign.layouts_gpt import first_min_gpt, gpt
+from model.foreign.layouts_torch import torch_transformer
+from model.foreign.records import read_record
+from model.foreign.state import Layout, State
+from model.foreign.tokenizer_files import TOKENIZER, open_tokenizers
+from model.network import Network
+from model.pickled import Plain, read_state
+from model.safe_folder import require_weights
+from model.safe_header import read_header
+from model.text import Tokenizer
+from model.transformer import build
+
+LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer)
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
+KNOWN = "nanoGPT, minGPT, the Annotated Transformer, torch.nn.Transformer"
+META = "meta.pkl"  # nanoGPT's characters
+TRAINING = r"(optim|sched|scaler)"  # how names begin of what only a training needs
+
+
+def open_state(file: Path, heads: int | None = None) -> tuple[Network, tuple[Tokenizer, Tokenizer], Layout]:
+    """The network that a file of weights alone holds, on the CPU in float32, with what lies beside it as tokenizer.
+
+    heads: how many there are, where nothing says so.
+
+    Raises:
+        CheckpointError: the file is damaged, its layout is not known, or it says too little; `HeadsNeededError` where
+            only the number of heads is missing.
+    """
+    tensors, records = _read(file)
+    state = State(file.name, tensors, records | _beside(file), heads)
+    layout = next((found for make in LAYOUTS if (found := make(state)) is not None), None)
+    if layout is None:
+        raise CheckpointError(
+            f"{file.name} holds {len(tensors):,} tensors, and is none of {KNOWN}: its tensors can be looked at under "
+            "Checkpoints → Read, and to compute with it, a config.json of transformers must lie beside it"
+        )
+    require_weights(layout.config, {name: tuple(each.shape) for name, each in layout.weights.items()}, file.name)
+    network = build(layout.config)
+    network.load_weights(layout.weights)
+    return network, _tokenizers(file, layout.config), layout
+
+
+def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
+    """What belongs to a training and not to the model is left out."""
+    if file.suffix != ".safetensors":
+        tensors, records = read_state(file)
+    else:
+        read_header(file)  # says what is wrong with it
+        try:
+            tensors, records = load_file(file), {}
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{file.name} cannot be read: {error}") from error
+    return {name: each for name, each in tensors.items() if not re.match(TRAINING, name)}, records
+
+
+def _beside(file: Path) -> dict[str, Plain]:
+    """The plain values of a config.json in the same folder, by name: minGPT writes one."""
+    found: dict[str, Plain] = {}
+    waiting: list[tuple[str, Any]] = [("config", read_record(file.parent / "config.json"))]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{name}.{key}", each) for key, each in value.items()]
+        elif isinstance(value, int | float | str | bool):
+            found[name] = value
+    return found
+
+
+def _tokenizers(file: Path, config: TransformerConfig) -> tuple[Tokenizer, Tokenizer]:
+    """A tokenizer.json beside the file, if the model knows all of its tokens; else bare ids."""
+    sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
+    reason = f"there is no {TOKENIZER} beside the weights"
+    if (file.parent / META).is_file():
+        reason = f"{META} beside the weights is a pickle, which could run code and is never read"
+    if not (file.parent / TOKENIZER).is_file():
+        return BareIds(sizes[0], reason), BareIds(sizes[1], reason)
+    return open_tokenizers(file.parent, {}, sizes)

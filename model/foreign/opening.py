@@ -1,0 +1,112 @@
+"""What others have trained, opened as an Inspectable: which of the ways to it a file or folder needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.checkpoints import CONFIG, INSPECTABLES
+from model.config import TransformerConfig
+from model.errors import CheckpointError
+from model.foreign.families import read_weights, rebuilt_config, renamed, settings_of
+from model.foreign.layouts import KNOWN, SUFFIXES, open_state
+from model.foreign.records import read_record
+from model.foreign.tokenizer_files import open_tokenizers
+from model.inspectable import Inspectable
+from model.network import Network
+from model.safe_folder import require_weights
+from model.text import Tokenizer
+from model.transformer import build
+
+
+def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, heads: int | None = None) -> Inspectable:
+    """A checkpoint folder of Hugging Face, or a file of weights alone, also as the only one of a folder.
+
+    Well-known families and layouts are put together as our network; other models of Hugging Face run as they are.
+    heads: of weights that do not say it.
+
+    Raises:
+        CheckpointError: it is neither, or it is damaged; the sentence says which and what is needed.
+    """
+    if path.is_dir() and _is_hugging_face(read_record(path / CONFIG)):
+        return _open_folder(path, device, dtype)
+    file = _only_file(path) if path.is_dir() else path
+    if file.suffix not in SUFFIXES:
+        raise CheckpointError(
+            f"{file.name} is not a model: open a checkpoint folder, or a file that ends in {', '.join(SUFFIXES)}"
+        )
+    network, tokenizers, layout = open_state(file, heads)
+    name = path.resolve().name if path.is_dir() else file.stem
+    record = {"format": layout.name, "assumed": list(layout.assumed)}
+    return _inspectable(name, network, tokenizers, record, device, dtype)
+
+
+def _open_folder(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
+    settings = read_record(folder / CONFIG)
+    config = None
+    if isinstance(settings.get("model_type"), str):
+        settings = settings_of(folder)
+        weights = read_weights(folder)
+        config = rebuilt_config(settings, weights.keys())
+    if config is None:
+        from model.hosted.opening import open_hosted
+
+        return open_hosted(folder, settings, device, dtype)
+    ours = renamed(settings, config, weights)
+    require_weights(config, {name: tuple(each.shape) for name, each in ours.items()}, folder.name)
+    network = build(config)
+    network.load_weights(ours)
+    tokenizers = open_tokenizers(folder, settings, sizes_of(config))
+    record = {"format": f"Hugging Face, {settings['model_type']}"}
+    return _inspectable(folder.resolve().name, network, tokenizers, record, device, dtype)
+
+
+def sizes_of(config: TransformerConfig) -> tuple[int, int]:
+    """How many tokens the model knows of what it reads and of what it writes."""
+    return config.source_vocabulary or config.vocabulary, config.vocabulary
+
+
+def first_text(kind: str, tokenizer: Tokenizer) -> str:
+    """A text to begin with, where the usual one would not do: of bare ids, or with something to fill in."""
+    if tokenizer.reason:
+        return " ".join(str(token) for token in range(min(len(tokenizer), 8)))
+    return (
+        f"She bought a red {tokenizer.mask_label} yesterday." if kind == "encoder-only" and tokenizer.mask_label else ""
+    )
+
+
+def _inspectable(
+    name: str,
+    network: Network,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    record: Mapping[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Inspectable:
+    network.to(device=device, dtype=dtype).eval().requires_grad_(False)
+    said = {**record, "example": first_text(network.kind, tokenizers[0])}
+    return INSPECTABLES[network.kind](name, network, tokenizers, said)
+
+
+def _is_hugging_face(settings: Mapping[str, Any]) -> bool:
+    return "model_type" in settings or "architectures" in settings
+
+
+def _only_file(folder: Path) -> Path:
+    """
+    Raises:
+        CheckpointError: there is no file of weights in the folder, or several.
+    """
+    found = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    if len(found) == 1:
+        return found[0]
+    what = (
+        f"has no {CONFIG} and no file of weights" if not found else f"has {len(found)} files of weights and no {CONFIG}"
+    )
+    raise CheckpointError(
+        f"{folder.name} {what}: open a checkpoint folder of Vitrine or Hugging Face, or one file of {KNOWN}; tensors "
+        "of any file can be looked at under Checkpoints → Read"
+    )

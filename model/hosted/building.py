@@ -1,0 +1,155 @@
+"""From a model of `transformers` in memory to a network that can be looked into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.config import Kind
+from model.errors import CheckpointError
+from model.hosted.feeding import activation_name
+from model.hosted.network import HostedNetwork, Runner
+from model.hosted.parts import HostedConfig, HostedFeedForward
+from model.hosted.probe import close, flat, probing
+from model.hosted.stacks import Built, build_stack
+
+LENGTHS = {"encoder": 6, "decoder": 4}  # of the probe; different, so that cross-attention is known by its keys
+LONGEST = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
+UNBOUNDED = 2048  # tokens at most, where the model names no length
+UNITS = ("intermediate_size", "ffn_dim", "decoder_ffn_dim", "encoder_ffn_dim", "d_ff", "n_inner", "ffn_hidden_size")
+GATES = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}
+
+
+@torch.inference_mode()
+def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetwork:
+    """Find out by a few tokens what the model's modules compute, and put ours beside them.
+
+    Raises:
+        CheckpointError: no attention was seen, or the model's parts run one by one give other logits than the whole.
+    """
+    runner = Runner(model, kind)
+    text = model.config.get_text_config()
+    runner.outside = not text._attn_implementation == "vitrine"
+    widths = [getattr(text, name, None) for name in ("sliding_window", "window_size")]
+    runner.windows = (None, *{each for each in widths if isinstance(each, int) and each > 0})
+    ids = {name: _ids(model, length) for name, length in LENGTHS.items()}
+    built: list[Built | None] = []
+    memory: Tensor | None = None
+    if kind != "decoder-only":
+        with probing(runner.encoder if runner.encoder is not None else runner.decoder, "encoder") as events:
+            memory = runner.encode(ids["encoder"], None)
+        built.append(build_stack("encoder", events, ids["encoder"], flat(memory)))
+    states = memory
+    if kind != "encoder-only":
+        with probing(runner.decoder, "decoder") as events:
+            states = runner.decode(ids["decoder"], None, memory)
+        built.append(build_stack("decoder", events, ids["decoder"], flat(states)))
+    stacks = [each for each in built if each is not None]
+    if len(stacks) < len(built):
+        family = str(settings.get("model_type", ""))
+        raise CheckpointError(f"no attention could be seen in this {family} model: it is none that can be looked into")
+    assert states is not None
+    if not runner.bare:
+        _require_same(model, runner, ids, runner.logits(states))
+    return HostedNetwork(runner, _config(model, runner.bare, settings, stacks), stacks)
+
+
+def _ids(model: Any, length: int) -> Tensor:
+    """Tokens of the vocabulary, none of them special."""
+    text = model.config.get_text_config()
+    special = {getattr(text, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "decoder_start")}
+    listed = {each for one in special for each in (one if isinstance(one, list) else [one])}
+    plain = [token for token in range(min(model.config.get_text_config().vocab_size, 64)) if token not in listed]
+    chosen = [plain[(7 * place + 3) % len(plain)] for place in range(length)]
+    return torch.tensor([chosen], device=model.device)
+
+
+def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Tensor) -> None:
+    named = {"input_ids": ids["decoder" if runner.kind == "decoder-only" else "encoder"]}
+    if runner.kind == "encoder-decoder":
+        named["decoder_input_ids"] = ids["decoder"]
+    whole = model(**named, use_cache=False).logits if runner.kind != "encoder-only" else model(**named).logits
+    if not close(logits, whole):
+        raise CheckpointError(
+            f"{type(model).__name__} gives other logits when its stacks run one by one: it cannot be looked into"
+        )
+
+
+def _config(model: Any, bare: bool, settings: dict[str, Any], stacks: list[Built]) -> HostedConfig:
+    """The model in our options, from what was found in it, and from its config only where that says nothing."""
+    text = model.config.get_text_config()
+    last = stacks[-1]
+    own = {each.name: each for each in stacks}
+    layer = last.layers[-1]
+    attention = last.attention
+    network = layer.parts.get("feed_forward")
+    norms = [norm for each in stacks for norm in each.norms]
+    width = layer.layer.x.shape[-1]
+    heads = attention.weights.n_heads if attention.outside else attention.query.n_heads
+    shared = None if attention.outside else attention.key.n_heads
+    return HostedConfig(
+        family=str(settings.get("model_type", "")),
+        source_vocabulary=text.vocab_size if "encoder" in own else 0,
+        target_vocabulary=text.vocab_size if "decoder" in own else 0,
+        d_model=width,
+        n_heads=heads,
+        n_key_value_heads=None if shared == heads else shared,
+        head_width=_head_width(layer.parts["self_attention"], layer, text),
+        n_encoder_layers=len(own["encoder"].layers) if "encoder" in own else 0,
+        n_decoder_layers=len(own["decoder"].layers) if "decoder" in own else 0,
+        d_ff=_units(network, text, width),
+        dropout=0.0,
+        max_length=_longest(text),
+        position=_position(text, last),
+        embedding_norm=last.embedding_norm,
+        norm="none" if not norms else "layer" if norms[0].centred else "rms",
+        norm_placement=layer.placement,
+        parallel=layer.parallel,
+        norm_epsilon=norms[0].eps if norms else 1e-5,
+        scale_embedding=last.factor != 1,
+        activation=_activation(network, text),
+        output_head="none" if bare else "linear",
+        tied_embeddings="output" if getattr(model.config, "tie_word_embeddings", False) else "none",
+    )
+
+
+def _head_width(attention: Any, layer: Any, text: Any) -> int | None:
+    seen = next((event.attention for event, _s, shadow in layer.tells if shadow is attention), None)
+    if seen is not None and seen.call is not None:
+        return int(seen.call.query.shape[-1])
+    width = getattr(text, "head_dim", None)
+    return width if isinstance(width, int) else None
+
+
+def _units(network: Any, text: Any, width: int) -> int:
+    if isinstance(network, HostedFeedForward):
+        return network.hidden.out_features
+    found = (getattr(text, name, None) for name in UNITS)
+    return next((each for each in found if isinstance(each, int)), 4 * width)
+
+
+def _longest(text: Any) -> int:
+    found = (getattr(text, name, None) for name in LONGEST)
+    return next((each for each in found if isinstance(each, int) and each > 0), UNBOUNDED)
+
+
+def _position(text: Any, built: Built) -> Any:
+    """How tokens get positions: by what was added to them, else by what the config speaks of."""
+    if built.position:
+        return built.position
+    if not built.attention.outside and "biased" in built.attention.maps:
+        return "relative"
+    if getattr(text, "alibi", False):
+        return "alibi"
+    turned = ("rope_parameters", "rope_theta", "rotary_dim", "rotary_emb_base")
+    return "rotary" if any(getattr(text, name, None) is not None for name in turned) else "other"
+
+
+def _activation(network: Any, text: Any) -> Any:
+    if not isinstance(network, HostedFeedForward):
+        return "relu"
+    grid = torch.linspace(-4, 4, 33)
+    name = activation_name(network.activation.function, grid)
+    return GATES.get(name, "swiglu") if hasattr(network, "gated") else name or "gelu"

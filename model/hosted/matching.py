@@ -1,0 +1,218 @@
+"""Which of our quantities the modules of a hosted stack compute: only what the numbers of a probe prove."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from model.hosted.attention import HostedAttention
+from model.hosted.feeding import match_feed_forward
+from model.hosted.norming import as_linear, as_norm, is_linear
+from model.hosted.parts import HostedBlock, HostedDecoderLayer, HostedLayer
+from model.hosted.passes import Side
+from model.hosted.probe import Event, first, same
+from model.hosted.reasons import Reason
+
+Tells = list[tuple[Event, Side, nn.Module]]
+
+
+@dataclass
+class Sublayer:
+    """A block of a layer. adds: the calls that may have given what it writes to the stream, likeliest first.
+
+    outside: of an attention whose W^O is known only by being among them.
+    """
+
+    name: str
+    adds: list[Event]
+    outside: bool = False
+
+
+@dataclass
+class Found:
+    """A layer of ours for a hosted one: its parts by name, whose modules tell them, and what is missing and why."""
+
+    layer: Event
+    parts: dict[str, nn.Module] = field(default_factory=dict)
+    tells: Tells = field(default_factory=list)
+    missing: dict[str, Reason] = field(default_factory=dict)
+    placement: str = ""
+    parallel: bool = False
+
+    def block(self, sublayer: str) -> nn.Module:
+        return self.parts.setdefault(f"{sublayer}_block", HostedBlock())
+
+    def keep(self, sublayer: str, name: str, event: Event, side: Side, shadow: nn.Module) -> None:
+        """A part of the block around a sublayer."""
+        self.block(sublayer).add_module(name, shadow)
+        self.tells.append((event, side, shadow))
+
+    def built(self) -> nn.Module:
+        kind = HostedDecoderLayer if "cross_attention" in self.parts else HostedLayer
+        return kind(self.parts)
+
+
+def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> Found:
+    """The parts of one layer. attentions: its self-attention, and cross-attention where it has one."""
+    found = Found(layer)
+    inside = [event for event in events if layer in event.within]
+    sublayers = [
+        _match_attention(found, inside, event, name)
+        for event, name in zip(attentions, ("self_attention", "cross_attention"), strict=False)
+    ]
+    closed = [event for event in inside if event.within[-1] is layer and _holds(event, attentions)]
+    free = [event for event in inside if not any(each is event or each in event.within for each in closed)]
+    network, told, output = match_feed_forward(free, layer.x)
+    adds = [output] if output is not None else []
+    adds += [each for each in free if each.within[-1] is layer and each.y.shape == layer.x.shape]
+    sublayers.append(Sublayer("feed_forward", adds))
+    if network is not None:
+        found.parts["feed_forward"] = network
+        found.tells += told
+    else:
+        found.missing |= {f"feed_forward.{name}": Reason.UNITS for name in ("hidden", "activation", "output")}
+    _match_stream(found, inside, sublayers)
+    return found
+
+
+def _holds(event: Event, attentions: list[Event]) -> bool:
+    return any(each is event or event in each.within for each in attentions)
+
+
+def _match_attention(found: Found, inside: list[Event], event: Event, name: str) -> Sublayer:
+    seen = event.attention
+    assert seen is not None
+    outer = [each for each in (*event.within, event) if found.layer in each.within and each.outputs]
+    adds = [each for each in outer if each.y.shape == found.layer.x.shape]
+    if seen.call is None:
+        heads, cross = seen.weights.shape[1], name == "cross_attention"
+        shadow = HostedAttention(heads, heads, 1.0, own=False, outside=True, cross=cross, place=seen.place)
+        found.tells.append((event, "weights", shadow))
+        absent = ("query", "key", "value", "scores", "scaled", "masked", "heads", "output")
+        found.missing |= {f"{name}.{part}": Reason.OUTSIDE for part in absent}
+        whole = [each for each in inside if is_linear(each) and any(one in each.within for one in outer)]
+        adds = [*reversed([each for each in whole if each.y.shape == found.layer.x.shape]), *adds]
+    else:
+        call, joined = seen.call, seen.heads
+        assert joined is not None
+        written = first(inside, lambda each: is_linear(each) and same(each.x, joined.flatten(2)[0]))
+        output = as_linear(written) if written else None
+        shadow = HostedAttention(
+            call.query.shape[1],
+            call.key.shape[1],
+            call.factor,
+            cap=call.cap,
+            biased=call.bias is not None,
+            own=call.known,
+            output=output,
+        )
+        found.tells.append((event, "attention", shadow))
+        if written and output is not None:
+            found.tells.append((written, "both", output))
+            adds.insert(0, written)
+        else:
+            found.missing[f"{name}.output"] = Reason.FLOW
+        if not call.known:
+            found.missing |= {f"{name}.{part}": Reason.STEPS for part in ("scores", "scaled", "masked")}
+    found.parts[name] = shadow
+    return Sublayer(name, adds, seen.call is None)
+
+
+def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) -> None:
+    """Where norms stand and what is added to what, if the sums are exactly those of a placement that we know."""
+    layer, norms = found.layer, [event for event in inside if as_norm(event) is not None]
+    for placement in ("pre", "post"):
+        trial = _Trial(layer, inside, norms, placement)
+        if trial.follow(sublayers):
+            _keep_outputs(found, sublayers, trial.written)
+            for sublayer, name, event, side in trial.kept:
+                found.keep(sublayer, name, event, side, _shadow(event, side))
+            found.placement = "sandwich" if any(name == "output_norm" for _s, name, *_ in trial.kept) else placement
+            return
+    found.placement, found.parallel = "pre", _is_parallel(layer, sublayers)
+    reason = Reason.PARALLEL if found.parallel else Reason.FLOW
+    entering = [event for event in norms if same(event.x, layer.x)]
+    if found.parallel and entering:
+        for sublayer, event in (("self_attention", entering[0]), ("feed_forward", entering[-1])):
+            found.keep(sublayer, "norm", event, "both", _shadow(event, "both"))
+    else:
+        found.missing |= {f"{each.name}_block.norm.output": reason for each in sublayers}
+    found.missing |= {f"{each.name}_block.residual": reason for each in sublayers[:-1]}
+    found.keep("feed_forward", "residual", layer, "out", nn.Identity())
+
+
+def _keep_outputs(found: Found, sublayers: list[Sublayer], written: list[Event]) -> None:
+    """W^O of attentions that were seen from outside: the matrix whose product the stream was given."""
+    for sublayer, event in zip(sublayers, written, strict=True):
+        if sublayer.outside and is_linear(event) and (output := as_linear(event)) is not None:
+            found.parts[sublayer.name].add_module("output", output)
+            found.tells.append((event, "both", output))
+            found.missing.pop(f"{sublayer.name}.output")
+
+
+def _shadow(event: Event, side: Side) -> nn.Module:
+    made = as_norm(event) if side == "both" else nn.Identity()
+    assert made is not None
+    return made
+
+
+def _is_parallel(layer: Event, sublayers: list[Sublayer]) -> bool:
+    x, y = layer.x, layer.y
+    pairs = ((a.y, f.y) for a in sublayers[0].adds for f in sublayers[-1].adds)
+    return any(same(total, y) for a, f in pairs for total in (a + f + x, x + a + f, x + f + a))
+
+
+class _Trial:
+    """One placement of the norms, followed through a layer.
+
+    kept: sublayer, part, event, and which side of it. written: what gave each block's addend.
+    """
+
+    def __init__(self, layer: Event, inside: list[Event], norms: list[Event], placement: str) -> None:
+        self.layer, self.inside, self.norms, self.placement = layer, inside, norms, placement
+        self.kept: list[tuple[str, str, Event, Side]] = []
+        self.written: list[Event] = []
+
+    def follow(self, sublayers: list[Sublayer]) -> bool:
+        state = self.layer.x
+        for sublayer in sublayers:
+            after = self._block(sublayer, state)
+            if after is None:
+                return False
+            state = after
+        return same(state, self.layer.y)
+
+    def _block(self, sublayer: Sublayer, state: Tensor) -> Tensor | None:
+        """The stream after a block, None where its sum is nowhere in the layer."""
+        before = first(self.norms, lambda event: same(event.x, state)) if self.placement == "pre" else None
+        for event in sublayer.adds:
+            added = event.y
+            normed = first(self.norms, lambda event, y=added: same(event.x, y))  # type: ignore[misc]
+            for y, output_norm in ((normed.y, normed), (added, None)) if normed else ((added, None),):
+                total = state + y
+                where = self._where(total)
+                if where is None:
+                    continue
+                self.written.append(event)
+                if before is not None:
+                    self.kept.append((sublayer.name, "norm", before, "both"))
+                if output_norm is not None:
+                    self.kept.append((sublayer.name, "output_norm", output_norm, "both"))
+                self.kept.append((sublayer.name, "residual", *where))
+                if self.placement == "pre":
+                    return total
+                after = first(self.norms, lambda event: same(event.x, total))  # noqa: B023
+                if after is None:
+                    return None
+                self.kept.append((sublayer.name, "norm", after, "both"))
+                return after.y
+        return None
+
+    def _where(self, total: Tensor) -> tuple[Event, Side] | None:
+        for event in (*self.inside, self.layer):
+            if event is not self.layer and event.inputs and same(event.x, total):
+                return event, "in"
+            if event.outputs and same(event.y, total):
+                return event, "out"
+        return None

@@ -1,0 +1,62 @@
+"""Norms and matrices of a hosted model, recognised by what they computed."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.hosted.parts import HostedLinear, HostedNorm
+from model.hosted.probe import Event, close
+
+EPSILONS = ("eps", "variance_epsilon", "epsilon")
+USUAL = (1e-5, 1e-6, 1e-12, 1e-8)
+
+
+def as_norm(event: Event) -> HostedNorm | None:
+    """The norm over the channels that this call computed, None if it was none that we know."""
+    module = event.module
+    if "norm" not in type(module).__name__.lower() or not event.inputs or not event.outputs:
+        return None
+    x, y = event.x, event.y
+    if x.dim() != 2 or x.shape != y.shape:
+        return None
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    if weight is not None and weight.shape != x.shape[-1:]:
+        return None
+    own = [getattr(module, name) for name in EPSILONS if isinstance(getattr(module, name, None), float)]
+    for eps in (*own, *USUAL):
+        for centred in (True, False):
+            for scale in (weight, None if weight is None else 1 + weight):
+                if close(_normed(x, scale, bias, eps, centred), y):
+                    return HostedNorm(scale, bias, eps, centred, x.shape[-1])
+    return None
+
+
+def _normed(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool) -> Tensor:
+    width = x.shape[-1:]
+    wide = [None if each is None else each.double() for each in (weight, bias)]
+    if centred:
+        return F.layer_norm(x.double(), width, *wide, eps).to(x.dtype)
+    if bias is not None:
+        return torch.full_like(x, torch.nan)
+    return F.rms_norm(x.double(), width, wide[0], eps).to(x.dtype)
+
+
+def is_linear(event: Event) -> bool:
+    """Whether this call multiplied by a matrix: nn.Linear, or GPT-2's Conv1D."""
+    weight = getattr(event.module, "weight", None)
+    known = isinstance(event.module, nn.Linear) or type(event.module).__name__ == "Conv1D"
+    return known and event.leaf and bool(event.inputs) and isinstance(weight, Tensor) and weight.dim() == 2
+
+
+def as_linear(event: Event) -> HostedLinear | None:
+    """The matrix of this call as rows of the output; None if it is not what was multiplied by, as if quantized."""
+    weight, bias = event.module.weight, getattr(event.module, "bias", None)
+    assert isinstance(weight, Tensor)
+    if not isinstance(event.module, nn.Linear):
+        weight = weight.T
+    if not weight.is_floating_point() or weight.is_meta:
+        return None
+    made = HostedLinear(weight, bias if isinstance(bias, Tensor) else None)
+    return made if close(made(event.x), event.y) else None

@@ -1,0 +1,177 @@
+"""A folder of `transformers` opened as it is: its own classes run, from files alone, without any code of the folder."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.config import Kind
+from model.errors import CheckpointError
+from model.filling import MaskFiller
+from model.foreign.tokenizer_files import open_tokenizers
+from model.hosted.attention import register
+from model.hosted.building import build_hosted
+from model.hosted.forecast import require_room
+from model.hosted.network import HostedNetwork
+from model.inspectable import Inspectable
+from model.writing import LanguageModel, Translator
+
+MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
+TWO, BARE = "AutoModelForSeq2SeqLM", "AutoModel"
+
+
+INSPECTABLES: dict[Kind, type[Inspectable]] = {
+    "encoder-decoder": Translator,
+    "decoder-only": LanguageModel,
+    "encoder-only": MaskFiller,
+}
+
+
+def open_hosted(
+    folder: Path,
+    settings: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    device_map: str | dict[str, Any] | None = None,
+) -> Inspectable:
+    """The model of a folder with its tokenizers; see `open_network`.
+
+    Raises:
+        CheckpointError: it cannot be opened.
+    """
+    model = open_network(folder, settings, device, dtype, device_map)
+    sizes = (model.config.source_vocabulary or model.config.vocabulary, model.config.vocabulary)
+    tokenizers = open_tokenizers(folder, settings, sizes)
+    return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, {})
+
+
+def open_network(
+    folder: Path,
+    settings: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    device_map: str | dict[str, Any] | None = None,
+) -> HostedNetwork:
+    """The model of a folder with a config.json of transformers, `settings`, ready to be looked into.
+
+    device_map: how accelerate spreads it over devices, "auto" or by module; None: all of it on `device`.
+
+    Raises:
+        CheckpointError: it needs code of its own, is of no kind that is known here, does not fit into memory, or its
+            parts cannot be told apart.
+    """
+    family = str(settings.get("model_type", ""))
+    if _asks_for_code(settings):
+        raise CheckpointError(
+            f"{folder.name} brings Python code of its own (auto_map in config.json), which is never run here: "
+            "open a model of a family that transformers itself knows"
+        )
+    require_room(folder, dtype, device if device_map is None else None)
+    with _quietly():
+        kind, made = _load(folder, family, device, dtype, device_map)
+        return build_hosted(made, kind, settings)
+
+
+def _asks_for_code(settings: Any) -> bool:
+    """Whether a config, or one inside it, names classes in files of its own."""
+    if not isinstance(settings, dict):
+        return False
+    return "auto_map" in settings or any(_asks_for_code(each) for each in settings.values())
+
+
+def _load(
+    folder: Path, family: str, device: torch.device, dtype: torch.dtype, device_map: str | dict[str, Any] | None
+) -> tuple[Kind, Any]:
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # the library raises what it likes on a damaged config
+        raise CheckpointError(f"{folder.name}: transformers cannot read its config.json: {_first(error)}") from error
+    kind, kinds = _kind(transformers, config, family)
+    # Where a model's code never asks for a function by its name, its own would be given masks that it does not expect.
+    attention = register() if kinds._supports_attention_backend or kinds._can_set_attn_implementation() else "eager"
+    options: dict[str, Any] = {} if device_map is None else {"device_map": device_map}
+    try:
+        made, loading = kinds.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=any(folder.glob("*.safetensors")),
+            attn_implementation=attention,
+            dtype=dtype,
+            weights_only=True,
+            output_loading_info=True,
+            **options,
+        )
+    except CheckpointError:
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            f"{folder.name}: transformers cannot open this {family} model: {_first(error)}"
+        ) from error
+    if lacking := [*loading["missing_keys"], *loading["mismatched_keys"]]:
+        raise CheckpointError(
+            f"{folder.name} lacks weights of {kinds.__name__}, such as {sorted(map(str, lacking))[0]} "
+            f"({len(lacking)} in all): the file is of another model, or not whole"
+        )
+    made = made.eval().requires_grad_(False)
+    return kind, made if device_map is not None else made.to(device)
+
+
+def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
+    """Which kind of model this is, and the class that runs it: that which wrote the file where it is known.
+
+    Raises:
+        CheckpointError: it has no attention that could be seen, or reads something else than text.
+    """
+    known = {name: getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, BARE)}
+    wrote = (config.architectures or [""])[0]
+    for kind, name in _order(wrote, bool(getattr(config, "is_encoder_decoder", False)), type(config) in known[MASKED]):
+        if type(config) in known[name]:
+            classes = known[name][type(config)]
+            return kind, classes[0] if isinstance(classes, tuple) else classes
+    raise CheckpointError(
+        f"model_type {family!r} is no language model of one or two stacks: causal, masked and sequence-to-sequence "
+        "models can be opened"
+    )
+
+
+def _order(wrote: str, two: bool, masked: bool) -> list[tuple[Kind, str]]:
+    """What to try, from the class that wrote the file: BERT may be a causal model too, or have no output at all."""
+    if two:
+        return [("encoder-decoder", TWO)]
+    if "CausalLM" in wrote or "LMHead" in wrote:
+        return [("decoder-only", CAUSAL)]
+    if wrote.endswith("Model") and "LM" not in wrote and masked:
+        return [("encoder-only", BARE)]
+    return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]
+
+
+def _first(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """A block without transformers' advice, progress bars and warnings."""
+    from transformers.utils import logging as theirs
+
+    before, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
+    theirs.set_verbosity(logging.ERROR)
+    theirs.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        theirs.set_verbosity(before)
+        if bars:
+            theirs.enable_progress_bar()

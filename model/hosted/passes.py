@@ -1,0 +1,197 @@
+"""One run of a hosted stack: whose modules tell what they compute, to which of ours, and by which masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from model.masks import Mask
+from model.observing import changing, recording
+
+Side = Literal["in", "out", "both", "attention", "weights"]
+TELLS = "_vitrine_tells"  # on a hosted module: by stack, for each of its calls in a pass, what it tells
+
+
+class Tell(NamedTuple):
+    """What a hosted module tells: its input, its output, both, or the weights in what it returns."""
+
+    side: Side
+    shadow: nn.Module
+
+
+class OfPositions(nn.Module):
+    """A row for each position, which all texts of a batch have in common. table: those that were trained."""
+
+    def __init__(self, table: nn.Parameter | None) -> None:
+        super().__init__()
+        if table is not None:
+            self.table = table
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+@dataclass
+class Pass:
+    """A run of one stack, in one thread.
+
+    causal: of a decoder. real: False on padding, of what the stack reads and, for cross-attention, of the encoder's output. windows: widths
+    that masks of this model may have. probe: called with every attention instead of the shadows.
+    """
+
+    stack: str
+    batch: int
+    real: Tensor | None = None
+    memory_real: Tensor | None = None
+    causal: bool = False
+    windows: tuple[int | None, ...] = (None,)
+    probe: Callable[[Any, Tensor, Tensor], None] | None = None
+    _counts: dict[tuple[int, str], int] = field(default_factory=dict)
+    _rules: list[tuple[Tensor, Mask]] = field(default_factory=list)
+
+    def number(self, module: nn.Module, side: str) -> int:
+        """Which call of the module in this pass this is, counted from 0."""
+        key = id(module), side
+        self._counts[key] = self._counts.get(key, -1) + 1
+        return self._counts[key]
+
+    def rule(self, call: Any, queries: int, keys: int) -> Mask:
+        """The mask of an attention as a rule of ours; where none gives the same, the tensor itself.
+
+        One for all layers that share a mask: it is compared once.
+        """
+        if call.mask is None:
+            return self._once(torch.empty(0), lambda: Mask())
+        made: Tensor = call.mask
+        return self._once(made, lambda: self._like(made, queries, keys))
+
+    def plain_rule(self, cross: bool) -> Mask:
+        """What is to be seen where the mask itself is not: no padding, and in a decoder nothing later."""
+        return Mask(keys=self.memory_real) if cross else Mask(keys=self.real, causal=self.causal)
+
+    def _once(self, tensor: Tensor, make: Callable[[], Mask]) -> Mask:
+        for known, rule in self._rules:
+            if known is tensor or (not known.numel() and not tensor.numel()):
+                return rule
+        self._rules.append((tensor, make()))
+        return self._rules[-1][1]
+
+    def _like(self, made: Tensor, queries: int, keys: int) -> Mask:
+        for real in dict.fromkeys((self.real, self.memory_real, None)):
+            if real is not None and real.shape[-1] != keys:
+                continue
+            for causal in (True, False):
+                for window in self.windows:
+                    rule = Mask(keys=real, causal=causal, window=window)
+                    if torch.equal(rule.visible(queries, keys, made.device).expand_as(made), made):
+                        return rule
+        if len(made) > 1 and not bool((made == made[:1]).all()):
+            return HeldMask(made)
+        table = made[0, 0]
+        return Mask(pattern=lambda query, key: table)
+
+
+class HeldMask(Mask):
+    """A mask that no rule gives, different for the texts of a batch."""
+
+    def __init__(self, made: Tensor) -> None:
+        super().__init__()
+        object.__setattr__(self, "made", made)
+
+    def visible(self, queries: int, keys: int, device: torch.device) -> Tensor:
+        found: Tensor = self.__dict__["made"]
+        return found
+
+    def is_plain(self, queries: int, keys: int) -> bool:
+        return False
+
+
+current: ContextVar[Pass | None] = ContextVar("hosted_pass", default=None)
+
+
+def tell(module: nn.Module, stack: str, call: int, calls: int, side: Side, shadow: nn.Module) -> None:
+    """From now on one call of a hosted module, of so many in a pass of `stack`, goes through `shadow` too."""
+    if TELLS not in module.__dict__:
+        module.__dict__[TELLS] = {}
+        module.register_forward_pre_hook(_before, with_kwargs=True)
+        module.register_forward_hook(_after, with_kwargs=True)
+    module.__dict__[TELLS].setdefault(stack, [[] for _ in range(calls)])[call].append(Tell(side, shadow))
+
+
+def shadows(module: nn.Module, now: Pass, *sides: Side) -> list[nn.Module]:
+    """Those of ours to which this call of a hosted module tells something of these sides, in a pass."""
+    return [each.shadow for each in _tells(module, now, sides[0]) if each.side in sides]
+
+
+def _tells(module: nn.Module, now: Pass, side: str) -> list[Tell]:
+    calls: list[list[Tell]] = module.__dict__.get(TELLS, {}).get(now.stack, [])
+    if len(calls) < 2:
+        return calls[0] if calls else []
+    number = now.number(module, side)
+    return calls[number] if number < len(calls) else []
+
+
+def _watched() -> Pass | None:
+    now = current.get()
+    return now if now is not None and now.probe is None and (recording.get() or changing.get()) else None
+
+
+def _before(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    now = _watched()
+    if now is None:
+        return None
+    for each in _tells(module, now, "in"):
+        if each.side == "in":
+            x = first_input(inputs, named)
+            inputs, named = _with_first(inputs, named, like(each.shadow(batched(x, now.batch)), x))
+    return inputs, named
+
+
+def _after(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
+    now = _watched()
+    if now is None:
+        return None
+    for each in _tells(module, now, "out"):
+        if each.side == "out":
+            y = first_output(output)
+            rows = 1 if isinstance(each.shadow, OfPositions) else now.batch
+            output = _with_first_output(output, like(each.shadow(batched(y, rows)), y))
+        elif each.side == "both":
+            x, y = first_input(inputs, named), first_output(output)
+            output = _with_first_output(output, like(each.shadow(batched(x, now.batch), batched(y, now.batch)), y))
+        elif each.side == "weights":
+            weights = output[each.shadow.place]
+            each.shadow(weights, weights, now.plain_rule(each.shadow.cross is True))
+    return output
+
+
+def batched(x: Tensor, batch: int) -> Tensor:
+    """With a batch dimension, where a model has put all positions of a batch in a row."""
+    return x.unflatten(0, (batch, -1)) if x.dim() == 2 else x
+
+
+def like(x: Tensor, shape: Tensor) -> Tensor:
+    return x if x.shape == shape.shape else x.reshape(shape.shape)
+
+
+def first_input(inputs: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
+    found: Tensor = inputs[0] if inputs else named["hidden_states"]
+    return found
+
+
+def first_output(output: Any) -> Tensor:
+    found: Tensor = output if isinstance(output, Tensor) else output[0]
+    return found
+
+
+def _with_first(inputs: tuple[Any, ...], named: dict[str, Any], x: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return ((x, *inputs[1:]), named) if inputs else (inputs, named | {"hidden_states": x})
+
+
+def _with_first_output(output: Any, y: Tensor) -> Any:
+    return y if isinstance(output, Tensor) else (y, *output[1:])

@@ -1,0 +1,17 @@
+"""Why a quantity does not exist in a hosted model."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """The sentence that says it."""
+
+    OUTSIDE = "this model computes its attention by code of its own: only its weights can be seen"
+    STEPS = "this model's attention takes a step that is not known here: only its weights can be seen"
+    PARALLEL = "in this model attention and feed-forward read the same stream side by side: there is none between them"
+    UNITS = "this model's feed-forward network is of another form than activation(x W₁) W₂, gated or not"
+    FLOW = "no module of this model was found to compute exactly this"
+    EMBEDDING = "what enters this model's first layer is not the sum of a token's row and a position's"
+    OUTPUT = "this model has no logits: it was opened without an output for words"

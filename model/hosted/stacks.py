@@ -1,0 +1,222 @@
+"""A stack of ours for a hosted one, from what flowed through it in a probe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from model.hosted.attention import HostedAttention
+from model.hosted.matching import Found, Tells, match_layer
+from model.hosted.norming import as_norm
+from model.hosted.parts import HostedNorm, HostedStack, HostedTokens, frozen
+from model.hosted.passes import OfPositions, tell
+from model.hosted.probe import Event, close, first, same
+from model.hosted.reasons import Reason
+
+
+@dataclass
+class Built:
+    """stack: ours. layers: what was found of each. position: how tokens get positions, "" unknown. missing: by path."""
+
+    name: str
+    stack: HostedStack
+    layers: list[Found]
+    tells: Tells
+    missing: dict[str, Reason]
+    position: str
+    factor: float
+    embedding_norm: bool
+    norms: list[HostedNorm] = field(default_factory=list)
+
+    @property
+    def attention(self) -> HostedAttention:
+        made = self.layers[0].parts["self_attention"]
+        assert isinstance(made, HostedAttention)
+        return made
+
+    def attach(self) -> None:
+        """From now on the hosted modules tell ours."""
+        for event, side, shadow in self.tells:
+            tell(event.module, self.name, event.number, event.calls, side, shadow)
+
+
+def build_stack(name: str, events: list[Event], ids: Tensor, last: Tensor) -> Built | None:
+    """The stack, or None where no attention was seen. last: the states that it ends in, (position, d_model)."""
+    attentions = [event for event in events if event.attention is not None]
+    own = [event for event in attentions if event.attention is not None and not event.attention.cross]
+    crossing = [event for event in attentions if event not in own]
+    layers = [_layer_of(events, event, own) for event in own]
+    if not own or any(layer is None for layer in layers):
+        return None
+    found = []
+    for event, layer in zip(own, layers, strict=True):
+        assert layer is not None
+        found.append(match_layer(events, layer, [event, *(each for each in crossing if layer in each.within)]))
+    tells = [each for one in found for each in one.tells]
+    missing = {
+        f"{name}.layers.{number}.{quantity}": reason
+        for number, one in enumerate(found)
+        for quantity, reason in one.missing.items()
+    }
+    _settle_placement(found)
+    embedding = _Embedding(name, events, ids, found[0].layer)
+    norm, told = _last_norm(events, found[-1].layer.y, last)
+    if norm is None:
+        missing[f"{name}.norm.output"] = Reason.FLOW
+    stack = HostedStack(embedding.made, [each.built() for each in found], norm)
+    made = [module for module in stack.modules() if isinstance(module, HostedNorm)]
+    parts = [*embedding.tells, *tells, *told]
+    return Built(
+        name,
+        stack,
+        found,
+        parts,
+        missing | embedding.missing,
+        embedding.position,
+        embedding.factor,
+        embedding.normed,
+        made,
+    )
+
+
+def _settle_placement(found: Sequence[Found]) -> None:
+    """One placement for the stack; layers of several have only the states between them in common."""
+    placements = {each.placement for each in found}
+    if len(placements) > 1:
+        for each in found:
+            each.placement = "pre"
+
+
+def _layer_of(events: list[Event], attention: Event, own: list[Event]) -> Event | None:
+    """The outermost call of a module in a list that has this self-attention in it and no other."""
+    members = {child for event in events for module in (event.module,) for child in _listed(module)}
+    for outer in attention.within:
+        alone = sum(outer in each.within for each in own) == 1
+        if outer.module in members and alone and outer.inputs and outer.outputs:
+            return _unwrapped(events, outer)
+    return None
+
+
+def _unwrapped(events: list[Event], layer: Event) -> Event:
+    """The layer inside what only holds it, as ALBERT's groups do."""
+    inside = [event for event in events if event.within and event.within[-1] is layer]
+    if len(inside) == 1 and same(inside[0].y, layer.y) and not inside[0].leaf:
+        return _unwrapped(events, inside[0])
+    return layer
+
+
+def _listed(module: nn.Module) -> list[nn.Module]:
+    lists = [child for child in module.children() if isinstance(child, nn.ModuleList)]
+    return [each for one in lists for each in one]
+
+
+def _last_norm(events: list[Event], left: Tensor, last: Tensor) -> tuple[nn.Module | None, Tells]:
+    """What stands between the last layer and the stack's states: nothing, or a norm; None where it is neither."""
+    if same(left, last):
+        return nn.Identity(), []
+    event = first(events, lambda each: bool(each.outputs) and same(each.y, last) and same(each.x, left))
+    made = as_norm(event) if event is not None else None
+    return (made, [(event, "both", made)]) if event is not None and made is not None else (None, [])
+
+
+class _Embedding:
+    """What enters the first layer: tokens, with positions added to them and a norm on the sum where that is so."""
+
+    def __init__(self, name: str, events: list[Event], ids: Tensor, layer: Event) -> None:
+        self.made, self.tells = nn.Module(), [(layer, "in", nn.Identity())]
+        self.made.add_module("output", self.tells[0][2])
+        self.missing: dict[str, Reason] = {}
+        self.position, self.factor, self.normed = "", 1.0, False
+        before = [event for event in events if event.end < layer.begin and event.outputs]
+        x = layer.x
+        normed = first(before, lambda each: same(each.y, x) and as_norm(each) is not None and not same(each.x, x))
+        for entered, norm in ((x, None), *([(normed.x, normed)] if normed else [])):
+            if self._match(before, ids, entered):
+                if norm is not None and (shadow := as_norm(norm)) is not None:
+                    self.made.get_submodule("output").add_module("norm", shadow)
+                    self.tells.append((norm, "both", shadow))
+                    self.normed = True
+                return
+        reason = Reason.EMBEDDING
+        self.missing = {f"{name}.embedding.{part}": reason for part in ("tokens", "positions")}
+
+    def _match(self, before: list[Event], ids: Tensor, entered: Tensor) -> bool:
+        looked = first(before, lambda each: isinstance(each.module, nn.Embedding) and same(each.x, ids))
+        if looked is None or looked.y.shape != entered.shape:
+            return False
+        weight = looked.module.weight
+        assert isinstance(weight, Tensor)
+        for factor in (1.0, weight.shape[1] ** 0.5):
+            tokens = looked.y * torch.tensor(factor, dtype=looked.y.dtype)
+            if close(tokens, entered):
+                self._keep(looked, factor, ids, None)
+                return True
+            for event in before:
+                if event is not looked and event.leaf and event.y.shape == entered.shape:
+                    if close(tokens + event.y, entered):
+                        self._keep(looked, factor, ids, event)
+                        return True
+        return False
+
+    def _keep(self, looked: Event, outer: float, ids: Tensor, positions: Event | None) -> None:
+        weight = looked.module.weight
+        assert isinstance(weight, Tensor)
+        rows = weight[ids[0]]
+        inner = float((looked.y.double().norm() / rows.double().norm()).item())
+        self.factor = outer * (1.0 if abs(inner - 1) < 1e-3 else inner)
+        shadow = HostedTokens(weight, self.factor)
+        self.made.add_module("tokens", shadow)
+        self.tells.append((looked, "both", Times(shadow, outer)))
+        if positions is None:
+            encoded = OfPositions(None)
+            self.made.add_module("positions", encoded)
+            self.tells.append((looked, "out", Nothing(encoded)))
+        else:
+            table = _table(positions)
+            self.position = "sinusoidal" if table is None or not _trained(positions) else "learned"
+            encoded = OfPositions(table if self.position == "learned" else None)
+            self.made.add_module("positions", encoded)
+            self.tells.append((positions, "out", encoded))
+
+
+class Nothing(nn.Module):
+    """Tells a shadow that zeros are added to the tokens."""
+
+    def __init__(self, shadow: nn.Module) -> None:
+        super().__init__()
+        self.shadow = shadow
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.shadow(torch.zeros_like(x[:1]))
+        return x
+
+
+class Times(nn.Module):
+    """Tells a shadow a quantity times the factor by which the model multiplies it afterwards."""
+
+    def __init__(self, shadow: nn.Module, factor: float) -> None:
+        super().__init__()
+        self.shadow, self.factor = shadow, factor
+
+    def forward(self, x: Tensor, given: Tensor) -> Tensor:
+        made: Tensor = self.shadow(x, given * self.factor)
+        return given if self.factor != 1 else made
+
+
+def _table(event: Event) -> nn.Parameter | None:
+    """The rows of a table of positions from the first one that a text gets."""
+    weight = getattr(event.module, "weight", None)
+    if not isinstance(weight, Tensor) or weight.dim() != 2:
+        return None
+    count = len(event.y)
+    for offset in range(4):
+        if same(weight[offset : offset + count], event.y):
+            return frozen(weight[offset:])
+    return None
+
+
+def _trained(event: Event) -> bool:
+    return "Sinusoidal" not in type(event.module).__name__
