@@ -17,7 +17,7 @@ from model.safe_pickle import RefusedError, inspect
 
 Plain = int | float | str | bool
 DEEPEST = 32  # containers within containers
-MOST_VALUES = 1_000_000  # a container that others hold many times is unfolded as often
+MOST_VALUES = 200_000  # a container that others hold many times is unfolded as often
 
 
 def read_pickled(path: Path) -> dict[str, Tensor]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from model.safe_calls import BYTES, CALLS, Dictionary, Made, Named, kind, why_not
 
-MOST_STEPS = 1_000_000  # opcodes, of which a tensor takes about 50
-MOST_TENSORS = 50_000
+MOST_STEPS = 500_000  # opcodes, of which a tensor takes about 30
+DEEPEST = 1000  # containers begun and not ended
+MOST_TENSORS = 20_000
 STOP = ord(".")
 LARGEST_KEY = 1 << 31  # of a dictionary: larger numbers can be chosen so that all fall into one place
 
@@ -90,6 +91,8 @@ class _Reading:
         self.stack.append(value)
 
     def mark(self) -> None:
+        if len(self.below) == DEEPEST:
+            raise RefusedError("holds containers too deep: save only a model's state_dict")
         self.below.append(self.stack)
         self.stack = []
 

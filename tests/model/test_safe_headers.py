@@ -1,0 +1,272 @@
+"""Headers of safetensors and GGUF files, JSON and folders made to harm: each is refused, and large files are listed."""
+
+import json
+import os
+import shutil
+import struct
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from model.checkpoints import open_checkpoint, save_checkpoint
+from model.errors import CheckpointError
+from model.safe_header import read_header
+from model.safe_json import parse_json, read_bytes
+from model.safe_tokenizer import read_tokenizer
+from model.tensors import tensor_table
+from tests.model.examples import network, sentences, tokenizers
+
+
+def headed(path, header, data=b"\0" * 8, length=None):
+    content = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(content) if length is None else length) + content + data)
+    return path
+
+
+def entry(start=0, end=8, shape=(2,), dtype="F32", **more):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end], **more}
+
+
+DOUBLED = json.dumps({"a": entry()})[:-1].encode() + b"," + json.dumps({"a": entry()})[1:].encode()
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (DOUBLED, "it says 'a' twice"),
+        (b'{"a":' + b"[" * 100_000, "it nests too deep"),
+        (b'{"a": NaN}', "NaN is not a number of JSON"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "Exceeds the limit"),
+        (b'{"\xff": 1}', "can't decode byte 0xff"),
+        (b"[]", "its header is not an object but list"),
+        (b'{"a":[' + b"0," * 4_000_001 + b"0]}", "more than 4,000,000 values"),
+        ({"a": entry(), "b": entry()}, "the values of 'b' begin at 0, those before end at 8"),
+        ({"a": entry(0, 4, [1]), "b": entry(8, 8, [0])}, "the values of 'b' begin at 8, those before end at 4"),
+        ({"a": entry(0, 4, [1])}, "its tensors have 4 bytes of values, the file 8"),
+        ({"a": entry(0, 16, [4])}, "its tensors have 16 bytes of values, the file 8"),
+        ({"a": entry(8, 0, [-2])}, "the shape of 'a' is not a list of up to 32 sizes"),
+        ({"a": entry(shape=[1] * 33)}, "the shape of 'a' is not a list of up to 32 sizes"),
+        ({"a": entry(shape=[2.0])}, "the shape of 'a' is not"),
+        ({"a": entry(shape=[True, 2])}, "the shape of 'a' is not"),
+        ({"a": entry(shape=[1 << 62, 4])}, "does not fit its data_offsets"),
+        ({"a": entry(shape=[1 << 63])}, "the shape of 'a' is not"),
+        ({"a": entry(0, 1 << 64)}, "data_offsets of 'a' are not two places"),
+        ({"a": entry(dtype="OBJECT")}, "of the type 'OBJECT', which the format has not"),
+        ({"a": entry(dtype=["F32"])}, "which the format has not"),
+        ({"a": entry(code="1")}, "is not dtype, shape and data_offsets"),
+        ({"a\n": entry()}, "a name has 1 to 250 characters that can be printed"),
+        ({"\ud800": entry()}, "a name has 1 to 250 characters that can be printed"),
+        ({"a" * 251: entry()}, "a name has 1 to 250 characters"),
+        ({"a": entry(), "__metadata__": {"format": 1}}, "its __metadata__ is not a list of texts by name"),
+    ],
+)
+def test_a_harmful_header_is_refused(header, message, tmp_path):
+    with pytest.raises(CheckpointError, match=message) as refused:
+        tensor_table(headed(tmp_path / "x.safetensors", header))
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("length", [0, 1, 10**8 + 1, 2**63, 2**64 - 1])
+def test_a_header_of_another_length_is_refused(length, tmp_path):
+    with pytest.raises(CheckpointError, match="cannot be read as safetensors"):
+        tensor_table(headed(tmp_path / "x.safetensors", {"a": entry()}, length=length))
+
+
+def test_ten_gigabytes_are_listed_without_reading_them(tmp_path):
+    size = 10 << 30
+    path = headed(tmp_path / "x.safetensors", {"a": entry(0, size, [size // 8, 2])}, b"")
+    os.truncate(path, path.stat().st_size + size)
+    begun = time.perf_counter()
+    (info,) = tensor_table(path)
+    assert time.perf_counter() - begun < 0.5
+    assert (info.bytes, info.shape) == (size, (size // 8, 2))
+
+
+def test_a_file_that_changed_since_it_was_listed_is_not_read(tmp_path):
+    save_file({"a": torch.ones(4)}, tmp_path / "x.safetensors")
+    (info,) = tensor_table(tmp_path / "x.safetensors")
+    save_file({"a": torch.ones(2, 2)}, tmp_path / "x.safetensors")
+    with pytest.raises(CheckpointError, match="has changed since it was listed"):
+        info.load()
+
+
+def test_the_header_agrees_with_the_library(tmp_path):
+    """Every bundled file, against what safetensors says of it."""
+    from safetensors import safe_open
+
+    for folder in ("sort", "eng-cmn"):
+        path = f"checkpoints/{folder}/model.safetensors"
+        with safe_open(path, framework="pt") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        assert {each.name: each.shape for each in read_header(Path(path))} == shapes
+
+
+def gguf_file(path, tensors=(("a", (2, 3), 0, 0),), records=b"", count=None, data=bytes(64), version=3):
+    """tensors: name, sizes from the innermost on, number of the type, place."""
+
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), count if count is not None else int(bool(records)))
+    for name, sizes, kind, place in tensors:
+        records += text(name) + struct.pack("<I", len(sizes)) + struct.pack(f"<{len(sizes)}Q", *sizes)
+        records += struct.pack("<IQ", kind, place)
+    content = head + records
+    path.write_bytes(content + bytes(-len(content) % 32) + data)
+    return path
+
+
+def record(name, kind, value):
+    return struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", kind) + value
+
+
+def test_gguf_is_listed_as_the_package_reads_it(tmp_path):
+    gguf = pytest.importorskip("gguf")
+    values = np.random.default_rng(0).normal(size=(4, 64)).astype(np.float32)
+    packed = gguf.quants.quantize(values, gguf.GGMLQuantizationType.Q8_0)
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_token_list(["a", "b", "的"])
+    writer.add_uint32("some", 7)
+    writer.add_tensor("plain", values)
+    writer.add_tensor("half", values.astype(np.float16))
+    writer.add_tensor("packed", packed, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    table = {info.name: info for info in tensor_table(tmp_path / "x.gguf")}
+    assert {name: (info.shape, info.dtype, info.bytes) for name, info in table.items()} == {
+        "plain": ((4, 64), "F32", 1024),
+        "half": ((4, 64), "F16", 512),
+        "packed": ((4, 64), "Q8_0", packed.nbytes),
+    }
+    assert np.array_equal(table["plain"].load().numpy(), values)
+    assert np.array_equal(table["half"].load().numpy(), values.astype(np.float16))
+    expected = gguf.quants.dequantize(packed, gguf.GGMLQuantizationType.Q8_0)
+    assert np.array_equal(table["packed"].load().numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"version": 1}, "its version is 1"),
+        ({"count": 1 << 60}, "it claims 1 tensors and"),
+        ({"count": 5}, "cannot be read as GGUF"),
+        ({"records": record("x", 9, struct.pack("<IQ", 8, 1 << 60))}, "it claims a list of 1,152,921,504,606,846,976"),
+        ({"records": record("x", 9, struct.pack("<IQ", 4, 1 << 60))}, "goes on beyond its end"),
+        ({"records": record("x", 9, struct.pack("<IQ", 9, 2))}, "it claims a list of 2 values of the type 9"),
+        ({"records": record("x", 8, struct.pack("<Q", 1 << 60))}, "goes on beyond its end"),
+        ({"records": record("x", 99, b"")}, "a record of the type 99"),
+        ({"records": record("general.alignment", 4, struct.pack("<I", 0))}, "its alignment is 0"),
+        ({"tensors": [("a", (1 << 62, 4), 0, 0)]}, "'a' claims"),
+        ({"tensors": [("a", (2,), 0, 0), ("a", (2,), 0, 32)]}, "two tensors of one name"),
+        ({"tensors": [("a", (2,), 0, 0), ("b", (2,), 0, 0)]}, "'b' claims 8 bytes from 0 on"),
+        ({"tensors": [("a", (2,), 0, 1 << 63)]}, "'a' claims"),
+        ({"tensors": [("a", (2,), 999, 0)]}, "of the type 999"),
+        ({"tensors": [("a", (3,), 8, 0)]}, "does not consist of Q8_0's blocks of 32"),
+        ({"tensors": [("a", (1,) * 9, 0, 0)]}, "has 9 dimensions"),
+        ({"tensors": [("a\n", (1,), 0, 0)]}, "characters that can be printed"),
+    ],
+)
+def test_a_harmful_gguf_is_refused(options, message, tmp_path):
+    pytest.importorskip("gguf")
+    assert [info.shape for info in tensor_table(gguf_file(tmp_path / "y.gguf"))] == [(3, 2)]
+    with pytest.raises(CheckpointError, match=message):
+        tensor_table(gguf_file(tmp_path / "x.gguf", **options))
+
+
+def test_without_the_package_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "gguf", None)
+    with pytest.raises(CheckpointError, match="pip install gguf"):
+        tensor_table(gguf_file(tmp_path / "x.gguf"))
+
+
+def test_json_is_bounded(tmp_path):
+    assert parse_json('{"a": [1, "é"]}'.encode(), "x") == {"a": [1, "é"]}
+    assert parse_json(b"[NaN]", "x", nan=True)[0] != 0
+    (tmp_path / "x").write_bytes(b"12345")
+    with pytest.raises(CheckpointError, match="more than 4 bytes"):
+        read_bytes(tmp_path / "x", 4)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match="it is not a file"):
+        read_bytes(tmp_path / "pipe")
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    both = tokenizers(sentences(20))
+    folder = tmp_path_factory.mktemp("ours") / "mine"
+    save_checkpoint(folder, network(source_vocabulary=len(both[0]), target_vocabulary=len(both[1])), both)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"d_model": 10**9}, r"the config says d_model 1,000,000,000, and no tensor in the weights is wider than \d+"),
+        ({"d_ff": 10**12}, "the config says d_ff 1,000,000,000,000"),
+        ({"n_heads": 10**9, "heads": "full"}, "the config says n_heads"),
+        ({"source_vocabulary": 10**9}, "source_vocabulary|source_tokenizer"),
+        ({"n_encoder_layers": 10**9}, "the config says 1,000,000,002 layers: at most 512"),
+        ({"max_length": 10**9}, "the config says max_length 1,000,000,000, whose table"),
+        ({"max_length": 10**30}, "the config says max_length"),
+        ({"d_model": 10**30}, "the config says d_model"),
+        ({"dropout": float("nan")}, "NaN is not a number"),
+        ({"max_length": True}, "must be a whole number"),
+        ({"position": ["rotary"]}, "config.json"),
+        ({"code": "import os"}, "code is not an option"),
+        (b"\xff\xfe{\0}\0", "config.json is not valid JSON"),
+        (b'{"a":' * 100_000, "config.json is not valid JSON: it nests too deep"),
+        (b'{"d_model": 8, "d_model": 16}', "says 'd_model' twice"),
+        (b'{"d_model": ' + b"9" * 9999 + b"}", "config.json is not valid JSON"),
+        (b" " * (1 << 20) + b"{}", "config.json has more than 1,048,576 bytes"),
+        (b"[]", "must be a JSON object"),
+    ],
+)
+def test_a_harmful_config_is_refused_before_memory_is_taken(change, message, ours, tmp_path):
+    folder = shutil.copytree(ours, tmp_path / "mine")
+    config = folder / "config.json"
+    if isinstance(change, bytes):
+        config.write_bytes(change)
+    else:
+        config.write_text(json.dumps(json.loads(config.read_text()) | change))
+    with pytest.raises(CheckpointError, match=message):
+        open_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "Replace", "content": "aa"}] * 40}}, "1.1e.12"),
+        ({"decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}] * 99}}, "in 109 steps"),
+        ({"model": {"type": "Unknown"}}, "cannot be read as a tokenizer"),
+        ({"model": None}, "cannot be read as a tokenizer"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "cannot be read as a tokenizer"),
+    ],
+)
+def test_a_harmful_tokenizer_is_refused(change, message, ours, tmp_path):
+    record = json.loads((ours / "source_tokenizer.json").read_text())
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(record | change))
+    with pytest.raises(CheckpointError, match=message):
+        read_tokenizer(path)
+
+
+def test_a_tokenizer_neither_pads_nor_cuts(ours, tmp_path):
+    record = json.loads((ours / "source_tokenizer.json").read_text())
+    padding = {"strategy": {"Fixed": 10**12}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0}
+    record["padding"] = padding | {"pad_type_id": 0, "pad_token": "<pad>"}
+    record["truncation"] = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(record))
+    made = read_tokenizer(tmp_path / "tokenizer.json")
+    assert made.padding is None
+    assert made.truncation is None
+
+
+def test_an_error_can_be_shown():
+    assert str(CheckpointError("a\x1b[31m\n\ud800é" + "x" * 9999)).startswith(r"a\x1b[31m\n\ud800é")
+    assert len(str(CheckpointError("x" * 9999))) == 600

@@ -1,0 +1,223 @@
+"""Files of torch.save made to harm: each is refused in time, and what training programs write opens."""
+
+import json
+import struct
+import time
+import warnings
+import zipfile
+from collections import Counter
+
+import pytest
+import torch
+
+from model.errors import CheckpointError
+from model.pickled import read_pickled, read_state
+from model.tensors import tensor_table
+
+HEAD, STOP = b"\x80\x02", b"."
+DICT = b"ccollections\nOrderedDict\n)R"
+
+
+def archived(path, pickle, data=b"\0" * 16, folder="archive", more=()):
+    """A file of torch.save with this pickle and one storage, data/0."""
+    files = [("data.pkl", pickle), ("byteorder", b"little"), ("data/0", data), ("version", b"3\n")]
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w") as archive:
+        warnings.simplefilter("ignore")  # a name twice
+        for name, content in [*((f"{folder}/{name}", content) for name, content in files), *more]:
+            archive.writestr(name, content)
+    return path
+
+
+def text(value):
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def storage(count=b"K\x04", kind=b"FloatStorage", key="0"):
+    return b"(" + text("storage") + b"ctorch\n" + kind + b"\n" + text(key) + text("cpu") + count + b"tQ"
+
+
+def tensor(shape=b"K\x04\x85", strides=b"K\x01\x85", offset=b"K\x00", held=None):
+    rebuild = b"ctorch._utils\n_rebuild_tensor_v2\n("
+    return rebuild + (held or storage()) + offset + shape + strides + b"\x89" + DICT + b"tR"
+
+
+def named(*pairs):
+    return HEAD + b"}(" + b"".join(text(name) + value for name, value in pairs) + b"u" + STOP
+
+
+def long(value):
+    return b"\x8a\x09" + value.to_bytes(9, "little", signed=True)
+
+
+def test_the_handmade_archive_is_as_torch_writes_it(tmp_path):
+    path = archived(tmp_path / "x.pt", named(("a", tensor())), torch.arange(4.0).numpy().tobytes())
+    assert read_pickled(path)["a"].tolist() == torch.load(path, weights_only=True)["a"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_checkpoint_of_nanogpt_opens(tmp_path):
+    model = torch.nn.Linear(3, 2)
+    moments = {"step": torch.tensor(5.0), "exp_avg": torch.zeros(2, 3)}
+    content = {
+        "model": {f"_orig_mod.{name}": value for name, value in model.state_dict().items()},
+        "ema": model.state_dict(),
+        "optimizer": {"state": {0: moments}, "param_groups": [{"lr": 1e-3, "betas": (0.9, 0.95), "params": [0]}]},
+        "plan": {"milestones": Counter([5, 9])},
+        "model_args": {"n_layer": 12, "bias": False, "dtype": torch.bfloat16, "vocab_size": None},
+        "iter_num": 5,
+        "best_val_loss": torch.tensor(1.5),
+        "config": {"out_dir": "out", "learning_rate": 6e-4, "shape": torch.Size([2, 3])},
+    }
+    torch.save(content, tmp_path / "ckpt.pt")
+    tensors, records = read_state(tmp_path / "ckpt.pt")
+    assert torch.equal(tensors["model._orig_mod.weight"], model.weight.detach())
+    assert torch.equal(tensors["ema.weight"], model.weight.detach())
+    assert {"optimizer.state.0.exp_avg", "best_val_loss"} < set(tensors)
+    expected = {"iter_num": 5, "model_args.n_layer": 12, "model_args.bias": False, "config.out_dir": "out"}
+    expected |= {"config.learning_rate": 6e-4, "config.shape.1": 3, "optimizer.param_groups.0.betas.1": 0.95}
+    expected |= {"plan.milestones.5": 1}
+    assert expected.items() <= records.items()
+    assert set(read_pickled(tmp_path / "ckpt.pt")) == set(tensors)
+
+
+def test_parameters_and_new_types_open(tmp_path):
+    torch.save({"a": torch.nn.Parameter(torch.ones(2)), "b": torch.ones(3, dtype=torch.uint16)}, tmp_path / "x.bin")
+    assert [info.dtype for info in tensor_table(tmp_path / "x.bin")] == ["float32", "uint16"]
+
+
+def lists_within_lists():
+    """26 lists, each holding the one before twice: 2²⁶ leaves."""
+    held = b"]q\x00K\x01a" + b"".join(
+        b"]q" + bytes([at + 1]) + b"(h" + bytes([at]) + b"h" + bytes([at]) + b"e" for at in range(26)
+    )
+    return HEAD + b"}" + text("all") + b"(" + held + b"ts" + STOP
+
+
+def tuples_as_a_name():
+    """A tuple of tuples 2⁴⁰ times: its hash alone takes hours."""
+    made = b"K\x01K\x02\x86" + b"".join(b"q" + bytes([at]) + b"h" + bytes([at]) + b"\x86" for at in range(40))
+    return HEAD + b"}" + made + b"K\x01s" + STOP
+
+
+def names_in_one_place():
+    """Numbers that fall into the same place of a dictionary: each is compared with all before."""
+    numbers = (long(at * ((1 << 53) - 1) << 3) + b"N" for at in range(1, 9_000))
+    return HEAD + b"}(" + b"".join(numbers) + b"u" + STOP
+
+
+def copies_of_a_dictionary():
+    """20,000 names, copied 100,000 times."""
+    filled = b"}q\x00(" + b"".join(b"M" + struct.pack("<H", at) + b"N" for at in range(2_000)) + b"u"
+    return HEAD + b"(" + filled + b"ccollections\nCounter\nq\x01" + b"h\x01h\x00\x85R" * 100_000 + b"t" + STOP
+
+
+def attributes_without_end():
+    filled = b"}q\x00(" + b"".join(text(str(at)) + b"N" for at in range(2_000)) + b"u"
+    return HEAD + b"(" + filled + DICT + b"h\x00b" * 100_000 + STOP
+
+
+HARMFUL = {
+    "leaves": (lists_within_lists, "more than 200,000 values"),
+    "hash": (tuples_as_a_name, "a name that is a value of type tuple"),
+    "collisions": (names_in_one_place, "holds the number 72057594037927928 as a name"),
+    "copies": (copies_of_a_dictionary, "more than 500,000 steps"),
+    "attributes": (attributes_without_end, "more than 500,000 steps"),
+    "steps": (lambda: HEAD + b"(" + b"N" * 600_000 + b"t" + STOP, "more than 500,000 steps"),
+    "marks": (lambda: HEAD + b"(" * 400_000 + STOP, "containers too deep"),
+    "nesting": (lambda: HEAD + b"]" + b"\x85" * 30_000 + STOP, "holds a value of type tuple, not tensors by name"),
+    "bytearray": (lambda: HEAD + b"cbuiltins\nbytearray\n" + long(1 << 40) + b"\x85R" + STOP, r"builtins.bytearray"),
+    "storage": (lambda: HEAD + b"ctorch.storage\nUntypedStorage\n" + long(1 << 40) + b"\x85R" + STOP, "UntypedStorage"),
+    "tensor": (lambda: HEAD + b"ctorch\nFloatTensor\n" + long(1 << 40) + b"\x85R" + STOP, "torch.FloatTensor"),
+    "new": (lambda: HEAD + b"ctorch\nFloatTensor\n" + long(1 << 40) + b"\x85\x81" + STOP, "torch.FloatTensor"),
+    "code": (lambda: HEAD + b"cposix\nsystem\n" + text("false") + b"\x85R" + STOP, r"posix.system\), which could run"),
+    "elements": (lambda: named(("a", tensor(shape=long(1 << 40) + b"\x85", strides=b"K\x00\x85"))), "claims 1,099,511"),
+    "strides": (lambda: named(("a", tensor(strides=long(1 << 40) + b"\x85"))), "is damaged: torch cannot load it"),
+    "backward": (lambda: named(("a", tensor(strides=long(-1) + b"\x85"))), "is damaged: torch cannot load it"),
+    "offset": (lambda: named(("a", tensor(offset=long(1 << 40)))), "is damaged: torch cannot load it"),
+    "size": (lambda: named(("a", tensor(shape=long(-4) + b"\x85"))), "is damaged: torch cannot load it"),
+    "huge": (lambda: named(("a", tensor(shape=long(1 << 63) + b"\x85"))), "is damaged: torch cannot load it"),
+    "dimensions": (lambda: named(("a", tensor(shape=b"(" + b"K\x01" * 99 + b"t"))), "with what that does not take"),
+    "beyond": (lambda: named(("a", tensor(held=storage(count=long(1 << 40))))), "data/0 has 16 bytes, not those of"),
+    "negative": (lambda: named(("a", tensor(held=storage(count=long(-4))))), "data/0 has 16 bytes, not those of -4"),
+    "elsewhere": (lambda: named(("a", tensor(held=storage(key="../version")))), "its values data/../version are not"),
+    "quantized": (lambda: named(("a", tensor(held=storage(kind=b"QInt8Storage")))), "more than tensors .QInt8Storage"),
+    "version": (lambda: b"\x80\x04" + named(("a", tensor()))[2:], "a pickle of version 4, and torch.save writes 2"),
+    "name": (lambda: named(("x" * 300, tensor())), "a name has up to 250 characters"),
+    "text": (lambda: HEAD + b"X\xff\xff\xff\xff" + STOP, "makes no sense at byte"),
+    "memory": (lambda: HEAD + b"h\x07" + STOP, "makes no sense at byte"),
+    "empty": (lambda: b"", "makes no sense at byte 0"),
+    "shadow": (lambda: HEAD + DICT + b"}" + text("items") + b"K\x01sb" + STOP, "holds no tensors"),
+}
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_a_harmful_pickle_is_refused_in_time(name, tmp_path):
+    pickle, message = HARMFUL[name]
+    path = archived(tmp_path / "x.pt", pickle())
+    begun = time.process_time()
+    with pytest.raises(CheckpointError, match=message) as refused:
+        tensor_table(path)
+    assert time.process_time() - begun < 5
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([("archive/DATA/0", b"?")], "holds two files called 'archive/data/0'"),
+        ([("archive/data.pkl", b"?")], "holds two files called 'archive/data.pkl'"),
+        ([("archive/../x", b"?")], r"holds a file called 'archive/\.\./x'"),
+        ([("/etc/passwd", b"?")], "holds a file called '/etc/passwd'"),
+        ([("archive/constants.pkl", b"?")], "is a program of TorchScript"),
+        ([("archive/other", bytes(9999))], "holds a 'other' of 9,999 bytes"),
+        ([(f"archive/data/{number}", b"") for number in range(1, 300)], ""),
+    ],
+)
+def test_the_archive_holds_what_torch_writes(more, message, tmp_path):
+    path = archived(tmp_path / "x.pt", named(("a", tensor())), more=more)
+    if not message:
+        assert len(tensor_table(path)) == 1
+        return
+    with pytest.raises(CheckpointError, match=message):
+        tensor_table(path)
+
+
+def test_numbers_of_another_order_are_refused(tmp_path):
+    path = archived(tmp_path / "x.pt", named(("a", tensor())))
+    path.write_bytes(path.read_bytes().replace(b"little", b"gittle"))
+    with pytest.raises(CheckpointError, match=r"damaged|cannot be read|big-endian"):
+        tensor_table(path)
+
+
+def test_a_shadowed_method_of_a_dictionary_is_not_called(tmp_path):
+    """A state_dict may have attributes; one called `items` would replace the method."""
+    content = HEAD + DICT + b"(" + text("a") + tensor() + b"u}" + text("items") + b"K\x01sb" + STOP
+    assert list(read_pickled(archived(tmp_path / "x.pt", content))) == ["a"]
+
+
+def test_two_indexed_files_are_one_table(tmp_path):
+    torch.save({"b": torch.ones(2)}, tmp_path / "pytorch_model-1.bin")
+    torch.save({"a": torch.ones(3)}, tmp_path / "pytorch_model-2.bin")
+    places = {"b": "pytorch_model-1.bin", "a": "pytorch_model-2.bin"}
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    assert [(info.name, info.load().sum().item()) for info in tensor_table(tmp_path)] == [("b", 2), ("a", 3)]
+    for said, message in [
+        ({"a": "pytorch_model-1.bin"}, "says that 'a' is in 'pytorch_model-1.bin', and it is in none"),
+        ({**places, "a": "pytorch_model-1.bin"}, "and it is in none of its files|in 'pytorch_model-2.bin'"),
+        ({"a": "../x.bin"}, r"names '\.\./x.bin', which is no \.bin file of its folder"),
+        ({"a": "/x.bin"}, r"names '/x.bin', which is no \.bin file of its folder"),
+        ({"a": "x.pt"}, r"names 'x.pt', which is no \.bin file of its folder"),
+        ({"a": "x.bin"}, "names 'x.bin', which is not in its folder"),
+        ({"a": 1}, "must say in weight_map"),
+        ({}, "must say in weight_map"),
+    ]:
+        index.write_text(json.dumps({"weight_map": said}))
+        with pytest.raises(CheckpointError, match=message):
+            tensor_table(tmp_path)
+
+
+@pytest.mark.parametrize("name", "x.ckpt x.pkl x.h5 x.npz x.onnx x.msgpack x.zip x.json X.PKL".split())
+def test_other_formats_are_refused_with_what_to_do(name, tmp_path):
+    (tmp_path / name).write_bytes(b"?")
+    with pytest.raises(CheckpointError, match=r" is (a|an|no|NumPy's) .+: \w+ .+"):
+        tensor_table(tmp_path / name)
