@@ -93,7 +93,7 @@ def main() -> None:
         return
     if sentence := opened.refusal(chosen):
         st.error(sentence)
-    summary.caption(describe(lens, opened.format_of(here, name)))
+    summary.caption(describe(lens, opened.format_of(here, name, lens)))
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None

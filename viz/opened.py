@@ -141,8 +141,14 @@ def open_shown(bench: Workbench, here: Sequence[Place], name: str) -> Inspectabl
     """
     found = opened(bench)
     heads = found.heads.get(name) if found else None
-    lens = open_place(find(name, here), precision(), heads)
     known = state()
+    try:
+        lens = open_place(find(name, here), precision(), heads)
+    except ValueError as error:
+        from model.foreign.state import HeadsNeededError
+
+        known.asks_heads = name if isinstance(error, HeadsNeededError) else ""
+        raise
     known.failed.clear()
     if name != known.shown and known.refused and name != known.wanted:
         known.refused, known.refusal = "", ("", "")
@@ -168,8 +174,10 @@ def take_wanted() -> None:
         st.session_state[Key.MODEL] = known.wanted
 
 
-def format_of(here: Sequence[Place], name: str) -> str:
+def format_of(here: Sequence[Place], name: str, lens: Inspectable) -> str:
     """The format and family of what is shown; a model in training is of ours."""
+    if said := lens.training.get("format"):
+        return str(said)
     for place in here:
         if place.name == name:
             found = place.listed()

@@ -34,11 +34,7 @@ def show(bench: Workbench) -> None:
     right = row.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", width="content")
     precision, known = opened.precision(), opened.state()
     space = room(precision)
-    right.caption(
-        _("{device}, {free} free, models in").format(device=space.device, free=gigabytes(space.free))
-        if space.free is not None
-        else _("{device}, models in").format(device=space.device)
-    )
+    right.caption(_("{device}, {free} free, models in").format(device=space.device, free=gigabytes(space.free)))
     choose(_("Precision"), opened.PRECISIONS, precision, opened.Part.PRECISION, lambda name: name, right)
     if precision != known.precision:  # the model that is shown is opened again, outside this fragment
         known.precision = precision
@@ -67,7 +63,7 @@ def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[s
 
 def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
     found = place.listed()
-    needed = space.needed(place, found)
+    needed = space.needed(found)
     fits = space.fits(needed)
     return {
         "name": place.name,
