@@ -43,6 +43,7 @@ STYLE = """
 [data-testid="stBaseButton-primary"] { background: transparent; color: inherit; border-width: 2px; }
 .stApp :not(pre) > code { color: inherit !important; }
 [data-testid="stCaptionContainer"] { color: inherit !important; opacity: 0.76; }
+[data-testid="stFileUploaderDropzoneInstructions"] { display: none; }
 @media (max-width: 640px) {
   .block-container { padding: 3rem 0.8rem 2rem; }
   .vitrine-sticky { position: static; }

@@ -138,7 +138,7 @@ class Download:
                 self.counts = kwargs.get("unit") == "B"
                 self.seen = 0.0
 
-            def update(self, n: float | None = 1) -> bool | None:
+            def update(self, n: float | int | None = 1) -> bool | None:
                 if download.cancelled:
                     raise InterruptedError("cancelled")
                 self.seen += n or 0

@@ -46,15 +46,6 @@ def listed(path: Path) -> Listed:
         return Listed(_format_of(path), problem=str(error))
 
 
-def is_checkpoint(path: Path) -> bool:
-    """Whether a folder or file looks like one, by names alone."""
-    if path.name.startswith("."):
-        return False
-    if path.is_dir():
-        return (path / CONFIG).is_file() or any(path.glob("*.safetensors"))
-    return path.suffix.lower() in FILES
-
-
 def _folder(path: Path) -> Listed:
     if not (path / CONFIG).is_file():
         parameters, size = _tensors(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,30 +30,12 @@ class Opened:
     heads: dict[str, int] = field(default_factory=dict)
     download: Download | None = None
 
-    def add(self, name: str, path: Path, taken: Iterable[str] = ()) -> str:
-        """Keep a path under this name, or under "name-2" where that is taken; gives the name."""
-        for known, kept in self.places.items():
-            if kept == path:
-                return known
-        name, used = unused(name, {*taken, *self.places}), path
-        self.places[name] = used
-        return name
-
     def close(self) -> None:
         """Remove the files that were sent here and end what is being fetched."""
         if self.download:
             self.download.cancel()
         self.places.clear()
         self.uploads.close()
-
-
-def unused(name: str, taken: Iterable[str]) -> str:
-    """The name, with a number where it is taken."""
-    used, found, number = set(taken), name, 1
-    while found in used:
-        number += 1
-        found = f"{name}-{number}"
-    return found
 
 
 class OpenedSessions:

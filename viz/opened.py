@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz.opening import Place, bundled_names, find, open_place, places
+from viz.opening import Place, bundled_names, find, open_place, places, unused
 from viz.workbench import Key, Workbench, choice, workbench
 
 if TYPE_CHECKING:
@@ -103,9 +103,13 @@ def all_places(bench: Workbench) -> list[Place]:
 
 
 def add(bench: Workbench, name: str, path: Path) -> str:
-    """Put a path into this session's list; gives the name that it has there."""
-    taken = [place.name for place in all_places(bench)]
-    return begin(bench).add(name, path, taken)
+    """Put a path into this session's list, once; gives the name that it has there."""
+    for place in own_places(bench):
+        if place.path == path:
+            return place.name
+    name = unused(name, (place.name for place in all_places(bench)))
+    begin(bench).places[name] = path
+    return name
 
 
 def precision() -> str:
@@ -133,17 +137,30 @@ def first_index(here: Sequence[Place], names: Sequence[str]) -> int:
     return 0
 
 
+def open_named(name: str) -> Inspectable:
+    """The model of that name, as it is shown, but without changes to its positions.
+
+    Raises:
+        ValueError: it cannot be opened.
+    """
+    bench = workbench()
+    return _open(bench, all_places(bench), name)
+
+
+def _open(bench: Workbench, here: Sequence[Place], name: str) -> Inspectable:
+    found = opened(bench)
+    return open_place(find(name, here), precision(), found.heads.get(name) if found else None)
+
+
 def open_shown(bench: Workbench, here: Sequence[Place], name: str) -> Inspectable:
     """The model to be shown.
 
     Raises:
         ValueError: it cannot be opened; the sentence says why.
     """
-    found = opened(bench)
-    heads = found.heads.get(name) if found else None
     known = state()
     try:
-        lens = open_place(find(name, here), precision(), heads)
+        lens = _open(bench, here, name)
     except ValueError as error:
         from model.foreign.state import HeadsNeededError
 
@@ -176,13 +193,10 @@ def take_wanted() -> None:
 
 def format_of(here: Sequence[Place], name: str, lens: Inspectable) -> str:
     """The format and family of what is shown; a model in training is of ours."""
-    if said := lens.training.get("format"):
-        return str(said)
-    for place in here:
-        if place.name == name:
-            found = place.listed()
-            return f"{found.format}: {found.family}" if found.family else found.format
-    return "Vitrine"
+    listed = next((place.listed() for place in here if place.name == name), None)
+    if listed and listed.family:
+        return f"{listed.format}: {listed.family}"
+    return str(lens.training.get("format") or (listed.format if listed else "Vitrine"))
 
 
 def refusal(page: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
 SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
 MODELS = "VITRINE_MODELS"  # in the environment: a folder whose folders and files are checkpoints
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".gguf")  # of files in that folder
 GIVEN = "--checkpoint"  # on the command line, behind "--": a checkpoint to be shown at first
 
 
@@ -80,9 +81,6 @@ def given_paths() -> list[Path]:
 
 def places(opened: Sequence[Place] = ()) -> list[Place]:
     """Everything that is here, each under a name of its own. opened: by this session."""
-    from model.listing import is_checkpoint
-    from model.opened import unused
-
     found = [*opened]
     found += [Place(name, CHECKPOINTS / name, "bundled") for name in bundled_names()]
     found += [Place(name, saved_folder() / name, "saved") for name in saved_names()]
@@ -95,6 +93,24 @@ def places(opened: Sequence[Place] = ()) -> list[Place]:
                 found.append(Place(unused(path.name or str(path), (place.name for place in found)), path, origin))
     order = ("opened", "given", "folder", "saved", "bundled")
     return sorted(found, key=lambda place: order.index(place.origin))
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a folder or file looks like one, by names alone."""
+    if path.name.startswith("."):
+        return False
+    if path.is_dir():
+        return (path / "config.json").is_file() or any(path.glob("*.safetensors"))
+    return path.suffix.lower() in SUFFIXES
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """The name, with a number where it is taken."""
+    used, found, number = set(taken), name, 1
+    while found in used:
+        number += 1
+        found = f"{name}-{number}"
+    return found
 
 
 def open_place(place: Place, precision: str | None = None, heads: int | None = None) -> Inspectable:

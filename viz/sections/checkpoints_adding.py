@@ -17,7 +17,7 @@ from viz.workbench import Key, Workbench, workbench
 if TYPE_CHECKING:
     from model.hub import Download, Offer
 
-LIMIT = 512  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
+LIMIT = 500  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
 SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
 LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
 UNNAMED = "uploaded"  # files without a folder

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -16,9 +15,6 @@ from viz.i18n import _
 from viz.opening import Place, saved_folder
 from viz.sections.training_saving import NAME, refused
 from viz.workbench import Key, Workbench, workbench
-
-if TYPE_CHECKING:
-    from model import Inspectable
 
 MESSAGE = {"good": st.success, "wrong": st.error}
 TITLE = re.compile(r"^(#{1,6}) ", re.MULTILINE)
@@ -50,7 +46,7 @@ def show(bench: Workbench) -> None:
     if place is None:
         _in_training(left, bench)
         return
-    _take_away(left, bench.lens, place)
+    _take_away(left, place)
     if place.listed().format != "Vitrine":
         return
     if place.origin == "saved":
@@ -73,7 +69,7 @@ def _in_training(place: DeltaGenerator, bench: Workbench) -> None:
         )
 
 
-def _take_away(place: DeltaGenerator, lens: Inspectable | None, kept: Place) -> None:
+def _take_away(place: DeltaGenerator, kept: Place) -> None:
     place.markdown(f"**{_('Take {name} away').format(name=kept.name)}**")
     found = kept.listed()
     if found.format != "Vitrine":
@@ -96,12 +92,11 @@ def _take_away(place: DeltaGenerator, lens: Inspectable | None, kept: Place) -> 
         width="stretch",
         help=_("config.json, weights, tokenizers, training record and card: upload it here or anywhere else"),
     )
-    if lens is None:
-        return
     from model.counterparts.families import counterpart
     from model.keeping import read_card
 
     try:
+        lens = opened.open_named(kept.name)
         family = counterpart(lens.config).title
     except ValueError as error:
         place.info(str(error))
