@@ -90,7 +90,10 @@ def new_config(kind: Kind, options: Mapping[str, Any], tokenizers: Tokenizers) -
     """A config with the vocabularies of these tokenizers.
 
     Raises:
-        ValueError: an option is out of its range, or does not go with another.
+        ValueError: an option is out of its range, does not go with another, or leaves nothing to be trained.
     """
     sizes = {"source_vocabulary": len(tokenizers[0]), "target_vocabulary": len(tokenizers[1])}
-    return TransformerConfig.from_dict(sizes | dict(options) | without_stack(kind))
+    config = TransformerConfig.from_dict(sizes | dict(options) | without_stack(kind))
+    if config.output_head == "none":
+        raise ValueError("output_head ('none') gives no logits to train with: choose linear or transform")
+    return config

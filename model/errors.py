@@ -5,6 +5,12 @@ from __future__ import annotations
 LONGEST = 600  # characters of a sentence: a file may hold names of any length
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, as a part of a sentence: libraries go on for many lines, or say nothing."""
+    lines = str(error).splitlines()
+    return lines[0][:120] if lines else type(error).__name__
+
+
 class CheckpointError(ValueError):
     """A file or folder that cannot be opened, or must not be: one sentence that says what is wrong and what to do.
 

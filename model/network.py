@@ -49,7 +49,7 @@ class Network(nn.Module):
         if self.config.output_head == "none":
             raise ValueError(
                 "this model has no output head (output_head 'none'): it gives states and no logits, so it neither "
-                "writes nor guesses; open a model with a head for that"
+                "writes nor guesses nor learns to; take a model with a head for that"
             )
 
     def parameter_count(self) -> int:

@@ -12,7 +12,7 @@ from typing import IO, cast
 
 import torch
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, first_line
 
 MOST_FILES = 100_000
 LARGEST_DIRECTORY = 16 << 20  # bytes: the names and places of that many files
@@ -107,13 +107,9 @@ def _require_same(path: Path, content: bytes, sizes: dict[str, int]) -> None:
         reader = torch._C.PyTorchFileReader(str(path))
         same = reader.get_record("data.pkl") == content
         order = reader.get_record("byteorder") if "byteorder" in sizes else b"little"
-    except RuntimeError as error:
-        raise CheckpointError(f"{path} is damaged: torch cannot load it ({_first_line(error)})") from error
+    except Exception as error:  # torch's own text may not even be UTF-8
+        raise CheckpointError(f"{path} is damaged: torch cannot load it ({first_line(error)})") from error
     if not same:
         raise CheckpointError(f"{path} is an archive in which two programs find two different files: save it again")
     if order != b"little":
         raise CheckpointError(f"{path} was written on a big-endian machine: save it there as safetensors")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:120]

@@ -47,7 +47,7 @@ class Weights:
 
 
 def weights_of(path: Path) -> Weights:
-    """`path` itself, or in a folder model.safetensors or pytorch_model.bin, or the files of their index.
+    """`path` itself, or in a folder model.safetensors, pytorch_model.bin, the files of their index, or one alone.
 
     Raises:
         CheckpointError: there are none, or their names are not those of files with tensors.
@@ -72,6 +72,9 @@ def _in_folder(folder: Path) -> Weights:
             return Weights([folder / name])
         if (folder / f"{name}.index.json").is_file():
             return _indexed(folder / f"{name}.index.json", Path(name).suffix)
+    alone = [file for file in folder.iterdir() if file.suffix.lower() in READ and file.is_file()]
+    if len(alone) == 1:
+        return Weights(alone)
     raise CheckpointError(
         f"{folder} is a folder without {SAFETENSORS}: give a checkpoint folder, or a {_listed()} file"
     )

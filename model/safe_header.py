@@ -15,7 +15,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, first_line
 from model.safe_json import parse_json
 
 LARGEST_HEADER = 100_000_000  # bytes: the format's own limit
@@ -83,9 +83,8 @@ class SafeValues:
             self._file = self._file or safe_open(self.path, framework="pt")
             tensor: Tensor = self._file.get_tensor(entry.name)
         except (SafetensorError, OSError) as error:
-            reason = str(error).splitlines()[0]
             raise CheckpointError(
-                f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {reason}"
+                f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {first_line(error)}"
             ) from error
         if tuple(tensor.shape) != entry.shape:
             raise CheckpointError(f"{self.path} has changed since it was listed: open it again")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import tokenizers
 from model.errors import CheckpointError
 from model.safe_json import parse_json, read_bytes
 
+PANIC = "PanicException"  # of pyo3, which no module exports
 MOST_STEPS = 64  # of normalizing, splitting and decoding together
 MOST_GROWTH = 64  # how many characters one may become: forty times "a" → "aa" would make it 2⁴⁰
 
@@ -32,10 +34,25 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
         made.no_padding()  # a fixed length could be any number
         made.no_truncation()
     except BaseException as error:  # the library raises bare Exception, and panics of Rust are not even that
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
         raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error}") from error
     return made
+
+
+@contextmanager
+def panics_named(doing: str) -> Iterator[None]:
+    """What a tokenizer of strangers does with a text may end in a panic of Rust, which no `except Exception` sees.
+
+    Raises:
+        CheckpointError: it did.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        raise CheckpointError(f"the tokenizer fails at {doing}: {error}; give another tokenizer.json") from error
 
 
 def _require_modest(record: dict[str, Any]) -> None:

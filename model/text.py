@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from model.errors import CheckpointError
-from model.safe_tokenizer import read_tokenizer
-from model.tokens import Role
+from model.framing import Framing
+from model.safe_tokenizer import panics_named, read_tokenizer
 from model.tokens import Tokens as Tokens
 
 PADDING, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
@@ -23,22 +20,8 @@ SPECIAL = [PADDING, UNKNOWN, START, END]  # of every tokenizer; MASK only of tho
 SPACE = "▁"
 
 
-class Tokenizer:
-    """A trained tokenizer. An unknown character becomes `<unk>`, never an exception.
-
-    padding, unknown, start, end, mask: ids of the special tokens; those of others may lack any of them.
-    stops: the tokens that end what a model writes. special: those that stand in no text.
-    words: a token that begins a word begins with ▁. continues: how one begins that goes on with a word, if it is shown.
-    reason: why texts are bare ids, where they are.
-    """
-
-    padding: int | None
-    unknown: int | None
-    start: int | None
-    end: int | None
-    mask: int | None
-    continues = ""
-    reason = ""
+class Tokenizer(Framing):
+    """A trained tokenizer. An unknown character becomes `<unk>`, never an exception."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self._inner = inner
@@ -48,50 +31,6 @@ class Tokenizer:
         self.special = needed if self.mask is None else [*needed, self.mask]
         self.stops = frozenset([needed[-1]])
         self.words = isinstance(inner.model, models.BPE)
-
-    @cached_property
-    def special_labels(self) -> frozenset[str]:
-        return frozenset(self.label(token) for token in self.special)
-
-    @property
-    def mask_label(self) -> str:
-        """How the mask token is written in a text; empty if there is none."""
-        return "" if self.mask is None else self.label(self.mask)
-
-    def need(self, name: Literal["padding", "start", "end"]) -> int:
-        """The id of a special token.
-
-        Raises:
-            ValueError: this tokenizer has none.
-        """
-        token = {"padding": self.padding, "start": self.start, "end": self.end}[name]
-        if token is None:
-            raise ValueError(f"the tokenizer has no {name} token, which this needs: choose another model")
-        return token
-
-    @property
-    def ending(self) -> list[int]:
-        """The token after a text that has ended, if there is one."""
-        return [] if self.end is None else [self.end]
-
-    @property
-    def filler(self) -> int:
-        """What stands behind the shorter texts of a batch, where masks hide it."""
-        return 0 if self.padding is None else self.padding
-
-    def margins(self, role: Role) -> tuple[list[int], list[int]]:
-        """The special tokens that a model expects before a text and after it."""
-        before, after = [self.need("start")], [self.need("end")]
-        return {"source": ([], after), "target": (before, []), "prompt": (before, []), "whole": (before, after)}[role]
-
-    def framed(self, text: str, role: Role, length: int) -> Tokens:
-        """The tokens of `text` as a model gets it, at most `length` with those around it: of a prompt the last, else
-        the first. In a whole text the mask token's name is the mask token.
-        """
-        before, after = (self.tokens(ids) for ids in self.margins(role))
-        tokens, room = self.encode(text, masks=role == "whole"), max(0, length - len(before) - len(after))
-        tokens = tokens.last(room) if role == "prompt" else tokens.cut(room)
-        return replace(tokens.between(before, after), before=len(before), after=len(after))
 
     def __len__(self) -> int:
         return self._inner.get_vocab_size()
@@ -103,7 +42,8 @@ class Tokenizer:
         """
         if masks and self.mask is not None and self.mask_label in text:
             return self._encode_around_masks(text)
-        encoded = self._inner.encode(clean(text), add_special_tokens=False)
+        with panics_named("this text"):
+            encoded = self._inner.encode(clean(text), add_special_tokens=False)
         return Tokens(list(encoded.ids), list(encoded.tokens))
 
     def ends(self, text: str) -> list[int]:
@@ -126,11 +66,6 @@ class Tokenizer:
             tokens = tokens.between(after=inner if last else inner.between(after=self.tokens([self.mask])))
         return tokens
 
-    def written(self, ids: Sequence[int]) -> Tokens:
-        """What a model wrote as a target: after the tokens that one begins with, without those that end it."""
-        before, _ = self.margins("target")
-        return replace(self.tokens([*before, *(each for each in ids if each not in self.stops)]), before=len(before))
-
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`; special tokens leave no trace in it."""
         return self._inner.decode(list(ids), skip_special_tokens=True)
@@ -141,10 +76,6 @@ class Tokenizer:
         if label is None:
             raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
         return label
-
-    def tokens(self, ids: Sequence[int]) -> Tokens:
-        """Ids with their labels."""
-        return Tokens(list(ids), [self.label(token) for token in ids])
 
     def parents(self) -> dict[int, tuple[int, int]]:
         """For each merged BPE token the two it was merged from; empty for a character tokenizer."""

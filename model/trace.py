@@ -51,8 +51,7 @@ class Trace:
     """
 
     def __init__(self, model: nn.Module, maps: bool = False) -> None:
-        self.model = model
-        self.maps = maps
+        self.model, self.maps, self._example = model, maps, 0
         self.changes = tuple(change for whose, change in changing.get() if whose is model)
         self.source_tokens: list[str] = []
         self.target_tokens: list[str] = []
@@ -61,7 +60,6 @@ class Trace:
         self._norm_inputs: dict[str, Tensor] = {}
         self._masks: dict[str, Mask] = {}
         self._maps: dict[str, Tensor] = {}
-        self._example = 0
 
     def names(self) -> list[str]:
         """Every captured name, in order of computation; maps are computed when asked for."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from model.config import Position, TransformerConfig
 from model.inspectable import Inspectable
 from model.network import Network
-from model.transformer import build
+from model.skeleton import skeleton
 
 LONGEST = 4096  # tokens: above that the maps of all heads do not fit into the memory of a small machine
 BASES = (0.001, 1e12)  # beyond them angles are no longer numbers, or all 0, in float32
@@ -63,8 +62,7 @@ def _require_possible(lens: Inspectable, config: TransformerConfig) -> None:
 
 def _network(lens: Inspectable, config: TransformerConfig) -> Network:
     """The network of this config with the parameters of `lens`, which also keep their ties."""
-    with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
-        model = build(config)
+    model = skeleton(config)  # no memory and no random numbers for weights that are replaced at once
     kept = {name: _fitting(name, tensor, config) for name, tensor in lens.model.state_dict(keep_vars=True).items()}
     for name, parameter in model.named_parameters():  # assigning sets what is given to what was there
         if name in kept:

@@ -140,6 +140,9 @@ class Translator(Writer):
         draft: what it wrote for a similar source; the less has changed, the faster this is.
         """
         tokenizer = self.target_tokenizer
+        if not self.predicts:  # it writes nothing
+            target = tokenizer.written([])
+            return self.trace_tokens(source, target), target, self._generation(source.ids, [])
         with torch.inference_mode(), record(self.model) as trace:
             memory = self.model.encode(self._ids(source))
             with ordinary():

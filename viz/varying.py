@@ -38,6 +38,7 @@ class Varied:
 
 
 KEY = "varied"
+WITH_BASE = ("sinusoidal", "sinusoidal-halves", "rotary")  # positions that have wavelengths
 NOTE = "background: rgba(245, 159, 0, 0.16); border-radius: 5px; padding: 3px 8px; font-size: 13px"
 
 
@@ -83,7 +84,7 @@ def restore() -> None:
 def words(config: TransformerConfig) -> str:
     """Type, base and longest input, as far as they say something."""
     parts = [position_name(config.position)]
-    if config.position in ("sinusoidal", "rotary"):
+    if config.position in WITH_BASE:
         parts.append(_("base {base}").format(base=f"{config.position_base:,.6g}"))
     return ", ".join([*parts, _("up to {length} tokens").format(length=f"{config.max_length:,}")])
 
@@ -91,9 +92,11 @@ def words(config: TransformerConfig) -> str:
 def position_name(position: str) -> str:
     return {
         "sinusoidal": _("sinusoidal"),
+        "sinusoidal-halves": _("sinusoidal, sines first"),
         "learned": _("learned"),
         "rotary": _("rotary"),
         "alibi": "ALiBi",
+        "relative": _("relative (T5)"),
         "none": _("no positions"),
     }[position]
 

@@ -29,7 +29,7 @@ def path_of(stack: str, layer: int) -> str:
 
 def quantities(config: TransformerConfig) -> list[str]:
     """What there is of each unit, first what the output weights multiply; a gated unit has a gate and a linear part."""
-    return ["gated", "activation", "linear", "hidden"] if config.activation == "swiglu" else ["activation", "hidden"]
+    return ["gated", "activation", "linear", "hidden"] if config.gated else ["activation", "hidden"]
 
 
 def threshold(config: TransformerConfig) -> float:

@@ -48,7 +48,7 @@ class BareIds(Tokenizer):
         return [found.end() for found in re.finditer(r"\S+", text)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return " ".join(str(token) for token in ids)
+        return " ".join(str(token) for token in ids if token not in self.special)
 
     def label(self, token: int) -> str:
         if not 0 <= token < self.size:

@@ -6,10 +6,12 @@ from functools import partial
 from typing import Any
 
 from model.config import TransformerConfig
+from model.errors import CheckpointError
 from model.foreign.family import Family, Given
 from model.foreign.pieces import Plan, flat, modules, tensor, without_first
 from model.foreign.settings import UnknownError
 
+LONGEST = 1 << 17  # tokens: Marian's positions are computed for all of them
 OFFSET = 2  # the first rows of BART's and mBART's tables of positions
 BIAS = "final_logits_bias"
 STACKS = ("encoder", "decoder")
@@ -42,11 +44,18 @@ def _options(given: Given, vocabulary: int, **more: Any) -> TransformerConfig:
         dropout=settings.number("dropout", 0.1),
         attention_dropout=settings.number("attention_dropout", 0.0),
         activation_dropout=settings.number("activation_dropout", 0.0),
-        max_length=settings.count("max_position_embeddings", 1024),
+        max_length=_longest(given),
         scale_embedding=settings.switch("scale_embedding", False),
         activation=given.function("activation_function", "gelu"),
         output_bias=given.head and given.has(BIAS),
     )
+
+
+def _longest(given: Given) -> int:
+    longest = given.settings.count("max_position_embeddings", 1024)
+    if longest > LONGEST:
+        raise CheckpointError(f"config.json: max_position_embeddings ({longest:,}) must be at most {LONGEST:,}")
+    return longest
 
 
 def _flags(given: Given, **values: bool) -> None:

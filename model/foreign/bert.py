@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,15 +29,17 @@ def _head(given: Given) -> dict[str, Any]:
     return {"output_head": "transform", "output_bias": True, "tied_embeddings": tied}
 
 
-def _bert_options(given: Given, first: int) -> TransformerConfig:
-    """Devlin et al., 2019. first: the row of the table of positions that the first token gets."""
+def _bert_options(given: Given, first: int = 0, vocabulary: int = 30522) -> TransformerConfig:
+    """Devlin et al., 2019. first: the row of the table of positions that the first token gets. vocabulary: where
+    config.json does not say.
+    """
     settings = given.settings
     for name in ("is_decoder", "add_cross_attention"):
         settings.require(name, False)
     settings.require("position_embedding_type", "absolute")
     return TransformerConfig.one_stack(
         "encoder-only",
-        settings.count("vocab_size", 50265 if first else 30522),
+        settings.count("vocab_size", vocabulary),
         settings.count("num_hidden_layers", 12),
         d_model=settings.count("hidden_size", 768),
         n_heads=settings.count("num_attention_heads", 12),
@@ -53,9 +56,9 @@ def _bert_options(given: Given, first: int) -> TransformerConfig:
     )
 
 
-def _roberta_options(given: Given) -> TransformerConfig:
+def _roberta_options(given: Given, vocabulary: int) -> TransformerConfig:
     """Liu et al., 2019. Its head has GELU whatever the layers have."""
-    config = _bert_options(given, _padding(given) + 1)
+    config = _bert_options(given, _padding(given) + 1, vocabulary)
     if given.head and config.activation != "gelu":
         raise UnknownError("the head has another activation than the layers")
     return config
@@ -145,7 +148,7 @@ def _distilbert_plan(given: Given, config: TransformerConfig) -> Plan:
 
 
 BERT = Family(
-    options=partial(_bert_options, first=0),
+    options=_bert_options,
     plan=partial(_bert_plan, kind="bert"),
     headed=("BertForMaskedLM", "BertForPreTraining"),
     bare=("BertModel",),
@@ -154,13 +157,22 @@ BERT = Family(
     unused=r"(bert\.)?(embeddings\.position_ids|pooler\..*)|cls\.seq_relationship\..*",
 )
 ROBERTA = Family(
-    options=_roberta_options,
+    options=partial(_roberta_options, vocabulary=50265),
     plan=partial(_bert_plan, kind="roberta"),
-    headed=("RobertaForMaskedLM", "XLMRobertaForMaskedLM", "CamembertForMaskedLM"),
-    bare=("RobertaModel", "XLMRobertaModel", "CamembertModel"),
+    headed=("RobertaForMaskedLM",),
+    bare=("RobertaModel",),
     prefix="roberta.",
     head="lm_head.",
     unused=r"(roberta\.)?(embeddings\.position_ids|pooler\..*)",
+)
+XLM_ROBERTA, CAMEMBERT = (
+    replace(
+        ROBERTA,
+        options=partial(_roberta_options, vocabulary=30522),
+        headed=(f"{name}ForMaskedLM",),
+        bare=(f"{name}Model",),
+    )
+    for name in ("XLMRoberta", "Camembert")
 )
 DISTILBERT = Family(
     options=_distilbert_options,

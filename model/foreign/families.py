@@ -17,7 +17,7 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.bart import BART, MARIAN, MBART
-from model.foreign.bert import BERT, DISTILBERT, ROBERTA
+from model.foreign.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from model.foreign.family import Family, Given, modern
 from model.foreign.gpt import GPT2, GPT_NEOX, OPT
 from model.foreign.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
@@ -25,7 +25,7 @@ from model.foreign.pieces import Piece, Plan
 from model.foreign.settings import UnknownError, settings_of
 from model.foreign.t5 import T5
 from model.foreign.weights import read_weights
-from model.transformer import build
+from model.skeleton import skeleton
 
 __all__ = ["FAMILIES", "read_weights", "rebuilt_config", "renamed", "settings_of"]
 
@@ -40,8 +40,8 @@ FAMILIES: dict[str, Family] = {
     "gemma": GEMMA,
     "bert": BERT,
     "roberta": ROBERTA,
-    "xlm-roberta": ROBERTA,
-    "camembert": ROBERTA,
+    "xlm-roberta": XLM_ROBERTA,
+    "camembert": CAMEMBERT,
     "distilbert": DISTILBERT,
     "bart": BART,
     "mbart": MBART,
@@ -98,8 +98,8 @@ def _config(given: Given) -> TransformerConfig:
 
 
 def _made(plan: Plan, theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    with torch.device("meta"):
-        shapes = {name: tuple(each.shape) for name, each in build(config).named_parameters(remove_duplicate=False)}
+    parameters = skeleton(config).named_parameters(remove_duplicate=False)
+    shapes = {name: tuple(each.shape) for name, each in parameters}
     ours = {}
     for name, piece in plan.items():
         ours[name] = tensor = _one(name, piece, theirs)
@@ -114,10 +114,13 @@ def _made(plan: Plan, theirs: Mapping[str, Tensor], config: TransformerConfig) -
 def _one(name: str, piece: Piece, theirs: Mapping[str, Tensor]) -> Tensor:
     if missing := [each for each in piece.names if each not in theirs]:
         raise CheckpointError(f"the weights lack {missing[0]}, which config.json asks for")
+    given = [theirs[each] for each in piece.names]
     try:
-        return piece.make(*(theirs[each] for each in piece.names))
+        if not all(each.ndim for each in given):
+            raise IndexError("a single number")
+        return piece.make(*given)
     except (RuntimeError, IndexError) as error:
-        shape = tuple(theirs[piece.names[0]].shape)
+        shape = tuple(given[0].shape)
         raise CheckpointError(f"{piece.names[0]} has shape {shape}, from which {name} cannot be made") from error
 
 

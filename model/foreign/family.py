@@ -148,7 +148,7 @@ class Given:
             return options
         options["rotary_stretch"] = rope.number("factor", 1.0)
         if kind == "llama3":
-            trained = rope.number("original_max_position_embeddings", longest)
+            trained = rope.number("original_max_position_embeddings", float(longest))
             slow, fast = rope.number("low_freq_factor", 1.0), rope.number("high_freq_factor", 4.0)
             if not 0 < slow < fast:
                 raise CheckpointError(f"config.json: low_freq_factor ({slow}) must be between 0 and {fast}")

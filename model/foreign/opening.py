@@ -36,7 +36,7 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, heads: in
     file = _only_file(path) if path.is_dir() else path
     if file.suffix not in SUFFIXES:
         raise CheckpointError(
-            f"{file.name} is not a model: open a checkpoint folder, or a file that ends in {', '.join(SUFFIXES)}"
+            f"{file.name} is not a checkpoint: open a folder of one, or a file that ends in {', '.join(SUFFIXES)}"
         )
     network, tokenizers, layout = open_state(file, heads)
     name = path.resolve().name if path.is_dir() else file.stem
@@ -103,9 +103,7 @@ def _only_file(folder: Path) -> Path:
     found = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
     if len(found) == 1:
         return found[0]
-    what = (
-        f"has no {CONFIG} and no file of weights" if not found else f"has {len(found)} files of weights and no {CONFIG}"
-    )
+    what = f"has {len(found) or 'no'} files of weights and no {CONFIG} that says what they are"
     raise CheckpointError(
         f"{folder.name} {what}: open a checkpoint folder of Vitrine or Hugging Face, or one file of {KNOWN}; tensors "
         "of any file can be looked at under Checkpoints → Read"

@@ -42,7 +42,7 @@ def tensor(ours: str, theirs: str, make: Make = same) -> Plan:
 
 def transposed(matrix: Tensor) -> Tensor:
     """Of a layer that keeps (input, output), as GPT-2's: ours keep (output, input)."""
-    return matrix.T
+    return matrix.mT
 
 
 def third(part: int) -> Make:
@@ -60,7 +60,7 @@ def third_of_columns(part: int) -> Make:
 
 
 def _third_of_columns(packed: Tensor, part: int) -> Tensor:
-    return packed.T.chunk(3)[part]
+    return packed.mT.chunk(3)[part]
 
 
 def third_of_heads(part: int, heads: int) -> Make:

@@ -11,6 +11,7 @@ from model.errors import CheckpointError
 
 CONFIG = "config.json"
 LARGEST = 1 << 20  # bytes; real ones have a few thousand
+MOST = 10_000_000  # of anything that is counted
 # What changes nothing in a forward pass: names, sizes of files, training, generation.
 HARMLESS = frozenset(
     "architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path _num_labels "
@@ -77,20 +78,20 @@ class Settings:
         """
         other = self.names.get(name, name)
         self.asked |= {name, other}
-        found = [self.values[each] for each in (name, other) if each in self.values]
-        if len(found) == 2 and found[0] != found[1]:
-            raise UnknownError(f"{name} is {found[0]!r} and {other} {found[1]!r}")
-        return found[0] if found else default
+        value = self.values.get(name, self.values.get(other, default))
+        if other in self.values and other != name and self.values[other] != value:
+            raise UnknownError(f"{name} is {value!r} and {other} {self.values[other]!r}")
+        return value
 
     def count(self, name: str, default: int | None = None) -> int:
-        """A whole number above 0.
+        """A whole number from 1 to `MOST`.
 
         Raises:
             CheckpointError: it is something else, or missing without a default.
         """
         value = self.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise CheckpointError(f"{CONFIG}: {name} ({str(value)[:40]}) must be a whole number above 0")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+            raise CheckpointError(f"{CONFIG}: {name} ({str(value)[:40]}) must be a whole number from 1 to {MOST:,}")
         return value
 
     def number(self, name: str, default: float) -> float:

@@ -11,6 +11,7 @@ import tokenizers
 from tokenizers import models
 
 from model.foreign.special_tokens import SpecialTokens, name_of
+from model.safe_tokenizer import panics_named
 from model.text import SPACE, Tokenizer, Tokens, clean
 from model.tokens import Role
 
@@ -82,13 +83,18 @@ class ForeignTokenizer(Tokenizer):
     def encode(self, text: str, masks: bool = False) -> Tokens:
         if masks and self.mask is not None and self.mask_label in text:
             return self._encode_around_masks(text)
-        return self.tokens(self._known(self._inner.encode(clean(text), add_special_tokens=False).ids))
+        return self.tokens(self._known(self._encoded(text).ids))
 
     def ends(self, text: str) -> list[int]:
         """Of a character cut into several tokens only the last one's end is behind it."""
-        spans = self._inner.encode(clean(text), add_special_tokens=False).offsets
-        following = [*spans[1:], None]
-        return [span[0] if span == after else span[1] for span, after in zip(spans, following, strict=True)]
+        spans = self._encoded(text).offsets
+        return [
+            begin if spans[place : place + 1] == [(begin, end)] else end for place, (begin, end) in enumerate(spans, 1)
+        ]
+
+    def _encoded(self, text: str) -> tokenizers.Encoding:
+        with panics_named("this text"):
+            return self._inner.encode(clean(text), add_special_tokens=False)
 
     def _encode_around_masks(self, text: str) -> Tokens:
         """Piece by piece, as the library does; a mask may take the spaces beside it along."""
@@ -107,7 +113,9 @@ class ForeignTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`; special tokens leave no trace in it, nor does a last character whose end is missing."""
         kept = [token for token in ids if token not in self._set_apart]
-        return self._inner.decode(kept, skip_special_tokens=True).rstrip("\N{REPLACEMENT CHARACTER}")
+        with panics_named("these tokens"):
+            text = self._inner.decode(kept, skip_special_tokens=True)
+        return text.rstrip("\N{REPLACEMENT CHARACTER}")
 
     @cached_property
     def _set_apart(self) -> frozenset[int]:

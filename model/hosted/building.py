@@ -153,3 +153,5 @@ def _activation(network: Any, text: Any) -> Any:
     grid = torch.linspace(-4, 4, 33)
     name = activation_name(network.activation.function, grid)
     return GATES.get(name, "swiglu") if hasattr(network, "gated") else name or "gelu"
+
+

@@ -216,3 +216,5 @@ class _Trial:
             if event.outputs and same(event.y, total):
                 return event, "out"
         return None
+
+

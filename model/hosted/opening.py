@@ -113,9 +113,7 @@ def _load(
     except CheckpointError:
         raise
     except Exception as error:
-        raise CheckpointError(
-            f"{folder.name}: transformers cannot open this {family} model: {_first(error)}"
-        ) from error
+        raise CheckpointError(f"{folder.name}: transformers cannot open this {family} model: {_first(error)}") from error
     if lacking := [*loading["missing_keys"], *loading["mismatched_keys"]]:
         raise CheckpointError(
             f"{folder.name} lacks weights of {kinds.__name__}, such as {sorted(map(str, lacking))[0]} "

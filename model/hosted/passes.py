@@ -195,3 +195,4 @@ def _with_first(inputs: tuple[Any, ...], named: dict[str, Any], x: Tensor) -> tu
 
 def _with_first_output(output: Any, y: Tensor) -> Any:
     return y if isinstance(output, Tensor) else (y, *output[1:])
+

@@ -18,6 +18,7 @@ from model.safe_header import read_header
 from model.safe_json import parse_json, read_bytes
 from model.safe_tokenizer import read_tokenizer
 from model.tensors import tensor_table
+from model.text import Tokenizer
 from tests.model.examples import network, sentences, tokenizers
 
 
@@ -265,6 +266,17 @@ def test_a_tokenizer_neither_pads_nor_cuts(ours, tmp_path):
     made = read_tokenizer(tmp_path / "tokenizer.json")
     assert made.padding is None
     assert made.truncation is None
+
+
+def test_a_panic_at_a_text_is_an_error_like_others(ours, tmp_path):
+    """A regular expression that never ends: the library gives up and panics."""
+    record = json.loads((ours / "source_tokenizer.json").read_text())
+    record["normalizer"] = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(record))
+    tokenizer = Tokenizer.read(tmp_path / "tokenizer.json")
+    assert len(tokenizer.encode("I")) > 0
+    with pytest.raises(CheckpointError, match=r"the tokenizer fails at this text: .*retry-limit"):
+        tokenizer.encode("a" * 40 + "x")
 
 
 def test_an_error_can_be_shown():

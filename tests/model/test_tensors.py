@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from model.errors import CheckpointError
 from model.tensors import PIECE, measure, tensor_table
 
 DTYPES = "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu complex64 bool".split()
@@ -120,6 +121,11 @@ def test_lists_are_flattened_and_plain_values_left_out(tmp_path):
 def test_a_folder_gives_its_model_safetensors(tmp_path):
     save_file({"w": torch.ones(2)}, tmp_path / "model.safetensors")
     assert [info.name for info in tensor_table(tmp_path)] == ["w"]
+    (tmp_path / "model.safetensors").rename(tmp_path / "other.safetensors")
+    assert [info.name for info in tensor_table(tmp_path)] == ["w"]
+    save_file({"v": torch.ones(2)}, tmp_path / "another.safetensors")
+    with pytest.raises(CheckpointError, match=r"is a folder without model.safetensors: give a checkpoint folder"):
+        tensor_table(tmp_path)
 
 
 @pytest.mark.parametrize(

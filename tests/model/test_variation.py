@@ -19,6 +19,7 @@ OPTIONS = [
     {},
     {"tied_embeddings": "output", "n_key_value_heads": 1, "qk_norm": True},
     {"norm": "rms", "activation": "swiglu", "position": "rotary", "n_encoder_layers": 1},
+    {"position": "rotary", "rotary_channels": 2, "rotary_stretch": 2.0, "parallel": True},
 ]
 
 
@@ -122,3 +123,16 @@ def test_heads_of_odd_width_cannot_be_turned(tmp_path):
     lens = two_stacks(tmp_path / "a", d_model=18, n_heads=2)
     with pytest.raises(ValueError, match=r"a head's width \(9\) must be even"):
         vary(lens, position="rotary")
+
+
+def test_learned_distances_are_left_out_and_only_taken_where_they_are(tmp_path):
+    lens = two_stacks(tmp_path / "a", position="relative", position_buckets=4, position_reach=9)
+    varied = vary(lens, position="none")
+    assert not any(".biased." in name for name, _parameter in varied.model.named_parameters())
+    assert "biased" not in varied.trace(TEXT, "").maps_of("encoder.layers.0.self_attention")
+    longer = vary(lens, max_length=500)
+    shared = longer.model.get_parameter("encoder.layers.1.self_attention.biased.table")
+    assert shared is longer.model.get_parameter("encoder.layers.0.self_attention.biased.table")
+    assert shared is lens.model.get_parameter("encoder.layers.0.self_attention.biased.table")
+    with pytest.raises(ValueError, match=r"has no encoder.layers.0.*, which positions of type relative need"):
+        vary(two_stacks(tmp_path / "b"), position="relative")

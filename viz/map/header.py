@@ -155,6 +155,8 @@ def summary(lens: Inspectable, found: list[Block]) -> Said:
     ]
     if not lens.predicts:
         said.append((_("output"), no_predictions()))
+    if config.parallel:
+        said.append((_("blocks"), _("parallel: all blocks of a layer read what enters it")))
     if not config.residual:
         said.append((_("residual"), _("no short cut: each block's output replaces the stream")))
     if lens.kind == "encoder-decoder":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from model.trace import Trace
 
 UNITS = {"GFLOP": 1e9, "MFLOP": 1e6, "kFLOP": 1e3, "FLOP": 1.0}
-POSITIONS_ADDED = ("sinusoidal", "learned")
+POSITIONS_ADDED = ("sinusoidal", "sinusoidal-halves", "learned")
 
 
 def block_name(kind: str) -> str:
@@ -79,9 +79,11 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
 def position_name(config: TransformerConfig) -> str:
     return {
         "sinusoidal": _("sinusoidal positions"),
+        "sinusoidal-halves": _("sinusoidal positions, sines first"),
         "learned": _("learned positions"),
         "rotary": _("no positions: queries and keys are turned (rotary)"),
         "alibi": _("no positions: scores fall with distance (ALiBi)"),
+        "relative": _("no positions: scores have a learned bias for each distance (T5)"),
         "none": _("no positions"),
     }[config.position]
 

@@ -44,7 +44,7 @@ def masks_name(count: str) -> str:
 def vector_name(config: TransformerConfig, stack: str, site: str, layer: int) -> str:
     """The quantity that dropout acts on: the embedding, an attention's weights, a block's output, or the units."""
     path = f"{stack}.layers.{layer}"
-    units = "gated" if config.activation == "swiglu" else "activation"
+    units = "gated" if config.gated else "activation"
     return {
         "embedding": f"{stack}.embedding.output",
         "weights": f"{path}.self_attention.weights",

@@ -150,10 +150,10 @@ def unit_table(bench: Workbench, config: TransformerConfig, chosen: Chosen, seen
 
 
 def explain(key: str, config: TransformerConfig) -> None:
-    gated = config.activation == "swiglu"
+    function = r"\mathrm{Swish}" if config.activation == "swiglu" else r"\mathrm{GELU}"
     formula = (
-        r"\mathrm{FFN}(x) = (\mathrm{Swish}(xW) \otimes xV)\,W_2"
-        if gated
+        rf"\mathrm{{FFN}}(x) = ({function}(xW) \otimes xV)\,W_2"
+        if config.gated
         else r"\mathrm{FFN}(x) = a(xW_1 + b_1)\,W_2 + b_2"
     )
     explanation(
@@ -166,6 +166,6 @@ def explain(key: str, config: TransformerConfig) -> None:
             "itself. This "
             "is the code that has just run:"
         ),
-        GatedFeedForward if gated else FeedForward,
+        GatedFeedForward if config.gated else FeedForward,
         positions_apart,
     )

@@ -19,7 +19,7 @@ from viz.input_bar import first_source, typed
 from viz.parts import data_table, explanation
 from viz.sections.before_after import compare, losses_table, pack_changes, pack_losses, verdicts
 from viz.sections.memory import remembered
-from viz.varying import Wished, position_name, varied, wish
+from viz.varying import WITH_BASE, Wished, position_name, varied, wish
 from viz.workbench import Key, Pin, workbench
 
 TYPE = "applied_type"
@@ -61,7 +61,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
 
 
 def choose_type(lens: Inspectable, trained: Inspectable, place: DeltaGenerator) -> None:
-    """The types that this checkpoint can have: learned positions only if it was trained with them."""
+    """The types that this checkpoint can have: learned positions and distances only if it was trained with them."""
     possible = [name for name in CHOICES["position"] if _can_be(trained, name)]
     st.session_state[TYPE] = lens.config.position
     place.segmented_control(
@@ -76,9 +76,9 @@ def choose_type(lens: Inspectable, trained: Inspectable, place: DeltaGenerator) 
 
 
 def _can_be(trained: Inspectable, name: str) -> bool:
-    if name == "learned":
-        return trained.config.position == "learned"
-    return name != "rotary" or trained.config.d_head % 2 == 0
+    if name in ("learned", "relative"):
+        return trained.config.position == name
+    return name != "rotary" or (trained.config.rotary_channels or trained.config.d_head) % 2 == 0
 
 
 def choose_numbers(lens: Inspectable, trained: Inspectable, places: Sequence[DeltaGenerator]) -> None:
@@ -87,7 +87,7 @@ def choose_numbers(lens: Inspectable, trained: Inspectable, places: Sequence[Del
     longest = max(LONGEST, trained.config.max_length)
     least = 3 if lens.kind == "encoder-only" else 1
     length = Field("applied_length", _("longest input"), "", least, longest, log=True, bound=False)
-    if lens.config.position in ("sinusoidal", "rotary"):
+    if lens.config.position in WITH_BASE:
         _number(places[0], base, lens.config.position_base, Wished.BASE)
     else:
         sentence = _("{type}: no base.")

@@ -24,6 +24,9 @@ MODELS = {
     "bare": lambda: network(norm="none", residual=False, bias=False, heads="full", position="learned"),
     "inputs": lambda: build(config(target_vocabulary=11, tied_embeddings="all")).eval(),
     "decoder": lambda: one_stack("decoder-only", norm_placement="pre", norm="rms", qk_norm=True),
+    "relative": lambda: network(norm_placement="pre", position="relative", scale_output=True, head_width=6),
+    "masked": lambda: one_stack("encoder-only", output_head="transform", output_bias=True, tied_embeddings="output"),
+    "headless": lambda: one_stack("encoder-only", output_head="none", attention_bias="inputs", bias=False),
     "encoder": lambda: one_stack("encoder-only", norm_placement="post", embedding_norm=True),
 }
 

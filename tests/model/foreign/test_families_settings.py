@@ -57,7 +57,7 @@ def test_settings_that_are_left_out_are_the_classes_own(model_type):
     """From an empty config.json, and from one that says all that transformers would assume."""
     settings = {"model_type": model_type}
     written = getattr(transformers, f"{CLASSES[model_type]}Config")().to_dict()
-    names = {f"{FAMILIES[model_type].prefix}.{number}" for number in range(200)}
+    names = {f"{FAMILIES[model_type].prefix}{number}" for number in range(200)}
     assert config_of(settings, names) == config_of(written | settings | {"architectures": None}, names)
 
 
@@ -86,7 +86,7 @@ def config_of(settings, names) -> TransformerConfig:
         ("llama", {"auto_map": {"AutoModel": "code.Model"}}),
         ("llama", {"hidden_act": "relu"}),
         ("qwen2", {"layer_types": ["full_attention", "sliding_attention"]}),
-        ("qwen2", {"layer_types": None, "use_sliding_window": True, "max_window_layers": 1}),
+        ("qwen2", {"layer_types": None, "use_sliding_window": True, "max_window_layers": 1, "sliding_window": 3}),
         ("gemma", {"hidden_activation": "silu"}),
         ("gemma", {"use_bidirectional_attention": True}),
         ("bert", {"is_decoder": True}),
@@ -119,9 +119,9 @@ def test_a_tensor_of_something_else_is_left_to_others(folders):
     ("kind", "changes", "message"),
     [
         ("gpt2", {"n_layer": 3}, "the weights lack transformer.h.2.attn.c_attn"),
-        ("gpt2", {"n_layer": 10**9}, "config.json says 1,000,000,000 layers, and the weights hold"),
+        ("gpt2", {"n_layer": 10**6}, "config.json says 1,000,000 layers, and the weights hold"),
         ("gpt2", {"n_head": 5}, "d_model (32) must be divisible by n_heads (5)"),
-        ("gpt2", {"n_embd": "32"}, "n_embd (32) must be a whole number above 0"),
+        ("gpt2", {"n_embd": "32"}, "n_embd (32) must be a whole number from 1 to 10,000,000"),
         ("gpt2", {"layer_norm_epsilon": float("nan")}, "norm_epsilon (nan) must be a finite number"),
         ("gpt2", {"resid_pdrop": "much"}, "resid_pdrop (much) must be a number"),
         ("llama", {"tie_word_embeddings": "yes"}, "tie_word_embeddings (yes) must be true or false"),
@@ -130,7 +130,8 @@ def test_a_tensor_of_something_else_is_left_to_others(folders):
             {"rope_parameters": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 1}},
             "low_freq_factor (4.0) must be between 0 and 1.0",
         ),
-        ("llama", {"num_attention_heads": 10**400}, "config.json"),
+        ("llama", {"num_attention_heads": 10**400}, "num_attention_heads (1000"),
+        ("marian", {"max_position_embeddings": 10**6}, "max_position_embeddings (1,000,000) must be at most"),
     ],
     ids=str,
 )

@@ -21,10 +21,10 @@ from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.t5 import modeling_t5
 
 from model.config import TransformerConfig
+from model.foreign.assembling import assembled
 from model.foreign.families import read_weights, rebuilt_config, renamed, settings_of
 from model.network import Network
 from model.trace import Trace, record
-from model.transformer import build
 
 VOCABULARY, WIDTH, LAYERS, LENGTH = 50, 32, 2, 24
 SOURCE, TARGET = torch.tensor([[5, 9, 30, 7, 21, 8, 2]]), torch.tensor([[2, 11, 6, 40, 13]])
@@ -89,8 +89,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5},
         },
     ),
-    "gemma": ("GemmaForCausalLM", SHARED | {"hidden_size": 16, "head_dim": 12}),  # √16 is exact in their float32, too
-    "gemma-gelu": ("GemmaForCausalLM", SHARED | {"hidden_size": 16, "head_dim": 4, "hidden_act": "gelu"}),
+    "gemma": ("GemmaForCausalLM", SHARED | {"head_dim": 12}),
+    "gemma-gelu": ("GemmaForCausalLM", SHARED | {"head_dim": 8, "hidden_act": "gelu"}),
     "t5": ("T5ForConditionalGeneration", T5),
     "t5-gated": ("T5ForConditionalGeneration", T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
     "opt": (
@@ -127,9 +127,7 @@ def rebuilt(folder: Path, dtype: torch.dtype = torch.float32) -> Network:
     settings, weights = settings_of(folder), read_weights(folder)
     config = rebuilt_config(settings, weights)
     assert isinstance(config, TransformerConfig)
-    ours = build(config).to(dtype).eval()
-    ours.load_weights(renamed(settings, config, weights))
-    return ours
+    return assembled(config, renamed(settings, config, weights), dtype=dtype)
 
 
 @dataclass

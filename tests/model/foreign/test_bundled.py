@@ -1,0 +1,42 @@
+"""The checkpoints that come with the application are what they were before there were options for other families."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.checkpoints import open_checkpoint
+from model.config import TransformerConfig
+
+BUNDLED = sorted(folder for folder in Path("checkpoints").iterdir() if (folder / "config.json").is_file())
+NEW = {
+    "position_buckets": 32,
+    "position_reach": 128,
+    "rotary_channels": None,
+    "rotary_stretch": 1.0,
+    "rotary_short": 0.0,
+    "rotary_long": 0.0,
+    "parallel": False,
+    "head_width": None,
+    "attention_bias": "same",
+    "output_head": "linear",
+    "output_bias": False,
+    "scale_output": False,
+}
+
+
+@pytest.mark.parametrize("folder", BUNDLED, ids=lambda folder: folder.name)
+def test_it_opens_as_it_was(folder):
+    written = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert not written.keys() & NEW.keys()
+    config = open_checkpoint(folder, torch.device("cpu")).config
+    found = dataclasses.asdict(config)
+    assert NEW.items() <= found.items()
+    assert written.items() <= found.items()
+    assert TransformerConfig.from_json(config.to_json()) == config
+
+
+def test_there_are_some():
+    assert len(BUNDLED) >= 5

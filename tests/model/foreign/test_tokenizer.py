@@ -1,0 +1,265 @@
+"""Tokenizers of Hugging Face against transformers' own reading of the same files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer as Inner
+
+from model.foreign.slow_tokenizer import SlowTokenizer
+from model.foreign.special_tokens import SpecialTokens
+from model.foreign.tokenizer_files import open_tokenizers
+
+TEXTS = [
+    "I am a teacher.",
+    "  two  spaces\nand a line",
+    "我是老师。你好",
+    "smile 😀🧑‍🚀!",
+    "שלום עולם مرحبا",
+    "<s> [CLS] </s> <|endoftext|> <pad>",
+    "",
+    "naïve Ünïcode ﬁ",
+]
+CORPUS = [*TEXTS[:5], "I am not a teacher. We are teachers, and they teach."] * 4
+
+
+def byte_level(start=False):
+    """As GPT-2's, or with <s> … </s> around a text as RoBERTa's."""
+    inner = Inner(models.BPE())
+    inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"] if start else ["<|endoftext|>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    inner.train_from_iterator(CORPUS, trainers.BpeTrainer(**options(300, special), initial_alphabet=alphabet))
+    if not start:
+        inner.post_processor = processors.ByteLevel(trim_offsets=False)
+        return inner, {"eos_token": "<|endoftext|>", "bos_token": "<|endoftext|>", "tokenizer_class": "GPT2Tokenizer"}
+    inner.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True)])
+    inner.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    mask = {"__type": "AddedToken", "content": "<mask>", "lstrip": True, "special": True}
+    return inner, {**names, "cls_token": "<s>", "sep_token": "</s>", "mask_token": mask}
+
+
+def word_piece():
+    """As BERT's."""
+    inner = Inner(models.WordPiece(unk_token="[UNK]"))
+    inner.normalizer, inner.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    inner.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    inner.train_from_iterator(CORPUS, trainers.WordPieceTrainer(**options(120, special)))
+    inner.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return inner, {**names, "mask_token": "[MASK]"}
+
+
+def unigram():
+    """As T5's: </s> after a text."""
+    inner = Inner(models.Unigram())
+    inner.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    inner.pre_tokenizer, inner.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    special = ["<pad>", "</s>", "<unk>"]
+    inner.train_from_iterator(CORPUS, trainers.UnigramTrainer(**options(90, special), unk_token="<unk>"))
+    inner.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return inner, {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+
+def byte_fallback():
+    """As Llama's: <s> before a text, bytes of what is in no token."""
+    inner = Inner(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    inner.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    inner.decoder = decoders.Sequence(parts)
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    inner.train_from_iterator(["I am a teacher."] * 3, trainers.BpeTrainer(**options(290, special)))
+    inner = Inner.from_str(_bytes_are_plain(inner))
+    inner.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return inner, {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "add_bos_token": True}
+
+
+def _bytes_are_plain(inner):
+    record = json.loads(inner.to_str())
+    record["added_tokens"] = record["added_tokens"][:3]
+    return json.dumps(record)
+
+
+def options(vocabulary, special):
+    return {"vocab_size": vocabulary, "special_tokens": special, "show_progress": False}
+
+
+MADE = {
+    "GPT-2": byte_level,
+    "RoBERTa": lambda: byte_level(True),
+    "BERT": word_piece,
+    "T5": unigram,
+    "Llama": byte_fallback,
+}
+
+
+@pytest.fixture(scope="module", params=MADE)
+def files(request, tmp_path_factory):
+    inner, names = MADE[request.param]()
+    inner.enable_truncation(3)
+    inner.enable_padding(length=5)
+    folder = tmp_path_factory.mktemp("tokenizer")
+    inner.save(str(folder / "tokenizer.json"))
+    usual = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    (folder / "tokenizer_config.json").write_text(json.dumps(usual | names))
+    return request.param, folder, inner.get_vocab_size()
+
+
+@pytest.fixture(scope="module")
+def both(files):
+    from transformers import PreTrainedTokenizerFast
+
+    _name, folder, size = files
+    reference = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    return open_tokenizers(folder, {}, (size, size))[0], reference
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_ids_text_and_ends_are_those_of_transformers(both, text):
+    ours, reference = both
+    given = reference(text, split_special_tokens=True, return_offsets_mapping=True, add_special_tokens=False)
+    assert ours.encode(text).ids == given["input_ids"]
+    assert ours.decode(given["input_ids"]) == reference.decode(given["input_ids"], skip_special_tokens=True)
+    ends = [end for _begin, end in given["offset_mapping"]]
+    assert ours.ends(text)[-1:] == ends[-1:]
+    assert all(mine <= theirs for mine, theirs in zip(ours.ends(text), ends, strict=True))
+
+
+ROLES = {"GPT-2": "prompt", "Llama": "prompt", "T5": "source", "BERT": "whole", "RoBERTa": "whole"}
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if text])
+def test_what_stands_around_a_text_is_what_its_post_processor_puts_there(both, files, text):
+    ours, reference = both
+    assert ours.framed(text, ROLES[files[0]], 512).ids == reference(text, split_special_tokens=True)["input_ids"]
+
+
+def test_labels_show_spaces_bytes_and_special_tokens(both, files):
+    ours, _reference = both
+    labels = ours.framed("I am 😀\n", ROLES[files[0]], 99).labels
+    words = [label for label in labels if not label.startswith("<0x")]
+    bytes_shown = [label for label in labels if label.startswith("<0x")]
+    assert not any("\N{REPLACEMENT CHARACTER}" in ours.label(token) for token in range(len(ours)))
+    if files[0] in ("GPT-2", "RoBERTa"):
+        assert [label for label in words if label not in ours.special_labels][:2] == ["I", "▁am"]
+        assert "\n" in labels
+    if files[0] == "RoBERTa":
+        assert (words[0], words[-1]) == ("<s>", "</s>")
+    if files[0] == "Llama":
+        assert (words[0], bytes_shown[:4]) == ("<s>", ["<0xF0>", "<0x9F>", "<0x98>", "<0x80>"])
+    if files[0] == "BERT":
+        assert (words[0], words[-1], ours.continues) == ("[CLS]", "[SEP]", "##")
+        assert not any("▁" in label for label in words)
+    if files[0] == "T5":
+        assert (words[0][0], words[-1]) == ("▁", "</s>")
+
+
+def test_only_a_masked_model_reads_the_name_of_its_mask(both, files):
+    ours, reference = both
+    if ours.mask is None:
+        assert ours.encode("a <mask>", masks=True) == ours.encode("a <mask>")
+        return
+    text = f"I am a {ours.mask_label} and {ours.mask_label}."
+    assert ours.framed(text, "whole", 99).ids == reference(text)["input_ids"]
+    assert ours.mask not in ours.framed(text, "source", 99).ids
+
+
+def test_a_character_that_is_not_whole_leaves_no_trace_in_a_text():
+    inner, names = byte_level()
+    ours = made(inner, names)
+    ids = ours.encode("a 😀").ids
+    assert ours.decode(ids[:-1]) == "a "
+    assert ours.ends("a 😀")[-1] == 3
+    assert ours.ends("a 😀")[-2] == 2
+
+
+def made(inner, names, settings=None, generation=None, size=None):
+    from model.foreign.special_tokens import special_tokens
+    from model.foreign.tokenizer import ForeignTokenizer
+
+    size = size or inner.get_vocab_size()
+    special = special_tokens(names, settings or {}, generation or {}, inner.token_to_id, size)
+    return ForeignTokenizer(inner, special, size, names)
+
+
+@pytest.mark.parametrize(
+    ("settings", "generation", "before", "stops"),
+    [
+        ({"decoder_start_token_id": 0, "eos_token_id": 1}, {}, [0], {1}),
+        ({"decoder_start_token_id": 0, "eos_token_id": 1, "forced_bos_token_id": 7}, {}, [0, 7], {1}),
+        (
+            {"eos_token_id": 1},
+            {"decoder_start_token_id": 1, "eos_token_id": [1, 9], "forced_bos_token_id": None},
+            [1],
+            {1, 9},
+        ),
+        ({}, {}, [0], {1}),  # as T5's pad where nothing is said
+    ],
+)
+def test_a_target_begins_and_ends_as_the_model_was_told(settings, generation, before, stops):
+    inner, names = unigram()
+    ours = made(inner, names, settings, generation)
+    assert ours.margins("target") == (before, [])
+    assert ours.stops == stops
+    assert ours.written([*before, 12, 13, *stops]).ids[len(before) :][-2:] == [12, 13]
+
+
+def test_a_model_may_know_fewer_or_more_tokens_than_its_tokenizer():
+    inner, names = byte_level()
+    more = made(inner, names, size=inner.get_vocab_size() + 3)
+    assert more.label(len(more) - 1) == f"<{len(more) - 1}>"
+    fewer = made(inner, names, size=200)
+    with pytest.raises(ValueError, match=r"the model knows 200 tokens and not "):
+        fewer.encode("I am a teacher.")
+
+
+def test_a_tokenizer_that_is_missing_or_damaged_is_one_of_bare_ids(tmp_path):
+    ours, _ = open_tokenizers(tmp_path, {"eos_token_id": 2}, (10, 10))
+    assert ours.reason == "there is no tokenizer.json beside the weights"
+    assert ours.framed("3 1 4", "prompt", 99).ids == [3, 1, 4]
+    assert ours.decode([3, 1, 2]) == "3 1"
+    assert ours.ends("3 14") == [1, 4]
+    (tmp_path / "tokenizer.json").write_text("{")
+    assert "tokenizer.json cannot be read" in open_tokenizers(tmp_path, {}, (10, 10))[0].reason
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "spiece.model").write_bytes(b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "sentencepiece", None)
+        patch.setattr("model.foreign.tokenizer_files.find_spec", lambda name: None)
+        assert "pip install sentencepiece" in open_tokenizers(tmp_path, {}, (10, 10))[0].reason
+
+
+def test_older_files_are_read_through_transformers(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "am", "##s"]))
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    ours, _ = open_tokenizers(tmp_path, {"model_type": "bert", "pad_token_id": 0}, (8, 8))
+    assert ours.framed("I ams", "whole", 99).labels == ["[CLS]", "i", "am", "##s", "[SEP]"]
+
+
+def test_a_tokenizer_that_runs_in_python_has_two_sides():
+    """Marian's needs sentencepiece, which is not here: a stand-in with the methods that are used."""
+    pieces = ["<pad>", "</s>", "<unk>", "▁I", "▁am", "▁我", "是"]
+    slow = SimpleNamespace(
+        all_special_ids=[0, 1, 2],
+        tokenize=lambda text, split_special_tokens: ["▁我", "是"] if "我" in text else ["▁I", "▁am"],
+        convert_tokens_to_ids=lambda given: [pieces.index(each) for each in given],
+        convert_ids_to_tokens=lambda given: (
+            pieces[given] if isinstance(given, int) else [pieces[each] for each in given]
+        ),
+        convert_tokens_to_string=lambda given: "".join(given).replace("▁", " "),
+        build_inputs_with_special_tokens=lambda ids: [*ids, 1],
+    )
+    special = SpecialTokens(0, 2, None, 1, None, frozenset([1]), (0,))
+    source, target = (SlowTokenizer(slow, special, 7, side) for side in ("source", "target"))
+    assert source.framed("I am", "source", 9).labels == ["▁I", "▁am", "</s>"]
+    assert target.framed("我是", "target", 9).labels == ["<pad>", "▁我", "是"]
+    assert target.decode([5, 6, 1]) == "我是"
+    assert source.ends("I am") == [1, 4]
