@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,7 +53,7 @@ class Block:
 
 
 def blocks(trace: Trace) -> list[Block]:
-    """The blocks of the traced model, each where its first quantity was computed.
+    """The blocks of the traced model in the order in which they computed.
 
     Parameters that two blocks share count in the first of them; so all blocks together have as many as the model.
     """
@@ -71,13 +70,11 @@ def rows(found: list[Block]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _paths(trace: Trace) -> Iterator[str]:
-    seen = set()
-    for name in trace.names():
-        path = name if name.endswith(".residual") else name.rpartition(".")[0]
-        if path not in seen:
-            seen.add(path)
-            yield path
+def _paths(trace: Trace) -> list[str]:
+    """The output last: what it transforms states by comes before its norm, and its logits after."""
+    names = trace.names()
+    paths = dict.fromkeys(name if name.endswith(".residual") else name.rpartition(".")[0] for name in names)
+    return sorted(paths, key=lambda path: path == "output")
 
 
 def _block(trace: Trace, path: str, counted: set[int]) -> Block:

@@ -22,7 +22,8 @@ SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 class Block:
     """A sublayer with its short cut and norms; names of recorded quantities.
 
-    before: the stream that it reads. added: what it writes to it. after: the stream that the next block reads.
+    before: the stream that it adds to, and reads unless the blocks of a layer are parallel. added: what it writes to
+    it. after: the stream that the next block adds to.
     """
 
     layer: int
@@ -71,7 +72,7 @@ def stream(get: Get, names: Sequence[str]) -> Float[Tensor, "state position d_mo
 def contributions(
     get: Get, parts: Sequence[Block]
 ) -> tuple[Float[Tensor, "block position"], Float[Tensor, "block position"]] | None:
-    """‖y‖ / ‖x‖ and the cosine of y with x, for what each block adds, y, to the stream that it reads, x."""
+    """‖y‖ / ‖x‖ and the cosine of y with x, for what each block adds, y, to the stream that is there, x."""
     read, added = stream(get, [part.before for part in parts]), stream(get, [part.added for part in parts])
     if read is None or added is None:
         return None

@@ -53,8 +53,10 @@ def test_every_state_is_the_one_before_and_what_its_block_adds(options):
         for part in parts:
             block = f"{stack}.layers.{part.layer}.{part.sublayer}_block"
             read = trace[part.before]
-            if config.norm_placement == "pre":  # the norm reads the stream
-                assert torch.equal(read, trace[f"{block}.norm.input"])
+            if part.sublayer == "self_attention":
+                entered = read
+            if config.norm_placement == "pre":  # the norm reads the stream, or what entered the layer
+                assert torch.equal(entered if config.parallel else read, trace[f"{block}.norm.input"])
             total = read + trace[part.added] if config.residual else trace[part.added]
             assert_close(total, trace[f"{block}.residual"])
 
