@@ -138,7 +138,8 @@ class _Reading:
         if held is None:
             raise RefusedError(f"is damaged: its values data/{key[:60]} are not in it")
         if type(count) is not int or not 0 <= count * BYTES[name] <= held:
-            raise RefusedError(f"is damaged: data/{key} has {held:,} bytes, not those of {str(count)[:30]} numbers")
+            asked_for = f"those of {str(count)[:30]} numbers" if type(count) is int else kind(count)  # never its text
+            raise RefusedError(f"is damaged: data/{key} has {held:,} bytes, not {asked_for}")
         self.stack.append(Made.STORAGE)
 
     def build(self) -> None:

@@ -98,6 +98,12 @@ def tuples_as_a_name():
     return HEAD + b"}" + made + b"K\x01s" + STOP
 
 
+def tuples_as_a_count():
+    """The same where a storage's size should be: its text would have 2⁴⁰ parts."""
+    made = b"K\x01K\x02\x86" + b"".join(b"q" + bytes([at]) + b"h" + bytes([at]) + b"\x86" for at in range(40))
+    return named(("a", tensor(held=storage(count=made))))
+
+
 def names_in_one_place():
     """Numbers that fall into the same place of a dictionary: each is compared with all before."""
     numbers = (long(at * ((1 << 53) - 1) << 3) + b"N" for at in range(1, 9_000))
@@ -118,6 +124,7 @@ def attributes_without_end():
 HARMFUL = {
     "leaves": (lists_within_lists, "more than 200,000 values"),
     "hash": (tuples_as_a_name, "a name that is a value of type tuple"),
+    "text": (tuples_as_a_count, "data/0 has 16 bytes, not a value of type tuple"),
     "collisions": (names_in_one_place, "holds the number 72057594037927928 as a name"),
     "copies": (copies_of_a_dictionary, "more than 500,000 steps"),
     "attributes": (attributes_without_end, "more than 500,000 steps"),
@@ -142,7 +149,7 @@ HARMFUL = {
     "quantized": (lambda: named(("a", tensor(held=storage(kind=b"QInt8Storage")))), "more than tensors .QInt8Storage"),
     "version": (lambda: b"\x80\x04" + named(("a", tensor()))[2:], "a pickle of version 4, and torch.save writes 2"),
     "name": (lambda: named(("x" * 300, tensor())), "a name has up to 250 characters"),
-    "text": (lambda: HEAD + b"X\xff\xff\xff\xff" + STOP, "makes no sense at byte"),
+    "utf-8": (lambda: HEAD + b"X\xff\xff\xff\xff" + STOP, "makes no sense at byte"),
     "memory": (lambda: HEAD + b"h\x07" + STOP, "makes no sense at byte"),
     "empty": (lambda: b"", "makes no sense at byte 0"),
     "shadow": (lambda: HEAD + DICT + b"}" + text("items") + b"K\x01sb" + STOP, "holds no tensors"),
