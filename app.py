@@ -92,8 +92,7 @@ def main() -> None:
             st.rerun()
         st.error(str(error))
         return
-    if sentence := opened.refusal(chosen):
-        st.error(sentence)
+    opened.show_refusal(chosen)
     summary.caption(describe(lens, opened.format_of(here, name, lens)))
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from viz.i18n import _
 from viz.opening import Place, bundled_names, find, open_place, places, unused
 from viz.workbench import Key, Workbench, choice, workbench
 
@@ -27,6 +28,8 @@ class Part(StrEnum):
     SESSION = "opened"  # a reload finds again what was opened
     PRECISION = "precision"
     STATE = "opened_state"
+    HEADS = "opened_heads"
+    WITH_HEADS = "opened_with_heads"
 
 
 @dataclass
@@ -42,7 +45,7 @@ class State:
     wanted: str = ""
     refused: str = ""
     precision: str = ""
-    asks_heads: str = ""
+    asks_heads: Sequence[int] = ()
     refusal: tuple[str, str] = ("", "")
     failed: set[str] = field(default_factory=set)
 
@@ -164,7 +167,7 @@ def open_shown(bench: Workbench, here: Sequence[Place], name: str) -> Inspectabl
     except ValueError as error:
         from model.foreign.state import HeadsNeededError
 
-        known.asks_heads = name if isinstance(error, HeadsNeededError) else ""
+        known.asks_heads = error.possible if isinstance(error, HeadsNeededError) else ()
         raise
     known.failed.clear()
     if name != known.shown and known.refused and name != known.wanted:
@@ -199,12 +202,25 @@ def format_of(here: Sequence[Place], name: str, lens: Inspectable) -> str:
     return str(lens.training.get("format") or (listed.format if listed else "Vitrine"))
 
 
-def refusal(page: str) -> str:
-    """The sentence about a model that could not be opened, on the page where that was."""
+def show_refusal(page: str) -> None:
+    """The sentence about a model that could not be opened, on the page where that was; and what it may ask for."""
     known = state()
     if known.refusal[1] != page:
         known.refused, known.refusal = "", ("", "")
-    return known.refusal[0]
+    if not known.refused:
+        return
+    st.error(known.refusal[0])
+    if known.asks_heads:
+        row = st.container(horizontal=True, vertical_alignment="bottom")
+        label = _("Heads of {name}").format(name=known.refused)
+        heads = row.selectbox(label, known.asks_heads, index=None, key=Part.HEADS, width=220)
+        row.button(
+            _("Show it with so many heads"),
+            key=Part.WITH_HEADS,
+            disabled=heads is None,
+            on_click=_show_with_heads,
+            args=(known.refused, heads),
+        )
 
 
 def show(name: str) -> None:
@@ -215,10 +231,8 @@ def show(name: str) -> None:
     workbench().begun = True
 
 
-def show_with_heads(bench: Workbench, name: str, heads: int) -> None:
-    """The same for tensors that do not tell their number of heads. In a callback."""
-    begin(bench).heads[name] = heads
-    state().asks_heads = ""
+def _show_with_heads(name: str, heads: int) -> None:
+    begin(workbench()).heads[name] = heads
     show(name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -18,12 +18,11 @@ from viz.workbench import Key, Workbench, choose, workbench
 
 
 class Part(StrEnum):
-    """Names in the session state; the two in the middle belong to the other parts of the page."""
+    """Names in the session state; the last two belong to other parts of the page."""
 
     LIST = "checkpoints_list"
     SEGMENT = "checkpoints_part"
     CHECKPOINT = "checkpoint"
-    HEADS = "checkpoints_heads"
 
 
 def show(bench: Workbench) -> None:
@@ -41,7 +40,6 @@ def show(bench: Workbench) -> None:
         st.rerun()
     checkpoints_adding.report(bench)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
-    _ask_heads(bench)
 
 
 def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[str, Any]]:
@@ -135,16 +133,3 @@ def _act() -> None:
         bench.say(Part.SEGMENT, "read")
     else:
         opened.remove(bench, name)
-
-
-def _ask_heads(bench: Workbench) -> None:
-    """For tensors that do not tell their number of heads: after they were refused for it."""
-    name = opened.state().asks_heads
-    if not name:
-        return
-    row = st.container(horizontal=True, vertical_alignment="bottom")
-    heads = row.number_input(
-        _("Heads of {name}").format(name=name), 1, 1024, 8, key=Part.HEADS, persist_state="session", width=220
-    )
-    act: Callable[[], None] = lambda: opened.show_with_heads(bench, name, int(heads))  # noqa: E731
-    row.button(_("Show it with so many heads"), on_click=act)

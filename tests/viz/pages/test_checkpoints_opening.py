@@ -17,6 +17,7 @@ from model.errors import CheckpointError
 from model.exporting import folder_zipped
 from model.hub import Offer
 from tests.app_reading import component, opened, sound
+from tests.model.foreign.layout_references import GPT
 from tests.viz.small import write_small
 from viz import opened as session
 from viz.opening import Place
@@ -155,6 +156,20 @@ def test_tensors_that_are_no_model_are_a_sentence_and_the_model_stays():
     assert rows(app)["mine"]["shown"]
     app.switch_page("viz/pages/attention.py").run()
     assert not app.error
+
+
+def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
+    torch.save(GPT().state_dict(), here / "models" / "gpt.pt")
+    app = page()
+    app.selectbox(key="model").set_value("gpt.pt").run()
+    assert "how many heads" in app.error[0].value
+    assert app.selectbox(key="model").value == "small"
+    assert app.button(key="opened_with_heads").disabled
+    app.selectbox(key="opened_heads").set_value(3).run()
+    app.button(key="opened_with_heads").click().run()
+    assert sound(app).selectbox(key="model").value == "gpt.pt"
+    assert app.session_state["workbench"].lens.config.n_heads == 3
+    assert any("nanoGPT" in caption.value for caption in app.caption)
 
 
 def test_a_path_of_the_command_line_is_shown_first(here, monkeypatch):

@@ -7,13 +7,13 @@ from tests.viz.small import write_small
 
 FAMILIES = {
     "t5": {
-        **{"position": "relative", "norm": "rms", "bias": False, "scale_attention": False, "head_width": 6},
-        **{"activation": "geglu-tanh", "scale_output": True},
+        "position": "relative", "norm": "rms", "bias": False, "scale_attention": False, "head_width": 6,
+        "activation": "geglu-tanh", "scale_output": True,
     },
     "neox": {"position": "rotary", "rotary_channels": 4, "parallel": True, "output_bias": True},
     "masked": {
-        **{"norm_placement": "post", "output_head": "transform", "output_bias": True, "embedding_norm": True},
-        **{"position": "sinusoidal-halves", "attention_bias": "inputs"},
+        "norm_placement": "post", "output_head": "transform", "output_bias": True, "embedding_norm": True,
+        "position": "sinusoidal-halves", "attention_bias": "inputs",
     },
 }
 PAGES = ("map", "attention", "masks", "positions", "residual", "feed_forward", "predictions", "training")
