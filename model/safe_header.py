@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -21,6 +20,7 @@ from model.safe_json import parse_json
 LARGEST_HEADER = 100_000_000  # bytes: the format's own limit
 LONGEST_NAME = 250
 MOST_DIMENSIONS = 32
+MOST_TENSORS = 100_000
 BITS = {
     **dict.fromkeys(("F4",), 4),
     **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
@@ -31,8 +31,7 @@ BITS = {
 }
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A tensor as the header has it. dtype: a name of the format. start: of its values after the header."""
 
     name: str
@@ -96,7 +95,7 @@ class FormatError(Exception):
 
 
 def _object(content: bytes) -> dict[str, Any]:
-    header = parse_json(content, "its header")
+    header = parse_json(content, "its header", parts=10 * MOST_TENSORS)
     if not isinstance(header, dict):
         raise FormatError(f"its header is not an object but {type(header).__name__}")
     metadata = header.pop("__metadata__", {})

@@ -10,7 +10,7 @@ from typing import Any
 from model.errors import CheckpointError
 
 LARGEST = 64 << 20  # bytes of a file: the largest tokenizers have half of it
-PARTS = 4_000_000  # values and containers: each takes up to 100 bytes when it is read
+PARTS = 3_000_000  # values and containers: each takes up to 100 bytes when it is read
 
 
 def read_json(path: Path, nan: bool = False, largest: int = LARGEST) -> Any:
@@ -52,14 +52,14 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
         raise CheckpointError(f"{path.name} cannot be read: {error}") from error
 
 
-def parse_json(content: bytes, name: str, nan: bool = False) -> Any:
-    """What `content` says. name: of the file, for the sentence.
+def parse_json(content: bytes, name: str, nan: bool = False, parts: int = PARTS) -> Any:
+    """What `content` says. name: of the file, for the sentence. parts: the most values and containers in it.
 
     Raises:
         CheckpointError: it is not UTF-8, no JSON, too deep, or says something twice.
     """
-    if sum(content.count(sign) for sign in (b",", b"[", b"{")) > PARTS:
-        raise CheckpointError(f"{name} has more than {PARTS:,} values, the most that are read")
+    if sum(content.count(sign) for sign in (b",", b"[", b"{")) > parts:
+        raise CheckpointError(f"{name} has more than {parts:,} values, the most that are read")
     try:
         return json.loads(
             content.decode("utf-8"), object_pairs_hook=_each_once, parse_constant=None if nan else _refuse_constant

@@ -4,8 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
+
+# Kinds of which none opens: GGUF without the package that knows its types, and a folder too small for a model.
+UNREAD = ["hugging face"] if find_spec("gguf") else ["hugging face", "gguf"]
 
 
 def fuzzed(folder, *arguments):
@@ -21,7 +25,7 @@ def expect(found, cases):
     assert sum(count for each in found.values() for count in each.values()) >= 0.98 * cases
     for kind, each in found.items():
         assert each.get("refused", 0) > 0, kind
-        assert each.get("opened", 0) > 0 or kind == "hugging face" or kind.startswith("drawn"), kind
+        assert each.get("opened", 0) > 0 or kind in UNREAD or kind.startswith("drawn"), kind
 
 
 def test_five_thousand_damaged_files_open_or_are_refused(tmp_path):
