@@ -53,6 +53,10 @@ def text_losses(
     its own (Salazar et al., 2020); NaN at special tokens, where the text hides a token itself, and everywhere if the
     model has no logits or no mask token.
     """
+    if not lens.predicts:
+        return torch.full(
+            (len(source if target is None else target),), torch.nan, dtype=torch.float64, device=lens.device
+        )
     if isinstance(lens, MaskFiller):
         return _hidden_losses(lens, source)
     return token_losses(trace["output.logits"], labels_of(lens, source, target))

@@ -53,10 +53,9 @@ class Part(StrEnum):
     DATA = "mask_data"
 
 
-SCOPES = ("all", "layer", "head")
+SCOPES, RULES = ("all", "layer", "head"), ("causal", "padding")
 NO_LABEL: dict[str, Any] = {"label_visibility": "collapsed"}
 EXPERIMENTS = ("order", "numbers", "future", "batch")
-RULES = ("causal", "padding")
 
 
 def page(lens: Inspectable) -> Iterator[None]:
@@ -205,13 +204,14 @@ def run_experiment(
     if name == "order":
         mount, numbers = pack_orders(trace, kind, chosen, Part.ORDER)
         return mount, order_sentence(trace, kind, chosen), numbers
+    if not lens.predicts:  # the others compare logits
+        return None, no_predictions(), None
     if name == "batch":
         mount, numbers = pack_batch(lens, bench, typed(Key.SOURCE, first_source(lens)), kind, chosen, Part.BATCH)
         return mount, batch_sentence(lens), numbers
     length = len(trace.target_tokens or trace.source_tokens)
-    if not lens.predicts or length < 2:
-        short = _("The text has one token: there is no future to change.")
-        return None, short if lens.predicts else no_predictions(), None
+    if length < 2:
+        return None, _("The text has one token: there is no future to change."), None
     mount, told = pack_future(lens, bench, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
     return mount, told, None
 

@@ -147,6 +147,17 @@ def test_a_bare_encoder_reads_and_predicts_nothing(tmp_path):
         lens.generate(TEXT)
 
 
+def test_a_bare_encoder_and_decoder_read_a_target_and_write_none(tmp_path):
+    saved(tmp_path, "BartModel", byte_level(start=True), **BART)
+    lens = opened(tmp_path)
+    trace, target, made = lens.trace_generated(lens.source_tokens(TEXT))
+    assert (trace.target_tokens, made.ids) == (["</s>", "<s>"], [])
+    assert text_losses(lens, trace, lens.source_tokens(TEXT), target).isnan().all()
+    assert lens.trace(TEXT, "I am").target_tokens == ["</s>", "<s>", *lens.target_tokenizer.encode("I am").labels]
+    with pytest.raises(ValueError, match="no output head"):
+        lens.generate(TEXT)
+
+
 def test_what_is_not_rebuilt_runs_as_it_is(tmp_path, monkeypatch):
     asked, made = [], open_checkpoint("checkpoints/sort", CPU)
     monkeypatch.setattr(hosted, "open_hosted", lambda *given: asked.append(given) or made)
