@@ -213,7 +213,7 @@ def show_refusal(page: str) -> None:
     if known.asks_heads:
         row = st.container(horizontal=True, vertical_alignment="bottom")
         label = _("Heads of {name}").format(name=known.refused)
-        heads = row.selectbox(label, known.asks_heads, index=None, key=Part.HEADS, width=220)
+        heads = row.selectbox(label, known.asks_heads, index=None, key=Part.HEADS, placeholder="?", width=220)
         row.button(
             _("Show it with so many heads"),
             key=Part.WITH_HEADS,

@@ -82,8 +82,9 @@ def given_paths() -> list[Path]:
 def places(opened: Sequence[Place] = ()) -> list[Place]:
     """Everything that is here, each under a name of its own. opened: by this session."""
     found = [*opened]
+    own = {place.name for place in opened}  # another session may save one under a name that this one has opened
     found += [Place(name, CHECKPOINTS / name, "bundled") for name in bundled_names()]
-    found += [Place(name, saved_folder() / name, "saved") for name in saved_names()]
+    found += [Place(name, saved_folder() / name, "saved") for name in saved_names() if name not in own]
     wanted = os.environ.get(MODELS, "").strip()
     folder = Path(wanted).expanduser() if wanted else None
     configured = sorted(filter(is_checkpoint, folder.iterdir())) if folder and folder.is_dir() else []

@@ -42,7 +42,8 @@ class Part(StrEnum):
 
 def show(bench: Workbench, place: DeltaGenerator) -> None:
     """A button for each way; a path only where whoever asks sits at this machine."""
-    _upload(place.popover(_("Upload …")))
+    # With another key it is another button, and closed.
+    _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{st.session_state.get(Part.SENT, 0)}"))
     with place.popover(_("From Hugging Face …")):
         _hub(bench)
     if is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):

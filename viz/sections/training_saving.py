@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import training
+from viz import opened, training
 from viz.i18n import _
 from viz.opening import bundled_names, saved_folder, saved_names
 from viz.workbench import Key, workbench
@@ -82,6 +82,8 @@ def refused(name: str, replace: bool) -> str:
         return _("A name has 1 to 64 letters, digits, - and _, and begins with a letter or a digit.")
     if name in bundled_names() or name == training.ENTRY:
         return _("{name} is the name of a bundled model: choose another one.").format(name=name)
+    if any(place.name == name for place in opened.own_places(workbench())):
+        return _("A model of this name is opened in this session: choose another one.")
     if name in saved_names() and not replace:
         return _("There is a saved model of this name: choose another one, or replace it.")
     return ""
