@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import i18n, input_bar, opened, training, varying
+from viz import i18n, input_bar, opened, showing, training, varying
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
@@ -68,8 +68,8 @@ def main() -> None:
     bench.say_again()
     with st.sidebar:
         here = opened.all_places(bench)
-        names = [*([training.ENTRY] if training.training(bench) else []), *opened.model_names(here)]
-        name = choose_model(training.training(bench), names, opened.first_index(here, names))
+        names = [*([training.ENTRY] if training.training(bench) else []), *showing.model_names(here)]
+        name = choose_model(training.training(bench), names, showing.first_index(here, names))
         summary = st.empty()
         for section, links in pages.items():
             st.caption(section)
@@ -86,14 +86,14 @@ def main() -> None:
         )
     live = training.training(bench)
     try:
-        lens = live.start if live and name == training.ENTRY else opened.open_shown(bench, here, name)
+        lens = live.start if live and name == training.ENTRY else showing.open_shown(bench, here, name)
     except ValueError as error:
-        if opened.fall_back(name, str(error), chosen, names):
+        if showing.fall_back(name, str(error), chosen, names):
             st.rerun()
         st.error(str(error))
         return
-    opened.show_refusal(chosen)
-    summary.caption(describe(lens, opened.format_of(here, name, lens)))
+    showing.show_refusal(chosen)
+    summary.caption(describe(lens, showing.format_of(here, name, lens)))
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
@@ -145,7 +145,7 @@ def choose_language(place: DeltaGenerator) -> None:
 def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
     asked = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: _("in training: {name}").format(name=live.start.name)} if live else {}
-    opened.take_wanted()
+    showing.take_wanted()
     name = st.selectbox(
         _("Model"),
         names,

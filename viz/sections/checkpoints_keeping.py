@@ -10,7 +10,7 @@ from enum import StrEnum
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import opened, training
+from viz import opened, showing, training
 from viz.i18n import _
 from viz.opening import Place, saved_folder
 from viz.sections.training_saving import NAME, refused
@@ -96,7 +96,7 @@ def _take_away(place: DeltaGenerator, kept: Place) -> None:
     from model.keeping import read_card
 
     try:
-        lens = opened.open_named(kept.name)
+        lens = showing.open_named(kept.name)
         family = counterpart(lens.config).title
     except ValueError as error:
         place.info(str(error))
@@ -122,7 +122,7 @@ def _other_name(place: DeltaGenerator, kept: Place) -> None:
     name = row.text_input(
         _("Its name"), kept.name, max_chars=64, key=f"{Part.NAME}_{kept.name}", label_visibility="collapsed"
     )
-    sentence = refused(name or "", replace=False) if name != kept.name else ""
+    sentence = _refused(name or "") if name != kept.name else ""
     row.button(
         _("Rename"),
         key=Part.RENAME,
@@ -168,7 +168,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
     copy = row.text_input(
         _("Saved as a copy: its name"), f"my-{kept.name}", max_chars=64, key=f"{Part.COPY}_{kept.name}"
     )
-    sentence = refused(copy or "", replace=False)
+    sentence = _refused(copy or "")
     row.button(
         _("Save a copy with this card"),
         key=Part.SAVE,
@@ -197,6 +197,11 @@ def harmless(card: str) -> str:
     return TITLE.sub(lambda found: "#" * min(6, len(found[1]) + 3) + " ", card.replace("![", "["))
 
 
+def _refused(name: str) -> str:
+    """Why there cannot be a saved model of that name."""
+    return refused(name, replace=False, taken=opened.own_names(workbench()))
+
+
 def _save(kept: Place, key: str) -> None:
     from model.keeping import write_card
 
@@ -209,28 +214,28 @@ def _save(kept: Place, key: str) -> None:
 def _copy(kept: Place, key: str, name: str) -> None:
     from model.keeping import copy_with_card
 
-    if refused(name, replace=False):
+    if _refused(name):
         return
     text = str(st.session_state[key])
     if _try(
         lambda: copy_with_card(kept.path, saved_folder() / name, text),
         _("Saved as {name}: it is in the list of models.").format(name=name),
     ):
-        opened.show(name)
+        showing.show(name)
 
 
 def _rename(kept: Place, name: str) -> None:
     from model.keeping import rename
 
-    if refused(name, replace=False) or not NAME.fullmatch(name):
+    if _refused(name) or not NAME.fullmatch(name):
         return
     if _try(lambda: rename(kept.path, name), _("{name} is called {new} now.").format(name=kept.name, new=name)):
-        opened.show(name)
+        showing.show(name)
 
 
 def _delete(kept: Place) -> None:
     if _try(lambda: shutil.rmtree(kept.path), _("{name} is deleted.").format(name=kept.name)):
-        opened.forget(workbench(), kept.name)
+        showing.forget(workbench(), kept.name)
 
 
 def _try(act: Callable[[], object], sentence: str) -> bool:

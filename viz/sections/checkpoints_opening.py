@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from viz import opened
+from viz import opened, showing
 from viz.components.opening_views import checkpoint_list
 from viz.i18n import _
 from viz.opening import MODELS, Place, saved_folder
@@ -31,10 +31,10 @@ def show(bench: Workbench) -> None:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     checkpoints_adding.show(bench, row.container(horizontal=True, width="content"))
     right = row.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", width="content")
-    precision, known = opened.precision(), opened.state()
+    precision, known = showing.precision(), showing.state()
     space = room(precision)
     right.caption(_("{device}, {free} free, models in").format(device=space.device, free=gigabytes(space.free)))
-    choose(_("Precision"), opened.PRECISIONS, precision, opened.Part.PRECISION, lambda name: name, right)
+    choose(_("Precision"), showing.PRECISIONS, precision, showing.Part.PRECISION, lambda name: name, right)
     if precision != known.precision:  # the model that is shown is opened again, outside this fragment
         known.precision = precision
         st.rerun()
@@ -126,10 +126,10 @@ def _act() -> None:
     if name not in [place.name for place in opened.all_places(bench)]:
         return
     if what == "show":
-        opened.show(name)
+        showing.show(name)
     elif what == "read":
         st.session_state[Part.CHECKPOINT] = name
         st.session_state[Part.SEGMENT] = "read"
         bench.say(Part.SEGMENT, "read")
-    else:
-        opened.remove(bench, name)
+    elif opened.remove(bench, name):
+        showing.forget(bench, name)

@@ -164,9 +164,9 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
     app.selectbox(key="model").set_value("gpt.pt").run()
     assert "how many heads" in app.error[0].value
     assert app.selectbox(key="model").value == "small"
-    assert app.button(key="opened_with_heads").disabled
-    app.selectbox(key="opened_heads").set_value(3).run()
-    app.button(key="opened_with_heads").click().run()
+    assert app.button(key="shown_with_heads").disabled
+    app.selectbox(key="shown_heads").set_value(3).run()
+    app.button(key="shown_with_heads").click().run()
     assert sound(app).selectbox(key="model").value == "gpt.pt"
     assert app.session_state["workbench"].lens.config.n_heads == 3
     assert any("nanoGPT" in caption.value for caption in app.caption)
