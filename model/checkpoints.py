@@ -131,14 +131,20 @@ def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:
 
 def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer, Tokenizer]:
     files = _tokenizer_files(config)
-    read = {name: Tokenizer.read(folder / name) for name in files}
+    read = {name: _read_tokenizer(folder / name) for name in files}
     sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
     for name, size in zip(files, sizes, strict=True):
         if len(read[name]) != size:
             raise CheckpointError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
-    if config.kind == "encoder-only" and read[TOKENIZER].mask is None:
+    if config.kind == "encoder-only" and type(read[TOKENIZER]) is Tokenizer and read[TOKENIZER].mask is None:
         raise CheckpointError(f"{folder.name}: {TOKENIZER} has no {MASK} token, which an encoder-only model needs")
     return read[files[0]], read[files[1]]
+
+
+def _read_tokenizer(path: Path) -> Tokenizer:
+    from model.foreign.saved_tokenizer import is_saved, read_saved
+
+    return read_saved(path) if is_saved(path) else Tokenizer.read(path)
 
 
 def _stored_weights(model: Network, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from model.tokens import Role, Tokens
 class Framing:
     """What a tokenizer knows of its special tokens.
 
-    padding, unknown, start, end, mask: ids; tokenizers of others may lack any of them. stops: the tokens that end what a
+    padding, unknown, start, end, mask: ids; tokenizers of others may lack any of them. stops: those that end what a
     model writes. special: those that stand in no text. words: a token that begins a word begins with ▁. continues: how
     one begins that goes on with a word, if it is shown. reason: why texts are bare ids, where they are.
     """

@@ -26,6 +26,18 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     """
     try:
         content = read_bytes(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error}") from error
+    return parse_tokenizer(content, path.name)
+
+
+def parse_tokenizer(content: bytes, name: str) -> tokenizers.Tokenizer:
+    """The same of the bytes of such a file; name: of the file, for the sentence.
+
+    Raises:
+        CheckpointError: it is no tokenizer, or it makes texts grow without measure.
+    """
+    try:
         record = parse_json(content, "it")
         if not isinstance(record, dict):
             raise CheckpointError("it must hold a JSON object")
@@ -36,7 +48,7 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     except BaseException as error:  # the library raises bare Exception, and panics of Rust are not even that
         if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
-        raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error}") from error
+        raise CheckpointError(f"{name} cannot be read as a tokenizer: {error}") from error
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from model.foreign.special_tokens import SpecialTokens
+from model.foreign.special_tokens import SpecialTokens, saved_json
 from model.text import Tokenizer, Tokens
 from model.tokens import Role
 
@@ -16,7 +16,7 @@ class BareIds(Tokenizer):
     """Token ids, written as numbers with spaces between them: "12 5 7". reason: why there is no other tokenizer."""
 
     def __init__(self, size: int, reason: str, special: SpecialTokens = NO_TOKENS) -> None:
-        self.size, self.reason = size, reason
+        self.size, self.reason, self._own = size, reason, special
         self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
         self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
         named = (self.padding, self.unknown, self.start, self.end, self.mask, *self.stops, *self._target)
@@ -59,7 +59,7 @@ class BareIds(Tokenizer):
         return {}
 
     def to_json(self) -> str:
-        return f'{{"ids": {self.size}}}\n'
+        return saved_json(self._own, self.size, ([], []), reason=self.reason)
 
     def _read(self, word: str) -> int:
         if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) < self.size):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from model.config import TransformerConfig
 from model.errors import CheckpointError
@@ -122,10 +123,12 @@ def _plan(state: State, found: _Found, bias: bool, last: bool) -> Plan:
     for stack, path in _stacks(found).items():
         plan |= tensor(f"{stack}.embedding.tokens.weight", embeddings[stack])
         if not found.sines:
-            plan |= tensor(f"{stack}.embedding.positions.table", tables[stack][0], lambda table: table.squeeze())
-        attentions = {"self_attention": "self_attn"} | (
-            {"cross_attention": "multihead_attn"} if stack == "decoder" else {}
-        )
+            plan |= tensor(
+                f"{stack}.embedding.positions.table", tables[stack][0], lambda table: table.reshape(-1, table.shape[-1])
+            )
+        attentions = {"self_attention": "self_attn"}
+        if stack == "decoder":
+            attentions["cross_attention"] = "multihead_attn"
         for layer in range(state.layers(re.escape(path) + r"layers\.(\d+)\.")):
             ours, theirs = f"{stack}.layers.{layer}.", f"{path}layers.{layer}."
             blocks = [*attentions, "feed_forward"]
@@ -168,7 +171,7 @@ def _around(state: State, encoder: str, decoder: str) -> _Found:
     if len(outputs) > 1 or (decoder and not outputs):
         what = "no output to the target's tokens" if not outputs else f"several outputs ({', '.join(outputs[:3])})"
         raise CheckpointError(f"{state.name} holds torch.nn.Transformer with {what}: name one generator.weight")
-    shapes = [tuple(state.tensors[name].squeeze().shape) for name in tables]
+    shapes = [tuple(_flat(state.tensors[name]).shape) for name in tables]
     sines = not tables or all(_is_sinusoidal(state, name) for name in tables)
     length = min([shape[0] for shape in shapes], default=LENGTH)
     output = outputs[0] if outputs else ""
@@ -205,8 +208,13 @@ def _is_table(state: State, name: str, width: int) -> bool:
     return bool(re.search(r"(^|[._])(pos|pe$|pe\.|position)", name.lower())) and len(shape) == 2 and shape[1] == width
 
 
+def _flat(table: Tensor) -> Tensor:
+    """Without the dimensions of a batch."""
+    return table.reshape(-1, table.shape[-1])
+
+
 def _is_sinusoidal(state: State, name: str) -> bool:
-    table = state.tensors[name].squeeze()
+    table = _flat(state.tensors[name])
     length = min(len(table), RAN_TO)
     if table.shape[1] % 2:
         return False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,12 @@ def name_of(value: object) -> str:
     if isinstance(value, Mapping):
         value = value.get("content")
     return value if isinstance(value, str) else ""
+
+
+def saved_json(
+    special: SpecialTokens, size: int, around: tuple[list[int], list[int]], inner: str = "null", reason: str = ""
+) -> str:
+    """A tokenizer of others as our own checkpoints keep it. inner: its tokenizer.json. reason: why it has none."""
+    ids = asdict(special) | {"stops": sorted(special.stops)}
+    said = json.dumps({"size": size, "special": ids, "around": around, "reason": reason}, ensure_ascii=False)
+    return f'{{"foreign":{said},\n"tokenizer":{inner}}}\n'

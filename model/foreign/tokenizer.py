@@ -10,7 +10,7 @@ from typing import Any
 import tokenizers
 from tokenizers import models
 
-from model.foreign.special_tokens import SpecialTokens, name_of
+from model.foreign.special_tokens import SpecialTokens, name_of, saved_json
 from model.safe_tokenizer import panics_named
 from model.text import SPACE, Tokenizer, Tokens, clean
 from model.tokens import Role
@@ -36,10 +36,17 @@ class ForeignTokenizer(Tokenizer):
     """
 
     def __init__(
-        self, inner: tokenizers.Tokenizer, special: SpecialTokens, size: int, names: Mapping[str, Any] | None = None
+        self,
+        inner: tokenizers.Tokenizer,
+        special: SpecialTokens,
+        size: int,
+        names: Mapping[str, Any] | None = None,
+        around: tuple[list[int], list[int]] | None = None,
     ) -> None:
-        """size: how many tokens the model knows. names: tokenizer_config.json."""
-        self._inner, self.size = inner, size
+        """size: how many tokens the model knows. names: tokenizer_config.json. around: what stands around a text, where
+        that is known already.
+        """
+        self._inner, self._special, self.size = inner, special, size
         inner.no_truncation()
         inner.no_padding()
         inner.encode_special_tokens = True
@@ -57,7 +64,7 @@ class ForeignTokenizer(Tokenizer):
         if not isinstance(inner.model, models.WordPiece):
             self.continues = ""
         self._labels: dict[int, str] = {}
-        self._around = self._template(names or {})
+        self._around = around or self._template(names or {})
 
     def __len__(self) -> int:
         return self.size
@@ -138,7 +145,7 @@ class ForeignTokenizer(Tokenizer):
         if not self._bytes or not all(character in BYTES for character in name):
             return name or f"<{token}>"
         text = bytes(BYTES[character] for character in name).decode("utf-8", "surrogateescape").replace(" ", SPACE)
-        return "".join(f"<0x{ord(each) - 0xDC00:02X}>" if "\udc80" <= each <= "\udcff" else each for each in text)
+        return "".join(_visible(character) for character in text)
 
     def parents(self) -> dict[int, tuple[int, int]]:
         if not isinstance(self._inner.model, models.BPE):
@@ -151,6 +158,10 @@ class ForeignTokenizer(Tokenizer):
             if whole is not None and first is not None and second is not None:
                 found.setdefault(whole, (first, second))
         return found
+
+    def to_json(self) -> str:
+        """With what the model expects of it, as `saved_tokenizer` reads it."""
+        return saved_json(self._special, self.size, self._around, inner=self._inner.to_str())
 
     def _known(self, ids: Sequence[int]) -> list[int]:
         """Tokens that the model does not know are unknown ones."""
@@ -175,6 +186,14 @@ class ForeignTokenizer(Tokenizer):
             if plain:
                 return self._known(encoded.ids[: plain[0]]), self._known(encoded.ids[plain[-1] + 1 :])
         return [], []
+
+
+def _visible(character: str) -> str:
+    """A character; a byte that is none, or one of control, by its number."""
+    if "\udc80" <= character <= "\udcff":
+        return f"<0x{ord(character) - 0xDC00:02X}>"
+    hidden = (ord(character) < 0x20 and character not in "\n\t") or character == "\x7f"
+    return f"<0x{ord(character):02X}>" if hidden else character
 
 
 def _kinds(step: Any) -> list[str]:

@@ -102,7 +102,7 @@ function newChip(position, choose) {
 
 // A token as it is written on the screen: what would be invisible gets a sign.
 function shown(label) {
-  return { " ": "␣", "\n": "⏎", "\t": "⇥" }[label] ?? label;
+  return label === " " ? "␣" : label.replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }
 
 function showChip(made, label, special, side) {

@@ -20,7 +20,7 @@ from viz.workbench import Workbench
 
 LOSS, PINNED, GOOD = "#5c7cfa", "#963cbe", "#009e73"
 BITS = float(np.log2(np.e))  # in a nat
-SIGNS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
 
 
 class Subject:
@@ -141,7 +141,7 @@ def subject_of(bench: Workbench) -> Subject:
 
 def visible(label: str) -> str:
     """A token as it is written on the screen: what would be invisible gets a sign."""
-    return SIGNS.get(label, label)
+    return "␣" if label == " " else label.translate(SIGNS)
 
 
 def choice_words() -> dict[str, str]:

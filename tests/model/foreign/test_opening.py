@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 
-from model import open_checkpoint
+from model import open_checkpoint, save_checkpoint
 from model.analysis.differences import Comparison
 from model.analysis.loss import text_losses
 from model.errors import CheckpointError
@@ -156,6 +156,30 @@ def test_a_bare_encoder_and_decoder_read_a_target_and_write_none(tmp_path):
     assert lens.trace(TEXT, "I am").target_tokens == ["</s>", "<s>", *lens.target_tokenizer.encode("I am").labels]
     with pytest.raises(ValueError, match="no output head"):
         lens.generate(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "settings"),
+    [
+        ("GPT2LMHeadModel", byte_level, GPT2),
+        ("BertModel", word_piece, BERT),
+        ("BartForConditionalGeneration", lambda: byte_level(True), BART),
+    ],
+)
+def test_a_copy_saved_as_ours_opens_as_the_same(kind, made, settings, tmp_path):
+    saved(tmp_path / "theirs", kind, made(), **settings)
+    lens = opened(tmp_path / "theirs")
+    save_checkpoint(tmp_path / "ours", lens.model, (lens.source_tokenizer, lens.target_tokenizer))
+    again = opened(tmp_path / "ours")
+    one, other = lens.trace(TEXT), again.trace(TEXT)
+    assert (one.source_tokens, one.target_tokens) == (other.source_tokens, other.target_tokens)
+    last = [name for name in one.names() if name.endswith(".residual")][-1]
+    torch.testing.assert_close(other[last], one[last])
+    assert again.source_tokenizer.to_json() == lens.source_tokenizer.to_json()
+    path = next((tmp_path / "ours").glob("*tokenizer.json"))
+    path.write_text(path.read_text().replace('"size": ', '"size": -'))
+    with pytest.raises(CheckpointError, match=r"tokenizer.json cannot be read as a tokenizer"):
+        opened(tmp_path / "ours")
 
 
 def test_what_is_not_rebuilt_runs_as_it_is(tmp_path, monkeypatch):
