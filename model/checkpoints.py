@@ -16,7 +16,7 @@ from torch import Tensor
 
 from model.config import TransformerConfig
 from model.device import choose_device, choose_dtype
-from model.errors import CheckpointError
+from model.errors import CheckpointError, first_line
 from model.files import finish_replacing, replace_folder, write_tensors
 from model.filling import MaskFiller
 from model.inspectable import Inspectable
@@ -115,7 +115,10 @@ def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspec
     config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
     require_weights(config, {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}, folder.name)
-    model = build(config)
+    try:
+        model = build(config)
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold
+        raise CheckpointError(f"{folder.name}: no model of this {CONFIG} can be built: {first_line(error)}") from error
     try:
         model.load_weights(_read_weights(folder / WEIGHTS))
     except ValueError as error:

@@ -10,6 +10,7 @@ from typing import Any
 from model.errors import CheckpointError
 
 LARGEST = 64 << 20  # bytes of a file: the largest tokenizers have half of it
+LONGEST_NUMBER = 40  # digits
 PARTS = 3_000_000  # values and containers: each takes up to 100 bytes when it is read
 
 
@@ -62,7 +63,10 @@ def parse_json(content: bytes, name: str, nan: bool = False, parts: int = PARTS)
         raise CheckpointError(f"{name} has more than {parts:,} values, the most that are read")
     try:
         return json.loads(
-            content.decode("utf-8"), object_pairs_hook=_each_once, parse_constant=None if nan else _refuse_constant
+            content.decode("utf-8"),
+            object_pairs_hook=_each_once,
+            parse_int=_whole,
+            parse_constant=None if nan else _refuse_constant,
         )
     except (ValueError, RecursionError) as error:  # wrong bytes, wrong JSON, numbers of thousands of digits
         why = "it nests too deep" if isinstance(error, RecursionError) else str(error)
@@ -76,6 +80,13 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"it says {twice[:60]!r} twice")
     return made
+
+
+def _whole(digits: str) -> int:
+    """Arithmetic with numbers of thousands of digits is slow, or ends in other errors than were thought of."""
+    if len(digits) > LONGEST_NUMBER:
+        raise ValueError(f"a number has {len(digits):,} digits")
+    return int(digits)
 
 
 def _refuse_constant(text: str) -> Any:

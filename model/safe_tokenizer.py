@@ -14,8 +14,8 @@ from model.errors import CheckpointError
 from model.safe_json import parse_json, read_bytes
 
 PANIC = "PanicException"  # of pyo3, which no module exports
-MOST_STEPS = 64  # of normalizing, splitting and decoding together
-MOST_GROWTH = 64  # how many characters one may become: forty times "a" → "aa" would make it 2⁴⁰
+MOST_STEPS = 256  # of normalizing, splitting and decoding together
+MOST_GROWTH = 1024  # characters that one may become: forty times "a" → "aa" would make it 2⁴⁰
 
 
 def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
@@ -69,12 +69,21 @@ def panics_named(doing: str) -> Iterator[None]:
 
 def _require_modest(record: dict[str, Any]) -> None:
     steps = [step for part in ("normalizer", "pre_tokenizer", "decoder") for step in _steps(record.get(part))]
-    growth = math.prod(max(1, len(text)) for step in steps for text in [step.get("content")] if isinstance(text, str))
+    growth = math.prod(_growth(step) for step in steps)
     if len(steps) > MOST_STEPS or growth > MOST_GROWTH:
         raise CheckpointError(
-            f"it replaces and splits in {len(steps):,} steps, and a character may become {growth:.3g} others: "
-            f"at most {MOST_STEPS} of each are taken"
+            f"it replaces and splits in {len(steps):,} steps, and one character may become {growth:,}: at most "
+            f"{MOST_STEPS} and {MOST_GROWTH:,} are taken"
         )
+
+
+def _growth(step: dict[str, Any]) -> int:
+    """How many characters a replacement may make of one; a regular expression may find nothing between any two."""
+    content, pattern = step.get("content"), step.get("pattern")
+    if not isinstance(content, str):
+        return 1
+    found = pattern.get("String") if isinstance(pattern, dict) else None
+    return max(1, -(-len(content) // len(found))) if found and isinstance(found, str) else 1 + len(content)
 
 
 def _steps(part: Any) -> Iterator[dict[str, Any]]:

@@ -72,9 +72,13 @@ def _cells(info: TensorInfo, measures: Measures) -> tuple[str, ...]:
     counts = ((measures.nan, "NaN"), (measures.infinite, "infinite"))
     notes = [f"{count:,} {what}" for count, what in counts if count]
     if info.place != info.name:
-        notes.append(f"same as {info.place}")
+        notes.append(f"same as {_printable(info.place)}")
     numbers = f"{info.bytes:,}", f"{measures.norm:.4g}", f"{measures.largest:.4g}"
-    return info.name, shape, info.dtype, *numbers, ", ".join(notes)
+    return _printable(info.name), shape, info.dtype, *numbers, ", ".join(notes)
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else ascii(text)
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -113,8 +117,7 @@ def _summary(record: dict[str, Any]) -> str:
             said.append(f"{name} ({_summary(value)})")
         elif not isinstance(value, list):
             said.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
-    text = ", ".join(said)
-    return text if text.isprintable() else ascii(text)
+    return _printable(", ".join(said))
 
 
 def _read_record(file: Path) -> dict[str, Any]:

@@ -20,7 +20,22 @@ from model.checkpoints import save_checkpoint
 from tests.model.examples import network, sentences, tokenizers
 
 NUMBERS = [0, 1, 2, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1]
-NASTY: list[Any] = [*NUMBERS, -1, -(2**63), 10**30, 0.5, float("nan"), float("inf"), 1e308, True, False, None, "", "a"]
+NASTY: list[Any] = [
+    *NUMBERS,
+    -1,
+    -(2**63),
+    10**30,
+    10**400,
+    0.5,
+    float("nan"),
+    float("inf"),
+    1e308,
+    True,
+    False,
+    None,
+    "",
+    "a",
+]
 NASTY += ["\0", "\ud800", "../x", "/etc/passwd", "x" * 300, "x.py", [], {}, [[]], [1] * 50, {"a": {"a": {}}}, [None]]
 PARTS = [b"(", b")", b"]", b"}", b"t", b"u", b"s", b"a", b"e", b"0", b"1", b".", b"N", b"R", b"b", b"Q", b"\x81"]
 PARTS += [b"\x85", b"\x86", b"\x87", b"h\x00", b"h\x01", b"q\x00", b"q\x01", b"K\x01", b"M\xff\xff", b"X\1\0\0\0a"]
