@@ -199,3 +199,19 @@ def test_a_zip_unpacks_into_one_folder(tmp_path):
 @pytest.mark.parametrize("name", ["eng-cmn", "shakespeare", "fill-mask", "sort", "reverse"])
 def test_every_bundled_model_has_a_counterpart(name):
     counterpart(open_checkpoint(f"checkpoints/{name}").config)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("decoder-only", DECODERS["llama"]), ("decoder-only", DECODERS["gpt2"]), ("encoder-decoder", PAIRS["pre"])],
+    ids=["llama", "gpt2", "pre"],
+)
+def test_an_export_opens_here_again(kind, options, tmp_path):
+    lens = lens_of(kind, options)
+    export_huggingface(lens, tmp_path / "out")
+    again = open_checkpoint(tmp_path / "out", torch.device("cpu"), torch.float32)
+    texts = ["The cat sees the doctor."] + (["一"] if kind == "encoder-decoder" else [])
+    first, second = lens.trace(*texts), again.trace(*texts)
+    assert second.source_tokens == first.source_tokens
+    assert second.target_tokens == first.target_tokens
+    assert_close(second["output.logits"], first["output.logits"], rtol=1e-5, atol=2e-5)
