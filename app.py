@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from viz import i18n, input_bar, opened, showing, training, varying
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
+from viz.parts import theirs
 from viz.words import page_name
 from viz.workbench import Key, Workbench, choose, workbench
 
@@ -109,11 +111,12 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     trained = live is not None and lens is live.start
     # What does not depend on the texts goes out first: the browser draws it while the model computes.
     lens = training.shown(bench, live) if live and trained else varying.look(bench, lens)
+    theirs.set(lens.model.code)
     bar = st.container(key="input_bar")
     with bar:
         target = input_bar.show_controls(lens)
     # Not by the navigation's own run(): that works only in a run of the whole script.
-    drawing = import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens)
+    drawing = telling(import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens))
     next(drawing)
     if not trained:
         try:
@@ -134,6 +137,18 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     next(drawing, None)
     if live and trained and is_behind(bench, live):
         st.rerun()
+
+
+def telling(drawing: Iterator[None]) -> Iterator[None]:
+    """A page in its parts; where it needs what the model does not have, this is said in place of the rest."""
+    from model.errors import AbsentError
+    from viz.absent import absent_words
+
+    try:
+        yield from drawing
+    except AbsentError as absent:
+        st.info(absent_words(absent))
+        yield from (None, None, None)
 
 
 def choose_language(place: DeltaGenerator) -> None:

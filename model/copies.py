@@ -23,15 +23,33 @@ def alone(lens: Inspectable) -> Inspectable:
 
 
 def trainable(network: Network) -> Network:
-    """A copy to train, in float32 whatever the precision of the original."""
+    """A copy to train, in float32 whatever the precision of the original.
+
+    Raises:
+        ValueError: the model is run by transformers' own code, and cannot be copied.
+    """
+    require_ours(network)
     made = {parameter: nn.Parameter(parameter.detach().float().clone()) for parameter in network.parameters()}
     copied = _copied(network, made)
     assert isinstance(copied, Network)
     return copied.train()
 
 
+def require_ours(network: Network) -> None:
+    """
+    Raises:
+        ValueError: the model is run by transformers' own code.
+    """
+    if not network.ours:
+        raise ValueError(
+            "this model is run by transformers' own code, which can be looked into and not copied: to train or to "
+            "change its positions, choose a model of ours or of a family that is rebuilt as ours"
+        )
+
+
 @torch.no_grad()
 def _with_model(lens: Inspectable, of: Callable[[nn.Parameter], nn.Parameter]) -> Inspectable:
+    require_ours(lens.model)
     other = copy.copy(lens)
     made = {parameter: of(parameter) for parameter in lens.model.parameters()}
     copied = _copied(lens.model, made)

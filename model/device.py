@@ -44,6 +44,18 @@ def choose_dtype() -> torch.dtype:
     return DTYPES[wanted]
 
 
+def choose_device_map() -> str | None:
+    """How to spread a hosted model over devices: "auto" where the environment variable VITRINE_DEVICE_MAP says so.
+
+    Raises:
+        ValueError: it says something else.
+    """
+    wanted = os.environ.get("VITRINE_DEVICE_MAP", "").strip()
+    if wanted not in ("", "auto"):
+        raise ValueError(f"VITRINE_DEVICE_MAP ({wanted!r}) must be auto, or left out")
+    return wanted or None
+
+
 def compute_alone() -> None:
     """From now on, let this thread compute on one core; threads that come later are as they were."""
     before = torch.get_num_threads()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 LONGEST = 600  # characters of a sentence: a file may hold names of any length
 
 
@@ -29,3 +31,15 @@ class AbsentError(KeyError):
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name}: {reason}")
         self.name, self.reason = name, reason
+
+
+def require(model: object, *names: str) -> None:
+    """These quantities are none of those that the model says it lacks.
+
+    Raises:
+        AbsentError: one is.
+    """
+    missing: Mapping[str, str] = getattr(model, "missing", {})
+    for name in names:
+        if name in missing:
+            raise AbsentError(name, missing[name])

@@ -14,10 +14,16 @@ from model.stacks import Output
 
 
 class Network(nn.Module):
-    """A Transformer of any kind. `states` computes all but the logits, `output` these, unless the model has none."""
+    """A Transformer of any kind. `states` computes all but the logits, `output` these, unless the model has none.
+
+    ours: its modules are our code, which can be put together otherwise, copied and trained. code: else the classes that
+    run.
+    """
 
     kind: Kind
     output: Output
+    ours = True
+    code: tuple[type[nn.Module], ...] = ()
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from model.attention import MAPS as MAPS
 from model.attention import MultiHeadAttention, explicit_attention, for_each_head
-from model.errors import AbsentError
+from model.errors import require
 from model.masks import Mask
 from model.norms import Norm
 from model.observing import changed, changing, observe, recording
@@ -96,8 +96,7 @@ class Trace:
         if path in self._norm_inputs and quantity in ("input", "mean", "std"):
             x = self._one(self._norm_inputs[path])
             return x if quantity == "input" else getattr(Norm, quantity)(x)
-        if name in (missing := getattr(self.model, "missing", {})):
-            raise AbsentError(name, missing[name])
+        require(self.model, name)
         raise KeyError(f"{name!r} is not a quantity of this trace; names() lists them")
 
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
@@ -146,9 +145,8 @@ class Trace:
 
     def maps_of(self, path: str) -> list[str]:
         """The steps from a query and a key to a weight in the attention at `path`, in their order."""
-        attention = self.model.get_submodule(path)
-        assert isinstance(attention, MultiHeadAttention)
-        return attention.maps
+        attention: Any = self.model.get_submodule(path)
+        return list(attention.maps)
 
     def given(self, path: str) -> bool:
         """Whether the pass itself left the weights of the attention at `path`."""

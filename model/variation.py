@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from model.config import Position, TransformerConfig
+from model.copies import require_ours
 from model.inspectable import Inspectable
 from model.network import Network
 from model.skeleton import skeleton
@@ -30,12 +31,14 @@ def vary(
     type is asked for, and cut where the longest input is shorter. Where nothing changes, it is `lens` itself.
 
     Raises:
-        ValueError: the checkpoint has no such positions, or not so many, or an option is out of its range.
+        ValueError: the checkpoint has no such positions, or not so many, an option is out of its range, or the model is
+            run by code that is not ours.
     """
     asked: dict[str, Any] = {"position": position, "position_base": position_base, "max_length": max_length}
     changes = {name: value for name, value in asked.items() if value not in (None, getattr(lens.config, name))}
     if not changes:
         return lens
+    require_ours(lens.model)
     config = dataclasses.replace(lens.config, **changes)
     _require_possible(lens, config)
     return type(lens)(lens.name, _network(lens, config), (lens.source_tokenizer, lens.target_tokenizer), lens.training)

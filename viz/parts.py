@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from model import Trace
 
 
+# Classes of a model that is run by the code of others, in this run of the script; none where our own code runs.
+theirs: ContextVar[tuple[Any, ...]] = ContextVar("theirs", default=())
+
+
 def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None:
     """The line "What am I looking at?": formulas, a text with the paper's section, the source of what has just run."""
     explained = st.expander(_("What am I looking at?"), key=key, on_change="rerun")
@@ -25,7 +30,9 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
         for formula in formulas:
             st.latex(formula)
         st.markdown(text)
-        st.code("\n".join(inspect.getsource(part) for part in ran), language="python")
+        if others := theirs.get():
+            st.caption(_("This model is run by transformers' own code, not by ours. This is a layer of it:"))
+        st.code("\n".join(inspect.getsource(part) for part in others or ran), language="python")
 
 
 def data_table(key: str, table: Callable[[], DataFrame], file: str, title: str | None = None) -> None:

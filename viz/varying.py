@@ -98,6 +98,7 @@ def position_name(position: str) -> str:
         "alibi": "ALiBi",
         "relative": _("relative (T5)"),
         "none": _("no positions"),
+        "other": _("in a way of its own"),
     }[position]
 
 

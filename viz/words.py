@@ -5,6 +5,11 @@ from __future__ import annotations
 from viz.i18n import _
 
 
+def not_ours() -> str:
+    """For what only our own networks can do."""
+    return _("This model is run by transformers' own code: it can be looked into, not copied, changed or trained.")
+
+
 def no_predictions() -> str:
     """Said where predictions would stand, of a bare encoder."""
     return _("This model has no output head: it reads, and predicts nothing.")

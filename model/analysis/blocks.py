@@ -73,8 +73,14 @@ def rows(found: list[Block]) -> list[list[int]]:
 def _paths(trace: Trace) -> list[str]:
     """The output last: what it transforms states by comes before its norm, and its logits after."""
     names = trace.names()
+    known = set(names)
     paths = dict.fromkeys(name if name.endswith(".residual") else name.rpartition(".")[0] for name in names)
-    return sorted(paths, key=lambda path: path == "output")
+    return sorted((path for path in paths if _output(path) in known), key=lambda path: path == "output")
+
+
+def _output(path: str) -> str:
+    """What a block gives, by name."""
+    return {"residual": path, "output": f"{path}.logits"}.get(KINDS[path.rpartition(".")[2]], f"{path}.output")
 
 
 def _block(trace: Trace, path: str, counted: set[int]) -> Block:
@@ -82,7 +88,7 @@ def _block(trace: Trace, path: str, counted: set[int]) -> Block:
     parts = path.split(".")
     kind = KINDS[parts[-1]]
     in_layer = len(parts) > 1 and parts[1] == "layers"
-    output = {"residual": path, "output": f"{path}.logits"}.get(kind, f"{path}.output")
+    output = _output(path)
     shape = tuple(trace[output].shape)
     stream = (shape[0], trace.model.config.d_model)
     # The norm on an embedding's sum, and that before the logits, are blocks of their own.
@@ -110,11 +116,16 @@ def _block(trace: Trace, path: str, counted: set[int]) -> Block:
     )
 
 
+def _keys(trace: Trace, path: str) -> int:
+    """How many keys an attention looks at."""
+    return int(trace[f"{path}.visible"].shape[-1])
+
+
 def _inputs(trace: Trace, path: str, kind: BlockKind, stream: Shape) -> dict[str, Shape]:
     if kind == "embedding":
         return {"ids": stream[:1]}
     if kind in ("self-attention", "cross-attention"):
-        return {"queries": stream, "memory": (trace[f"{path}.key"].shape[-2], stream[1])}
+        return {"queries": stream, "memory": (_keys(trace, path), stream[1])}
     return {"stream": stream} | ({"written": stream} if kind == "residual" else {})
 
 
@@ -122,7 +133,7 @@ def _flops(trace: Trace, path: str, kind: BlockKind, tokens: int) -> int:
     assert isinstance(trace.model, Network)
     config = trace.model.config
     if kind in ("self-attention", "cross-attention"):
-        return sum(attention_flops(config, tokens, trace[f"{path}.key"].shape[-2]).values())
+        return sum(attention_flops(config, tokens, _keys(trace, path)).values())
     if kind == "feed-forward":
         return feed_forward_flops(config, tokens)
     return output_flops(config, tokens) if kind == "output" else 0

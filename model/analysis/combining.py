@@ -34,11 +34,11 @@ def rollout(maps: Maps, heads: Heads, residual: bool = True) -> Float[Tensor, "t
     """
     if maps.kind == "cross":
         raise ValueError("rollout multiplies the maps of one text, layer by layer: cross-attention joins two texts")
-    joined = torch.eye(maps.queries, device=maps.trace[f"{maps.paths[0]}.query"].device)
+    joined = torch.eye(maps.queries)
     for layer in sorted({layer for layer, _head in heads}):
         weights = average(maps, [each for each in heads if each[0] == layer])
         mixed = (weights + torch.eye(maps.queries, device=weights.device)) / 2 if residual else weights
-        joined = (mixed / mixed.sum(dim=-1, keepdim=True).clamp(min=1e-12)) @ joined
+        joined = (mixed / mixed.sum(dim=-1, keepdim=True).clamp(min=1e-12)) @ joined.to(weights.device)
     return joined
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from model.attention import HeadProjection
 from model.config import TransformerConfig
+from model.errors import require
 from model.layers import DecoderLayer, EncoderLayer, FeedForward
 from model.masks import Mask
 from model.network import Network
@@ -131,8 +132,10 @@ def writes(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokeniz
 
     Raises:
         ValueError: the model has no W_U.
+        AbsentError: it has one that does not read the stream.
     """
     model.require_logits()
+    require(model, "output.logits.weight")
     weight = layer_of(model, stack, layer).output.weight[:, unit]
     return _direction((model.output.logits.weight @ weight).float(), tokenizer, keep)
 
@@ -161,6 +164,7 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
     """
     found = trace.model.get_submodule(f"{stack}.layers.{layer}")
     assert isinstance(found, EncoderLayer | DecoderLayer)
+    require(trace.model, f"{path_of(stack, layer)}.hidden")
     x, y = input_of(trace, stack, layer), trace[f"{path_of(stack, layer)}.output"]
     network, attention = found.feed_forward, found.self_attention
     with ordinary():
@@ -168,7 +172,9 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
         permuted = network(x[list(order)][None])[0]
         alone = torch.cat([network(x[None, place : place + 1])[0] for place in range(len(x))])
         attended = None
-        if isinstance(attention.query, HeadProjection):  # that of a hosted model is run by the model alone
+        if isinstance(
+            getattr(attention, "query", None), HeadProjection
+        ):  # that of a hosted model is run by the model alone
             together = attention(x[None], x[None], Mask())[0]
             single = torch.cat([attention(each, each, Mask())[0] for each in x[:, None, None]])
             attended = _largest(single - together)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from model.analysis.norms import Get
 from model.config import TransformerConfig
+from model.errors import require
 from model.layers import DecoderLayer, EncoderLayer
 from model.network import Network
 from model.trace import Trace, ordinary
@@ -94,9 +95,11 @@ def placements(
     post: LayerNorm(x + F(x)) (Vaswani et al., section 3.1). pre: x + F(LayerNorm(x)) (Xiong et al., 2020). wrong:
     F(x) + LayerNorm(x), which tutorials give for pre-norm: the stream itself is normalised, and nothing passes by.
     """
-    layer = model.get_submodule(f"{block.before.partition('.')[0]}.layers.{block.layer}")
+    path = f"{block.before.partition('.')[0]}.layers.{block.layer}"
+    layer = model.get_submodule(path)
     assert isinstance(layer, EncoderLayer | DecoderLayer)
-    norm, feed_forward = layer.feed_forward_block.get_submodule("norm"), layer.feed_forward
+    require(model, f"{path}.feed_forward.hidden")
+    norm, feed_forward = model.get_submodule(f"{path}.feed_forward_block.norm"), layer.feed_forward
     with ordinary():
         made = {
             "post": norm((x + feed_forward(x[None])[0])[None])[0],

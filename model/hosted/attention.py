@@ -1,11 +1,9 @@
-"""One attention function for every model of `transformers`: it computes by our own small modules, at our paths, so that
-maps on demand and what-if changes work as in a network of ours.
+"""The attention of a hosted model by our own small modules, at our paths: maps on demand and what-if changes work as in
+a network of ours.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,21 +12,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention, for_each_head
-from model.errors import CheckpointError
-from model.hosted.passes import Pass, current, shadows
 from model.masks import ChangedMask, Mask
 from model.observing import ordinary
 from model.position_bias import Unbiased
-
-NAME = "vitrine"  # of our function among transformers' attention implementations
-# Arguments that say nothing beside the mask, or are of no concern in evaluation. Any other that is not None is a step
-# that we do not know: then the model's own function computes.
-KNOWN = frozenset(
-    {"scaling", "dropout", "softcap", "position_bias", "is_causal", "sliding_window", "output_attentions"}
-    | {"position_ids", "use_cache", "cache_position", "past_key_values", "output_hidden_states", "return_dict"}
-    | {"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "num_items_in_batch", "deterministic"}
-    | {"position_embeddings", "layer_idx", "cache"}
-)
 
 
 class Given(nn.Module):
@@ -77,8 +63,8 @@ class HostedAttention(MultiHeadAttention):
     """The part of a hosted attention between its projections, step by step.
 
     output: its W^O, where that was found. own: whether these modules compute it; else the model's own function does,
-    and gives its weights; outside: not even that is called, and the weights are all that is seen, at a place of what the
-    module returns.
+    and gives its weights; outside: not even that is called, and the weights are all that is seen, at a `place` of what
+    the module returns.
     """
 
     def __init__(
@@ -115,6 +101,13 @@ class HostedAttention(MultiHeadAttention):
             self.output = output  # type: ignore[assignment]
 
     @property
+    def counts(self) -> tuple[int, int | None]:
+        """How many heads there are, and how many of keys and values, as far as that can be seen."""
+        if self.outside:
+            return int(self.weights.n_heads), None  # type: ignore[arg-type]
+        return int(self.query.n_heads), int(self.key.n_heads)
+
+    @property
     def sums_to_one(self) -> bool:
         """Whether a query gives its keys all of its weight: a step that is not known here may keep some of it."""
         return self.own or self.outside
@@ -129,7 +122,7 @@ class HostedAttention(MultiHeadAttention):
         query, key, value = self.query(call.query), self.key(key), self.value(call.value)
         return self.heads(self._attend(call, query, key, value, mask)).transpose(1, 2)
 
-    def _attend(self, call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+    def _attend(self, call: Any, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         if not self.own:
             self.refuse(mask)
             heads, weights = call.by_itself(query, key, value)
@@ -169,103 +162,3 @@ class HostedAttention(MultiHeadAttention):
             attn_mask=bias[0].masked_fill(~visible, -torch.inf),
             scale=self.scaled.factor,
         )
-
-
-class Call:
-    """What a module of transformers asks of the attention function."""
-
-    def __init__(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
-    ) -> None:
-        self.module, self.query, self.key, self.value = module, query, key, value
-        self.mask, self.options = mask, options
-        self.bias: Tensor | None = options.get("position_bias")
-
-    @property
-    def factor(self) -> float:
-        given = self.options.get("scaling")
-        return float(self.query.shape[-1] ** -0.5 if given is None else given)
-
-    @property
-    def cap(self) -> float | None:
-        return self.options.get("softcap")
-
-    @property
-    def known(self) -> bool:
-        """Whether our modules take every step that is asked for."""
-        beside = [name for name, value in self.options.items() if value is not None and name not in KNOWN]
-        return not beside and (self.mask is None or self.mask.dtype == torch.bool)
-
-    def by_itself(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Heads (batch, query, head, channel) and weights by the eager function of the model's own source.
-
-        Raises:
-            CheckpointError: it has none.
-        """
-        eager = getattr(sys.modules[type(self.module).__module__], "eager_attention_forward", None)
-        if eager is None:
-            raise CheckpointError(f"{type(self.module).__name__} has no eager attention: its weights cannot be seen")
-        mask = self.mask
-        if mask is not None and mask.dtype == torch.bool:
-            lowest = torch.finfo(query.dtype).min
-            mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, lowest)
-        heads, weights = eager(self.module, query, key, value, mask, **self.options)
-        return heads, weights
-
-
-def attend(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
-) -> tuple[Tensor, None]:
-    """The attention function that transformers calls; boolean masks, True = may look."""
-    call, now = Call(module, query, key, value, attention_mask, options), current.get()
-    if now is None:
-        return _unseen(call), None
-    if now.probe is not None:
-        heads, weights = _plainly(call) if call.known else call.by_itself(query, key, value)
-        now.probe(call, heads, weights)
-        return heads, None
-    (shadow,) = shadows(module, now, "attention") or (None,)
-    if shadow is None:
-        return _unseen(call), None
-    return shadow(call, key, now.rule(call, query.shape[-2], key.shape[-2])), None
-
-
-def _unseen(call: Call) -> Tensor:
-    heads, _weights = _plainly(call) if call.known else call.by_itself(call.query, call.key, call.value)
-    return heads
-
-
-def _plainly(call: Call) -> tuple[Tensor, Tensor]:
-    """Every step in a row, on tensors alone."""
-    n_heads = call.query.shape[1]
-    scores = call.query @ for_each_head(call.key, n_heads).mT * call.factor
-    if call.cap is not None:
-        scores = torch.tanh(scores / call.cap) * call.cap
-    if call.bias is not None:
-        scores = scores + call.bias
-    if call.mask is not None:
-        scores = scores.masked_fill(~call.mask, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)
-    return (weights @ for_each_head(call.value, n_heads)).transpose(1, 2), weights
-
-
-def whole_mask(*arguments: Any, **options: Any) -> Tensor | None:
-    """A boolean mask (batch, 1, query, key), never left to the attention function to guess."""
-    from transformers.masking_utils import sdpa_mask
-
-    never = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-    made: Tensor | None = sdpa_mask(*arguments, **(options | never))
-    return made
-
-
-def register() -> str:
-    """Make our function known to transformers; the name by which models ask for it."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-
-    AttentionInterface.register(NAME, attend)
-    AttentionMaskInterface.register(NAME, whole_mask)
-    return NAME
-
-
-Probe = Callable[[Call, Tensor, Tensor], None]
-__all__ = ["NAME", "Call", "Given", "HostedAttention", "Pass", "Probe", "attend", "register"]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from model.config import Kind
+from model.config import Kind, NormPlacement
 from model.errors import CheckpointError
 from model.hosted.feeding import activation_name
-from model.hosted.network import HostedNetwork, Runner
-from model.hosted.parts import HostedConfig, HostedFeedForward
+from model.hosted.interface import NAME
+from model.hosted.network import HostedNetwork
+from model.hosted.parts import HostedActivation, HostedConfig, HostedFeedForward
 from model.hosted.probe import close, flat, probing
+from model.hosted.runner import Runner
 from model.hosted.stacks import Built, build_stack
 
 LENGTHS = {"encoder": 6, "decoder": 4}  # of the probe; different, so that cross-attention is known by its keys
@@ -31,7 +33,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
     """
     runner = Runner(model, kind)
     text = model.config.get_text_config()
-    runner.outside = not text._attn_implementation == "vitrine"
+    runner.outside = text._attn_implementation != NAME
     widths = [getattr(text, name, None) for name in ("sliding_window", "window_size")]
     runner.windows = (None, *{each for each in widths if isinstance(each, int) and each > 0})
     ids = {name: _ids(model, length) for name, length in LENGTHS.items()}
@@ -53,7 +55,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
     assert states is not None
     if not runner.bare:
         _require_same(model, runner, ids, runner.logits(states))
-    return HostedNetwork(runner, _config(model, runner.bare, settings, stacks), stacks)
+    return HostedNetwork(runner, _config(model, runner.bare, stacks), stacks)
 
 
 def _ids(model: Any, length: int) -> Tensor:
@@ -77,7 +79,7 @@ def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Te
         )
 
 
-def _config(model: Any, bare: bool, settings: dict[str, Any], stacks: list[Built]) -> HostedConfig:
+def _config(model: Any, bare: bool, stacks: list[Built]) -> HostedConfig:
     """The model in our options, from what was found in it, and from its config only where that says nothing."""
     text = model.config.get_text_config()
     last = stacks[-1]
@@ -87,10 +89,8 @@ def _config(model: Any, bare: bool, settings: dict[str, Any], stacks: list[Built
     network = layer.parts.get("feed_forward")
     norms = [norm for each in stacks for norm in each.norms]
     width = layer.layer.x.shape[-1]
-    heads = attention.weights.n_heads if attention.outside else attention.query.n_heads
-    shared = None if attention.outside else attention.key.n_heads
+    heads, shared = attention.counts
     return HostedConfig(
-        family=str(settings.get("model_type", "")),
         source_vocabulary=text.vocab_size if "encoder" in own else 0,
         target_vocabulary=text.vocab_size if "decoder" in own else 0,
         d_model=width,
@@ -105,7 +105,7 @@ def _config(model: Any, bare: bool, settings: dict[str, Any], stacks: list[Built
         position=_position(text, last),
         embedding_norm=last.embedding_norm,
         norm="none" if not norms else "layer" if norms[0].centred else "rms",
-        norm_placement=layer.placement,
+        norm_placement=cast(NormPlacement, layer.placement),
         parallel=layer.parallel,
         norm_epsilon=norms[0].eps if norms else 1e-5,
         scale_embedding=last.factor != 1,
@@ -151,7 +151,6 @@ def _activation(network: Any, text: Any) -> Any:
     if not isinstance(network, HostedFeedForward):
         return "relu"
     grid = torch.linspace(-4, 4, 33)
-    name = activation_name(network.activation.function, grid)
+    function = cast(HostedActivation, network.activation).function
+    name = activation_name(function, grid)
     return GATES.get(name, "swiglu") if hasattr(network, "gated") else name or "gelu"
-
-

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from model.context import Context
 
 if TYPE_CHECKING:
-    from model.hosted.network import Runner
+    from model.hosted.runner import Runner
 
 
 class HostedContext(Context):

@@ -86,7 +86,11 @@ def _activations(free: list[Event], event: Event) -> list[tuple[Tensor, Activate
     found: list[tuple[Tensor, Activated]] = [
         (each.y, (each, each.module))
         for each in free
-        if each.leaf and each.outputs and not is_linear(each) and each.y.shape == event.y.shape and same(each.x, event.y)
+        if each.leaf
+        and each.outputs
+        and not is_linear(each)
+        and each.y.shape == event.y.shape
+        and same(each.x, event.y)
     ]
     for make in ACTIVATIONS.values():
         function = make()
@@ -141,5 +145,3 @@ def activation_name(function: Callable[[Tensor], Tensor], x: Tensor) -> str:
         if name not in ("swiglu", "geglu", "geglu-tanh") and close(function(x), make()(x)):
             return name
     return ""
-
-

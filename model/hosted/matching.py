@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from model.hosted.attention import HostedAttention
-from model.hosted.feeding import match_feed_forward
+from model.hosted.feeding import Halved, match_feed_forward
 from model.hosted.norming import as_linear, as_norm, is_linear
-from model.hosted.parts import HostedBlock, HostedDecoderLayer, HostedLayer
+from model.hosted.parts import HostedBlock, HostedDecoderLayer, HostedFeedForward, HostedLayer
 from model.hosted.passes import Side
 from model.hosted.probe import Event, first, same
 from model.hosted.reasons import Reason
@@ -128,27 +128,48 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
             _keep_outputs(found, sublayers, trial.written)
             for sublayer, name, event, side in trial.kept:
                 found.keep(sublayer, name, event, side, _shadow(event, side))
+            normed = {sublayer for sublayer, name, *_rest in trial.kept if name == "norm"}
+            absent = [each.name for each in sublayers if each.name not in normed]
+            found.missing |= {f"{name}_block.norm.output": Reason.FLOW for name in absent}
             found.placement = "sandwich" if any(name == "output_norm" for _s, name, *_ in trial.kept) else placement
             return
-    found.placement, found.parallel = "pre", _is_parallel(layer, sublayers)
+    pair = _parallel(layer, sublayers)
+    found.placement, found.parallel = "pre", pair is not None
+    if pair is not None:
+        _keep_outputs(found, [sublayers[0], sublayers[-1]], list(pair))
     reason = Reason.PARALLEL if found.parallel else Reason.FLOW
-    entering = [event for event in norms if same(event.x, layer.x)]
-    if found.parallel and entering:
-        for sublayer, event in (("self_attention", entering[0]), ("feed_forward", entering[-1])):
-            found.keep(sublayer, "norm", event, "both", _shadow(event, "both"))
-    else:
-        found.missing |= {f"{each.name}_block.norm.output": reason for each in sublayers}
+    read = next((event.x for event, _side, shadow in found.tells if _is_first(shadow, found)), None)
+    entering = first(norms, lambda event: same(event.x, layer.x))
+    reading = first(norms, lambda event: same(event.y, read))
+    for block, norm in ((sublayers[0], entering), (sublayers[-1], reading)):
+        if norm is not None:
+            found.keep(block.name, "norm", norm, "both", _shadow(norm, "both"))
+    seen = {sublayers[0].name: entering, sublayers[-1].name: reading}
+    found.missing |= {f"{each.name}_block.norm.output": reason for each in sublayers if seen.get(each.name) is None}
     found.missing |= {f"{each.name}_block.residual": reason for each in sublayers[:-1]}
     found.keep("feed_forward", "residual", layer, "out", nn.Identity())
 
 
 def _keep_outputs(found: Found, sublayers: list[Sublayer], written: list[Event]) -> None:
-    """W^O of attentions that were seen from outside: the matrix whose product the stream was given."""
+    """What blocks add to the stream, where it is not known otherwise: the product of a matrix for an attention seen
+    from outside, which is its W^O, or what a feed-forward network of another form gave.
+    """
     for sublayer, event in zip(sublayers, written, strict=True):
-        if sublayer.outside and is_linear(event) and (output := as_linear(event)) is not None:
+        if sublayer.name not in found.parts:
+            block = found.parts[sublayer.name] = HostedBlock()
+            block.add_module("output", nn.Identity())
+            found.tells.append((event, "out", block.get_submodule("output")))
+            found.missing.pop(f"{sublayer.name}.output")
+        elif sublayer.outside and is_linear(event) and (output := as_linear(event)) is not None:
             found.parts[sublayer.name].add_module("output", output)
             found.tells.append((event, "both", output))
             found.missing.pop(f"{sublayer.name}.output")
+
+
+def _is_first(shadow: nn.Module, found: Found) -> bool:
+    """Whether this is what reads a layer's feed-forward input."""
+    network = found.parts.get("feed_forward")
+    return isinstance(network, HostedFeedForward) and (shadow is network.hidden or isinstance(shadow, Halved))
 
 
 def _shadow(event: Event, side: Side) -> nn.Module:
@@ -157,10 +178,15 @@ def _shadow(event: Event, side: Side) -> nn.Module:
     return made
 
 
-def _is_parallel(layer: Event, sublayers: list[Sublayer]) -> bool:
-    x, y = layer.x, layer.y
-    pairs = ((a.y, f.y) for a in sublayers[0].adds for f in sublayers[-1].adds)
-    return any(same(total, y) for a, f in pairs for total in (a + f + x, x + a + f, x + f + a))
+def _parallel(layer: Event, sublayers: list[Sublayer]) -> tuple[Event, Event] | None:
+    """The calls whose outputs are both added to what the layer read, and nothing else."""
+    x = layer.x
+    for attention in sublayers[0].adds:
+        for network in sublayers[-1].adds:
+            a, f = attention.y, network.y
+            if any(same(total, layer.y) for total in (a + f + x, x + a + f, x + f + a)):
+                return attention, network
+    return None
 
 
 class _Trial:
@@ -216,5 +242,3 @@ class _Trial:
             if event.outputs and same(event.y, total):
                 return event, "out"
         return None
-
-

@@ -35,12 +35,12 @@ def as_norm(event: Event) -> HostedNorm | None:
 
 def _normed(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool) -> Tensor:
     width = x.shape[-1:]
-    wide = [None if each is None else each.double() for each in (weight, bias)]
+    scale, shift = (None if each is None else each.double() for each in (weight, bias))
     if centred:
-        return F.layer_norm(x.double(), width, *wide, eps).to(x.dtype)
+        return F.layer_norm(x.double(), width, scale, shift, eps).to(x.dtype)
     if bias is not None:
         return torch.full_like(x, torch.nan)
-    return F.rms_norm(x.double(), width, wide[0], eps).to(x.dtype)
+    return F.rms_norm(x.double(), width, scale, eps).to(x.dtype)
 
 
 def is_linear(event: Event) -> bool:

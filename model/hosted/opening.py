@@ -11,26 +11,20 @@ from typing import Any
 
 import torch
 
+from model.checkpoints import INSPECTABLES
 from model.config import Kind
+from model.device import choose_device_map
 from model.errors import CheckpointError
-from model.filling import MaskFiller
+from model.foreign.opening import first_text, sizes_of
 from model.foreign.tokenizer_files import open_tokenizers
-from model.hosted.attention import register
 from model.hosted.building import build_hosted
 from model.hosted.forecast import require_room
+from model.hosted.interface import register
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
-from model.writing import LanguageModel, Translator
 
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE = "AutoModelForSeq2SeqLM", "AutoModel"
-
-
-INSPECTABLES: dict[Kind, type[Inspectable]] = {
-    "encoder-decoder": Translator,
-    "decoder-only": LanguageModel,
-    "encoder-only": MaskFiller,
-}
 
 
 def open_hosted(
@@ -40,15 +34,16 @@ def open_hosted(
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None = None,
 ) -> Inspectable:
-    """The model of a folder with its tokenizers; see `open_network`.
+    """The model of a folder with its tokenizers; see `open_network`. device_map: None: what VITRINE_DEVICE_MAP says.
 
     Raises:
         CheckpointError: it cannot be opened.
     """
-    model = open_network(folder, settings, device, dtype, device_map)
-    sizes = (model.config.source_vocabulary or model.config.vocabulary, model.config.vocabulary)
-    tokenizers = open_tokenizers(folder, settings, sizes)
-    return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, {})
+    model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
+    tokenizers = open_tokenizers(folder, settings, sizes_of(model.config))
+    record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
+    said = record | {"example": first_text(model.kind, tokenizers[0])}
+    return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, said)
 
 
 def open_network(
@@ -113,7 +108,9 @@ def _load(
     except CheckpointError:
         raise
     except Exception as error:
-        raise CheckpointError(f"{folder.name}: transformers cannot open this {family} model: {_first(error)}") from error
+        raise CheckpointError(
+            f"{folder.name}: transformers cannot open this {family} model: {_first(error)}"
+        ) from error
     if lacking := [*loading["missing_keys"], *loading["mismatched_keys"]]:
         raise CheckpointError(
             f"{folder.name} lacks weights of {kinds.__name__}, such as {sorted(map(str, lacking))[0]} "
@@ -132,7 +129,7 @@ def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
     known = {name: getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, BARE)}
     wrote = (config.architectures or [""])[0]
     for kind, name in _order(wrote, bool(getattr(config, "is_encoder_decoder", False)), type(config) in known[MASKED]):
-        if type(config) in known[name]:
+        if type(config) in known[name] and hasattr(config.get_text_config(), "vocab_size"):
             classes = known[name][type(config)]
             return kind, classes[0] if isinstance(classes, tuple) else classes
     raise CheckpointError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -15,15 +14,11 @@ from model.layers import DecoderLayer, EncoderLayer, FeedForward, GatedFeedForwa
 from model.norms import Norm
 
 
-@dataclass(frozen=True, kw_only=True)
 class HostedConfig(TransformerConfig):
     """A hosted model as far as our options describe it.
 
-    family: what transformers calls it. Its values come from the model that runs, so nothing is checked that only a
-    network of ours would need.
+    Its values come from the model that runs, so nothing is checked that only a network of ours would need.
     """
-
-    family: str = ""
 
     def __post_init__(self) -> None:
         pass
@@ -32,7 +27,7 @@ class HostedConfig(TransformerConfig):
 class HostedNorm(Norm):
     """A norm of a hosted model: what it gave, or on other inputs its formula.
 
-    shifts: LayerNorm, else RMSNorm; unit: γ is stored as 1 + γ.
+    weight: γ, where the model keeps γ − 1 that plus 1. centred: LayerNorm, else RMSNorm.
     """
 
     def __init__(self, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool, width: int) -> None:
@@ -63,7 +58,7 @@ class HostedLinear(nn.Linear):
         nn.Module.__init__(self)
         self.out_features, self.in_features = weight.shape
         self.weight = frozen(weight)
-        self.bias = None if bias is None else frozen(bias)
+        self.register_parameter("bias", None if bias is None else frozen(bias))
 
     def forward(
         self, x: Float[Tensor, "*batch given"], given: Float[Tensor, "*batch made"] | None = None
@@ -76,7 +71,12 @@ class HostedActivation(nn.Module):
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.__dict__["function"] = function  # perhaps a module of the hosted model, which is none of ours
+        self.__dict__["_function"] = function  # perhaps a module of the hosted model, which is none of ours
+
+    @property
+    def function(self) -> Callable[[Tensor], Tensor]:
+        made: Callable[[Tensor], Tensor] = self.__dict__["_function"]
+        return made
 
     def forward(self, x: Tensor, given: Tensor | None = None) -> Tensor:
         return self.function(x) if given is None else given

@@ -40,8 +40,9 @@ class OfPositions(nn.Module):
 class Pass:
     """A run of one stack, in one thread.
 
-    causal: of a decoder. real: False on padding, of what the stack reads and, for cross-attention, of the encoder's output. windows: widths
-    that masks of this model may have. probe: called with every attention instead of the shadows.
+    causal: of a decoder. real, memory_real: False on padding, of what the stack reads and, for cross-attention, of the
+    encoder's output. windows: widths that masks of this model may have. probe: called with every attention instead of
+    the shadows.
     """
 
     stack: str
@@ -165,14 +166,14 @@ def _after(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], ou
             x, y = first_input(inputs, named), first_output(output)
             output = _with_first_output(output, like(each.shadow(batched(x, now.batch), batched(y, now.batch)), y))
         elif each.side == "weights":
-            weights = output[each.shadow.place]
-            each.shadow(weights, weights, now.plain_rule(each.shadow.cross is True))
+            weights = output[int(getattr(each.shadow, "place", 0))]
+            each.shadow(weights, weights, now.plain_rule(bool(getattr(each.shadow, "cross", False))))
     return output
 
 
 def batched(x: Tensor, batch: int) -> Tensor:
     """With a batch dimension, where a model has put all positions of a batch in a row."""
-    return x.unflatten(0, (batch, -1)) if x.dim() == 2 else x
+    return x.unflatten(0, (batch, -1)) if x.dim() == 2 and x.is_floating_point() else x
 
 
 def like(x: Tensor, shape: Tensor) -> Tensor:
@@ -195,4 +196,3 @@ def _with_first(inputs: tuple[Any, ...], named: dict[str, Any], x: Tensor) -> tu
 
 def _with_first_output(output: Any, y: Tensor) -> Any:
     return y if isinstance(output, Tensor) else (y, *output[1:])
-

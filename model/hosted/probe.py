@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.hosted.attention import Call
+from model.hosted.interface import Call
 from model.hosted.passes import Pass, current
 
 
@@ -18,7 +18,8 @@ from model.hosted.passes import Pass, current
 class Event:
     """One call of a hosted module: what went in and came out, as (position, channel) where it was of one text.
 
-    number: which call of this module it is, of `calls` in the pass. within: the calls it was part of, outermost first. begin, end: when.
+    number: which call of this module it is, of `calls` in the pass. within: the calls it was part of, outermost first.
+    begin, end: when.
     """
 
     module: nn.Module

@@ -14,4 +14,5 @@ class Reason(StrEnum):
     UNITS = "this model's feed-forward network is of another form than activation(x W₁) W₂, gated or not"
     FLOW = "no module of this model was found to compute exactly this"
     EMBEDDING = "what enters this model's first layer is not the sum of a token's row and a position's"
+    WIDTH = "what this model multiplies by for its logits is not as wide as its stream: something stands between them"
     OUTPUT = "this model has no logits: it was opened without an output for words"

@@ -126,8 +126,9 @@ class _Embedding:
     """What enters the first layer: tokens, with positions added to them and a norm on the sum where that is so."""
 
     def __init__(self, name: str, events: list[Event], ids: Tensor, layer: Event) -> None:
-        self.made, self.tells = nn.Module(), [(layer, "in", nn.Identity())]
-        self.made.add_module("output", self.tells[0][2])
+        self.made, entering = nn.Module(), nn.Identity()
+        self.made.add_module("output", entering)
+        self.tells: Tells = [(layer, "in", entering)]
         self.missing: dict[str, Reason] = {}
         self.position, self.factor, self.normed = "", 1.0, False
         before = [event for event in events if event.end < layer.begin and event.outputs]
@@ -155,10 +156,10 @@ class _Embedding:
                 self._keep(looked, factor, ids, None)
                 return True
             for event in before:
-                if event is not looked and event.leaf and event.y.shape == entered.shape:
-                    if close(tokens + event.y, entered):
-                        self._keep(looked, factor, ids, event)
-                        return True
+                alike = event is not looked and event.leaf and event.y.shape == entered.shape
+                if alike and close(tokens + event.y, entered):
+                    self._keep(looked, factor, ids, event)
+                    return True
         return False
 
     def _keep(self, looked: Event, outer: float, ids: Tensor, positions: Event | None) -> None:

@@ -70,8 +70,11 @@ def document(maps: Maps, view: str, layer: int, head: int, dark: bool) -> str:
     """The page of one of VIEWS of one kind of attention, which opens at this layer and head.
 
     Raises:
-        ValueError: BertViz is not installed.
+        ValueError: BertViz is not installed, or the view is of queries and keys, and the model shows none.
     """
+    name = f"{maps.paths[0]}.query"
+    if view == "neuron" and name not in maps.trace:
+        raise ValueError(_("This model's queries and keys cannot be seen: choose another view."))
     titles = {"layer": _("Layer"), "att_head": _("Head")}
     lists = {"head": ["layer"], "model": [], "neuron": ["layer", "att_head"]}[view]
     controls = "".join(

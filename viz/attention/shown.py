@@ -124,8 +124,7 @@ class Shown:
 
     @property
     def device(self) -> torch.device:
-        device: torch.device = self.trace[f"{self.maps.paths[0]}.query"].device
-        return device
+        return self.visible_tensor.device
 
     def shown_heads(self, values: NDArray[np.float64]) -> list[tuple[int, int]]:
         """The heads that the filter leaves, in the order wished for; values (layer, head): of the metric."""
@@ -149,7 +148,7 @@ class Shown:
 def special_keys(maps: Maps) -> Tensor:
     """Which keys are special tokens."""
     labels = tokens(maps.trace, sides(maps.trace, maps.kind)[1])
-    device = maps.trace[f"{maps.paths[0]}.key"].device
+    device = maps.trace[f"{maps.paths[0]}.visible"].device
     return torch.tensor([label in maps.trace.special_labels for label in labels], device=device)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from model.attention import MultiHeadAttention
+from model.errors import require
 from viz.attention.shown import Shown
 from viz.components.views import Mount, stages
 from viz.i18n import _
@@ -19,9 +20,14 @@ ROWS = 64  # keys in the table, and queries to choose from, at most
 
 
 def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
-    """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights."""
+    """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
+
+    Raises:
+        AbsentError: the model shows no steps to its weights.
+    """
     maps, trace = shown.maps, shown.trace
     path, head = maps.paths[chosen.layer], chosen.head
+    require(trace.model, f"{path}.scores", f"{path}.heads")
     stage = maps.row(chosen.layer, head, chosen.query)
     weights = stage["weights"]
     keys = torch.arange(maps.keys, device=weights.device)

@@ -50,7 +50,9 @@ class Pictures:
         if block.kind == "embedding":
             assert isinstance(self.trace.model, Network)
             added = self.trace.model.config.position in POSITIONS_ADDED
-            parts = [self._read(f"{block.path}.{name}") for name in ("tokens", "positions")[: 1 + added]]
+            names = [f"{block.path}.{name}" for name in ("tokens", "positions")[: 1 + added]]
+            apart = all(name in self.trace for name in names)  # else a hosted model shows only what they add up to
+            parts = [self._read(name) for name in (names if apart else [block.output])]
             small = torch.stack([thinned(part, *EMBEDDING) for part in parts])
             return self._levels(small, _largest(small), True)
         return np.empty(0, np.float32)
@@ -99,8 +101,10 @@ class Pictures:
         return self.trace[self.units_name(block)].detach().float().cpu()
 
     def units_name(self, block: Block) -> str:
-        gated = f"{block.path}.gated"
-        return gated if hasattr(self.trace.model.get_submodule(block.path), "gated") else f"{block.path}.activation"
+        gated, activation = f"{block.path}.gated", f"{block.path}.activation"
+        if hasattr(self.trace.model.get_submodule(block.path), "gated"):
+            return gated
+        return activation if activation in self.trace else block.output  # a hosted model may show no units
 
     def flow(self, block: Block) -> float:
         """The mean norm of what a block gives, or of its difference from the pinned trace; NaN where there is none."""

@@ -85,6 +85,7 @@ def position_name(config: TransformerConfig) -> str:
         "alibi": _("no positions: scores fall with distance (ALiBi)"),
         "relative": _("no positions: scores have a learned bias for each distance (T5)"),
         "none": _("no positions"),
+        "other": _("positions in a way of its own"),
     }[config.position]
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from model.analysis.maps import Maps
 from model.config import TransformerConfig
+from model.errors import require
 from model.interventions import Causal, Cells, MaskChange, PaddingSeen, Window
-from model.trace import AttentionKind
+from model.trace import AttentionKind, Trace
+
+if TYPE_CHECKING:
+    from viz.workbench import Selection, Workbench
 
 
 @dataclass(frozen=True)
@@ -62,3 +68,14 @@ def with_cells(changes: Sequence[MaskChange], cells: Cells) -> list[MaskChange]:
 def cells_at(visible: Tensor, query: int, key: int) -> Tensor:
     """A cell of a mask, a row (key −1) or a column (query −1)."""
     return visible[slice(None) if query < 0 else query, slice(None) if key < 0 else key]
+
+
+def fit(bench: Workbench, trace: Trace, kind: AttentionKind) -> Selection:
+    """The selection inside what this kind of attention has.
+
+    Raises:
+        AbsentError: the model shows its weights, and not what the mask is put on.
+    """
+    maps = Maps(trace, kind)
+    require(trace.model, f"{maps.paths[0]}.scores")
+    return bench.fit_selection(maps.layers, maps.heads, maps.queries)

@@ -19,7 +19,9 @@ from model.analysis.feed_forward import (
     threshold,
     writes,
 )
+from model.errors import AbsentError
 from model.layers import FeedForward, GatedFeedForward
+from viz.absent import absent_words
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.names import unit_quantity
@@ -72,12 +74,19 @@ def direction_charts(
     if not bench.lens.predicts:
         sentence = no_predictions()
     elif reaches_output(config, stack):
-        written = writes(model, stack, chosen.layer, chosen.unit, bench.lens.target_tokenizer)
-        mounts.append(_direction(bench, _("It writes: logits"), _("logit of activation 1"), written, FIRST, keys[0]))
         sentence = _("Its output weights through the unembedding, without the final norm and the layers above.")
+        try:
+            written = writes(model, stack, chosen.layer, chosen.unit, bench.lens.target_tokenizer)
+            title, axis = _("It writes: logits"), _("logit of activation 1")
+            mounts.append(_direction(bench, title, axis, written, FIRST, keys[0]))
+        except AbsentError as absent:
+            sentence = absent_words(absent)
     else:
         sentence = _("An encoder's units reach the output only through the decoder: they have no logits of their own.")
-    read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
+    try:
+        read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
+    except AbsentError as absent:
+        return mounts, f"{sentence} {absent_words(absent)}"
     mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, SECOND, keys[1]))
     return mounts, sentence
 

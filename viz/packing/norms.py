@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.norms import norm_levels, norm_table, stack_norms
+from model.errors import require
 from model.norms import NORMS, Norm
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
@@ -55,9 +56,15 @@ def layer_of(path: str) -> int | None:
 
 
 def chosen_norm(bench: Workbench, stack: str, wish: str | None) -> tuple[list[str], int, int]:
-    """The norms of a stack, which is chosen, the one wished or the first of the chosen layer, and the chosen token."""
+    """The norms of a stack, which is chosen, the one wished or the first of the chosen layer, and the chosen token.
+
+    Raises:
+        AbsentError: none of the model's norms was recognised.
+    """
     assert bench.trace is not None
     paths = stack_norms(bench.trace, stack)
+    if not paths:
+        require(bench.trace.model, f"{stack}.layers.0.self_attention_block.norm.output")
     if wish in paths:
         return paths, paths.index(wish), chosen_token(bench, stack)
     layers = [layer_of(path) for path in paths]

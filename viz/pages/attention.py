@@ -15,6 +15,7 @@ from model.analysis.heads import METRICS
 from model.analysis.maps import Quantity
 from model.inspectable import Inspectable
 from model.trace import AttentionKind
+from viz.absent import unless_absent
 from viz.attention import bertviz
 from viz.attention.explained import explain, missing, refusal
 from viz.attention.figure import file_name, large, pack_figure
@@ -98,7 +99,8 @@ def page(lens: Inspectable) -> Iterator[None]:
     listed = shown.shown_heads(made.values)
     filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass
     parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
-    parts.append((steps, pack_stages(shown, chosen, Part.STAGES, on_query)))
+    staged, lacking = unless_absent(lambda: pack_stages(shown, chosen, Part.STAGES, on_query))
+    parts += [(steps, staged)] if staged else []
     drawn = None
     problem = refusal(shown, listed)
     if not problem:
@@ -109,8 +111,9 @@ def page(lens: Inspectable) -> Iterator[None]:
     for place, mount in parts:
         with place:
             mount()
-    with figure:
-        say(problem or missing(shown, chosen))
+    for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
+        with place:
+            say(sentence)
     with data:
         if drawn is not None:
             table = drawn
@@ -220,13 +223,12 @@ def show_bertviz(shown: Shown, chosen: Selection) -> None:
         longest = max(maps.queries, maps.keys)
         if longest > bertviz.MOST:
             text = _("BertViz draws a line for every cell: it is shown up to {most} tokens, this text has {count}.")
-            st.info(text.format(most=bertviz.MOST, count=longest))
+            say(text.format(most=bertviz.MOST, count=longest))
             return
         try:
             page = bertviz.document(maps, view, chosen.layer, chosen.head, st.context.theme.type == "dark")
         except ValueError as error:
-            st.info(str(error))
-            return
+            return say(str(error))
         st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")
 
 

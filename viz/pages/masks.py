@@ -17,14 +17,14 @@ from model.attention import Masked, Weights
 from model.inspectable import Inspectable
 from model.interventions import Cells
 from model.masks import ChangedMask, Mask
-from model.trace import AttentionKind, Trace
+from model.trace import AttentionKind
 from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import first_source, typed
 from viz.masks.batch import batch_sentence, pack_batch
 from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
 from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
-from viz.masks.rules import Rules, cells_at, with_cells
+from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.parts import data_table, explanation
 from viz.what_if import change
@@ -118,12 +118,6 @@ def page(lens: Inspectable) -> Iterator[None]:
 
 def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
     return cast(AttentionKind, choice(kinds, "decoder" if "decoder" in kinds else kinds[0], Part.KIND))
-
-
-def fit(bench: Workbench, trace: Trace, kind: AttentionKind) -> Selection:
-    """The selection inside what this kind of attention has."""
-    heads, queries, _channels = trace[f"{trace.attention_paths(kind)[0]}.query"].shape
-    return bench.fit_selection(len(trace.attention_paths(kind)), heads, queries)
 
 
 def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) -> None:

@@ -24,7 +24,7 @@ from viz.i18n import _
 from viz.parts import data_table, explanation, plot_words, stamp
 from viz.sections.memory import remembered
 from viz.varying import varied
-from viz.words import significant
+from viz.words import not_ours, significant
 from viz.workbench import Workbench, workbench
 
 OFF, ON, PINNED = "#009e73", "#d55e00", "#a03cc0"
@@ -43,6 +43,10 @@ class Reversal:
 
 
 def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+    if not lens.model.ours:
+        st.info(not_ours())
+        yield from (None, None)
+        return
     said = st.container()
     left, right = st.columns(2, gap="medium")
     along, aside = st.columns([11, 9], gap="medium")

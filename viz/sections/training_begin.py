@@ -19,6 +19,7 @@ from viz.sections import training_cost, training_data, training_network, trainin
 from viz.sections.memory import remembered
 from viz.sections.option_fields import whose
 from viz.sections.training_start import start
+from viz.words import not_ours
 from viz.workbench import Workbench, choice, choose
 
 WAYS = ("new", "on")
@@ -110,6 +111,8 @@ def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[P
 
 def _on(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The model that is shown, with its own tokenizers."""
+    if not lens.model.ours:
+        return None, [not_ours()]
     place.markdown(
         _(
             "A copy of **{name}** goes on from the weights it has now, with its own tokenizers. The model itself stays."

@@ -1,0 +1,123 @@
+"""A model of `transformers` and how its parts are run: its stacks one by one, and its head on given states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.config import Kind
+from model.hosted.passes import Pass, current
+
+given_states: ContextVar[Tensor | None] = ContextVar("given_states", default=None)
+
+
+class Runner:
+    """A model of transformers and how its parts are run: stacks one by one, and the head on given states.
+
+    bare: it has no head.
+    """
+
+    def __init__(self, model: Any, kind: Kind) -> None:
+        from transformers.utils.generic import ModelOutput
+
+        self.model: Any = model
+        self.kind = kind
+        two = kind == "encoder-decoder"
+        self.encoder: Any = model.get_encoder() if two else None
+        self.decoder: Any = model.get_decoder() if two else model.base_model
+        self.bare = self.decoder is model
+        self.outside = False  # whether weights are seen only where the model returns them
+        self.windows: tuple[int | None, ...] = (None,)
+
+        @dataclass
+        class States(ModelOutput):
+            """Given states as what a trunk returns; whatever else a head asks for is None."""
+
+            last_hidden_state: Tensor | None = None
+
+            def __getattr__(self, name: str) -> None:
+                if name.startswith("__"):
+                    raise AttributeError(name)
+
+        # Some heads call the decoder past the model that holds it.
+        beside = model.base_model if kind == "encoder-only" else model.get_decoder()
+        for trunk in {model.base_model, self.decoder, beside} - {model}:
+            trunk.forward = _or_given(trunk.forward, States)
+
+    @contextmanager
+    def running(self, stack: str, batch: int, real: Tensor | None, memory_real: Tensor | None = None) -> Iterator[None]:
+        """A block in which one stack runs; inside a probe the probe's own pass stays."""
+        now = current.get()
+        made = Pass(stack, batch, real, memory_real, stack == "decoder", self.windows)
+        token = current.set(now if now is not None and now.probe is not None else made)
+        try:
+            yield
+        finally:
+            current.reset(token)
+
+    def encode(self, ids: Tensor, real: Tensor | None) -> Tensor:
+        stack = self.encoder if self.encoder is not None else self.decoder
+        with self.running("encoder", len(ids), real):
+            return self._states(stack(input_ids=ids, attention_mask=_whole(real, ids), **self._asked()))
+
+    def decode(
+        self,
+        ids: Tensor,
+        real: Tensor | None,
+        memory: Tensor | None = None,
+        memory_real: Tensor | None = None,
+        cache: Any = None,
+    ) -> Tensor:
+        """The decoder's states; the cache, where one is given, grows by these tokens."""
+        named: dict[str, Any] = {"attention_mask": _whole(real, ids), "use_cache": cache is not None}
+        if cache is not None:
+            named |= {"past_key_values": cache, "attention_mask": None}
+        if memory is not None:
+            shape = memory.shape[:2]
+            whole = memory_real if memory_real is not None else torch.ones(shape, dtype=torch.long, device=ids.device)
+            named |= {"encoder_hidden_states": memory, "encoder_attention_mask": whole.long()}
+        with self.running("decoder", len(ids), real, memory_real):
+            return self._states(self.decoder(input_ids=ids, **named, **self._asked()))
+
+    def logits(self, states: Tensor) -> Tensor:
+        """What the model's head makes of these states (batch, length, d_model): all that follows the trunk."""
+        ids = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)
+        named: dict[str, Any] = {"input_ids": ids}
+        if self.encoder is not None:
+            from transformers.modeling_outputs import BaseModelOutput
+
+            encoded = BaseModelOutput(last_hidden_state=states[:, :1])
+            named |= {"decoder_input_ids": ids, "encoder_outputs": encoded}
+        token = given_states.set(states)
+        try:
+            made: Tensor = self.model(**named).logits
+        finally:
+            given_states.reset(token)
+        return made
+
+    def _asked(self) -> dict[str, Any]:
+        return {"output_attentions": True} if self.outside else {}
+
+    def _states(self, output: Any) -> Tensor:
+        states: Tensor = output.last_hidden_state
+        return states
+
+
+def _or_given(run: Callable[..., Any], states: type) -> Callable[..., Any]:
+    """The forward of a trunk; where states are given, these."""
+
+    def forward(*inputs: Any, **named: Any) -> Any:
+        given = given_states.get()
+        return run(*inputs, **named) if given is None else states(last_hidden_state=given)
+
+    return forward
+
+
+def _whole(real: Tensor | None, ids: Tensor) -> Tensor:
+    return torch.ones_like(ids) if real is None else real.long()

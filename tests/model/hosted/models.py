@@ -1,0 +1,105 @@
+"""Tiny random models of transformers in folders, and the same opened as hosted ones."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import tokenizers
+import torch
+import transformers
+from tokenizers import models, normalizers, pre_tokenizers
+
+from model.hosted.network import HostedNetwork
+from model.hosted.opening import open_network
+
+WORDS = "the cat sees a dog . she bought red car yesterday i am teacher".split()
+SPECIAL = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
+VOCABULARY = 49
+ONE = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 64,
+    "vocab_size": VOCABULARY,
+}
+GROUPED = {**ONE, "num_key_value_heads": 2, "head_dim": 16}
+TWO = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 64,
+    "vocab_size": VOCABULARY,
+}
+GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY}
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": VOCABULARY}
+FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", {**ONE, "num_key_value_heads": 2}),
+    "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", {**GROUPED, "sliding_window": 4}),
+    "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig", {**GROUPED, "sliding_window": 4}),
+    "opt": ("OPTForCausalLM", "OPTConfig", {**ONE, "ffn_dim": 48, "word_embed_proj_dim": 32}),
+    "gptj": ("GPTJForCausalLM", "GPTJConfig", {**GPT, "rotary_dim": 4}),
+    "phi": ("PhiForCausalLM", "PhiConfig", ONE),
+    "phi3": ("Phi3ForCausalLM", "Phi3Config", {**ONE, "pad_token_id": 0}),
+    "gpt_oss": ("GptOssForCausalLM", "GptOssConfig", {**GROUPED, "num_local_experts": 4}),
+    "bert": ("BertForMaskedLM", "BertConfig", ONE),
+    "electra": ("ElectraForMaskedLM", "ElectraConfig", {**ONE, "embedding_size": 16}),
+    "albert": ("AlbertForMaskedLM", "AlbertConfig", {**ONE, "embedding_size": 16}),
+    "bare": ("BertModel", "BertConfig", ONE),
+    "bart": ("BartForConditionalGeneration", "BartConfig", TWO),
+    "pegasus": ("PegasusForConditionalGeneration", "PegasusConfig", TWO),
+    "m2m_100": ("M2M100ForConditionalGeneration", "M2M100Config", TWO),
+    "t5": ("T5ForConditionalGeneration", "T5Config", {**T5, "decoder_start_token_id": 0}),
+}
+
+
+@cache
+def theirs(name: str) -> tuple[Any, Path]:
+    """The model by its own eager code, and the folder that it was saved in."""
+    made, config, options = FAMILIES[name]
+    torch.manual_seed(0)
+    model = getattr(transformers, made)(getattr(transformers, config)(attn_implementation="eager", **options)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # so that no norm is the identity, and no bias 0
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    folder = Path(mkdtemp()) / name
+    model.save_pretrained(folder)
+    return model, folder
+
+
+@cache
+def hosted(name: str) -> HostedNetwork:
+    folder = theirs(name)[1]
+    return open_network(folder, settings_in(folder), torch.device("cpu"), torch.float32)
+
+
+def settings_in(folder: Path) -> dict[str, Any]:
+    settings: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    return settings
+
+
+def inputs(network: HostedNetwork, seed: int = 1) -> tuple[torch.Tensor, ...]:
+    """A source, and a target where the model has one."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = (9, 6) if network.kind == "encoder-decoder" else (9,)
+    return tuple(torch.randint(5, VOCABULARY, (1, length), generator=generator) for length in lengths)
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Whole words, so that any text can be read."""
+    names = [*SPECIAL, *WORDS, *(f"w{number}" for number in range(VOCABULARY - len(SPECIAL) - len(WORDS)))]
+    inner = tokenizers.Tokenizer(models.WordLevel({name: row for row, name in enumerate(names)}, unk_token="<unk>"))
+    inner.normalizer, inner.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    inner.add_special_tokens(SPECIAL)
+    inner.save(str(folder / "tokenizer.json"))
+    roles = zip(("pad", "unk", "bos", "eos", "mask"), SPECIAL, strict=True)
+    (folder / "tokenizer_config.json").write_text(json.dumps({f"{role}_token": name for role, name in roles}))

@@ -1,0 +1,117 @@
+"""Folders of transformers opened as they are, and refused where they must not be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from model.errors import CheckpointError
+from model.hosted.opening import open_hosted, open_network
+from tests.model.hosted.models import hosted, inputs, settings_in, theirs, write_tokenizer
+
+CPU, SINGLE = torch.device("cpu"), torch.float32
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def copied(name: str):
+        shutil.copytree(theirs(name)[1], tmp_path / name)
+        return tmp_path / name
+
+    return copied
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("gemma2", "The cat sees"), ("electra", "the <mask> sees"), ("pegasus", "the cat")]
+)
+def test_a_folder_is_read_written_and_filled(folder, name, text):
+    path = folder(name)
+    write_tokenizer(path)
+    lens = open_hosted(path, settings_in(path), CPU, SINGLE)
+    trace = lens.trace(text)
+    assert "the" in trace.source_tokens
+    assert f"{name}, run by transformers" in lens.training["format"]
+    if lens.kind == "encoder-only":
+        assert len(lens.guesses(trace)[0].choices) == 5
+    else:
+        assert len(lens.generate(text, length=3).ids) <= 3
+    assert lens.model.parameter_count() == sum(each.numel() for each in theirs(name)[0].parameters())
+
+
+def test_code_in_a_folder_is_never_run(folder):
+    path = folder("gpt2")
+    for settings in ({"auto_map": {"AutoModel": "evil.Model"}}, {"text_config": {"auto_map": {"AutoModel": "e.M"}}}):
+        (path / "evil.py").write_text("raise SystemExit('ran')")
+        with pytest.raises(CheckpointError, match="code of its own"):
+            open_network(path, settings_in(path) | settings, CPU, SINGLE)
+
+
+def test_no_module_of_the_model_writes_into_its_folder(folder):
+    path = folder("llama")
+    before = {each: each.read_bytes() for each in path.iterdir()}
+    network = open_network(path, settings_in(path), CPU, SINGLE)
+    network(*inputs(network))
+    assert {each: each.read_bytes() for each in path.iterdir()} == before
+
+
+def test_weights_that_are_missing_are_not_made_up(folder):
+    path = folder("bare")
+    settings = settings_in(path) | {"architectures": ["BertForMaskedLM"]}
+    (path / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(CheckpointError, match=r"lacks weights of BertForMaskedLM, such as cls\."):
+        open_network(path, settings, CPU, SINGLE)
+
+
+def test_other_models_are_refused_by_name(folder):
+    path = folder("gpt2")
+    for family in ("vit", "unheard-of"):
+        (path / "config.json").write_text(json.dumps({"model_type": family}))
+        with pytest.raises(CheckpointError, match=family):
+            open_network(path, {"model_type": family}, CPU, SINGLE)
+
+
+def test_a_bin_is_read_without_running_what_is_in_it(folder, tmp_path):
+    path = folder("gpt2")
+    (path / "model.safetensors").unlink()
+    state = theirs("gpt2")[0].state_dict()
+    torch.save(state, path / "pytorch_model.bin")
+    network = open_network(path, settings_in(path), CPU, SINGLE)
+    torch.testing.assert_close(network(*inputs(network)), hosted("gpt2")(*inputs(network)))
+    torch.save(state | {"evil": Evil(tmp_path / "ran")}, path / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="cannot open"):
+        open_network(path, settings_in(path), CPU, SINGLE)
+    assert not (tmp_path / "ran").exists()
+
+
+class Evil:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        import os
+
+        return os.mkdir, (str(self.path),)
+
+
+def test_the_environment_spreads_a_model(folder, monkeypatch):
+    path = folder("gpt2")
+    monkeypatch.setenv("VITRINE_DEVICE_MAP", "auto")
+    network = open_hosted(path, settings_in(path), CPU, SINGLE).model
+    torch.testing.assert_close(network(*inputs(network)), hosted("gpt2")(*inputs(network)))
+    monkeypatch.setenv("VITRINE_DEVICE_MAP", "everywhere")
+    with pytest.raises(ValueError, match="must be auto"):
+        open_hosted(path, settings_in(path), CPU, SINGLE)
+
+
+def test_half_precision_and_a_device_map(folder):
+    path = folder("llama")
+    half = open_network(path, settings_in(path), CPU, torch.bfloat16)
+    assert next(half.parameters()).dtype == torch.bfloat16
+    assert not half.missing
+    spread = open_network(path, settings_in(path), CPU, SINGLE, device_map={"": "cpu"})
+    torch.testing.assert_close(spread(*inputs(spread)), hosted("llama")(*inputs(spread)))

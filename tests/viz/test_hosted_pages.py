@@ -1,0 +1,72 @@
+"""Every page with a hosted model of each kind: it shows what exists, and says what does not."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import viz.opening
+from model.hosted.opening import open_hosted
+from tests.app_reading import heads, opened, sound
+from tests.model.hosted.models import settings_in, theirs, write_tokenizer
+
+TEXTS = {"gemma2": "the cat sees a dog .", "electra": "the cat sees a <mask> .", "pegasus": "the cat sees a dog ."}
+SEEN = {  # a page, what is chosen there, and the beginning of what it says of a model that lacks something
+    "gptj": {
+        ("attention", ""): "This model computes its attention by code of its own",
+        ("masks", ""): "This model computes its attention by code of its own",
+        ("residual", "residual_view=stream"): "In this model attention and feed-forward read the same stream",
+    },
+    "gpt_oss": {
+        ("attention", ""): "This model's attention takes a step that is not known here",
+        ("feed_forward", ""): "This model's feed-forward network is of another form",
+    },
+    "electra": {("positions", ""): "What enters this model's first layer is not simply the sum"},
+}
+PAGES = ("map", "positions", "masks", "residual", "feed_forward", "predictions")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+
+    def copied(name: str):
+        shutil.copytree(theirs(name)[1], tmp_path / name)
+        write_tokenizer(tmp_path / name)
+        return tmp_path / name
+
+    return copied
+
+
+@pytest.mark.parametrize("name", list(TEXTS))
+def test_every_page_shows_a_hosted_model(folder, name):
+    path = folder(name)
+    app = sound(opened(source=TEXTS[name]))
+    lens = open_hosted(path, settings_in(path), torch.device("cpu"), torch.float32)
+    trace = lens.trace(TEXTS[name])
+    kind = {"gemma2": "decoder", "electra": "encoder", "pegasus": "cross"}[name]
+    shown = heads(app)[1]
+    assert np.abs(shown - trace.attention(kind).numpy()).max() < 1e-4
+    for page in PAGES:
+        sound(app.switch_page(f"viz/pages/{page}.py").run())
+
+
+@pytest.mark.parametrize("name", list(SEEN))
+def test_what_a_hosted_model_lacks_is_said(folder, name):
+    folder(name)
+    app = opened(source="the cat sees a dog .")
+    for (page, chosen), sentence in SEEN[name].items():
+        if chosen:
+            app.query_params.update(dict([chosen.split("=")]))
+        sound(app.switch_page(f"viz/pages/{page}.py").run())
+        assert any(info.value.startswith(sentence) for info in app.info), page
+
+
+def test_it_is_said_in_chinese_too(folder):
+    folder("gptj")
+    app = opened(source="the cat", language="zh")
+    sound(app.switch_page("viz/pages/masks.py").run())
+    assert any("只能看到权重" in info.value for info in app.info)

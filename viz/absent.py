@@ -1,0 +1,53 @@
+"""What a model of others does not have, said where a page would show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from model.errors import AbsentError
+from model.hosted.reasons import Reason
+from viz.i18n import _
+
+Made = TypeVar("Made")
+
+
+def unless_absent(make: Callable[[], Made]) -> tuple[Made | None, str]:
+    """What is made, or the sentence why it cannot be."""
+    try:
+        return make(), ""
+    except AbsentError as absent:
+        return None, absent_words(absent)
+
+
+def reason_words(reason: str) -> str:
+    """Why a quantity does not exist, in the user's language."""
+    return {
+        Reason.OUTSIDE: _(
+            "This model computes its attention by code of its own: only its weights can be seen, not the steps to them."
+        ),
+        Reason.STEPS: _(
+            "This model's attention takes a step that is not known here: its weights can be seen, not the steps to "
+            "them."
+        ),
+        Reason.PARALLEL: _(
+            "In this model attention and feed-forward read the same stream side by side: there is none between them."
+        ),
+        Reason.UNITS: _(
+            "This model's feed-forward network is of another form than activation(x W₁) W₂, gated or not: "
+            "its units cannot be told apart."
+        ),
+        Reason.FLOW: _("In this model no module was found that computes exactly this: it is not shown."),
+        Reason.EMBEDDING: _(
+            "What enters this model's first layer is not simply the sum of a token's row and a position's."
+        ),
+        Reason.WIDTH: _(
+            "The matrix over the vocabulary is not as wide as this model's stream: something stands between them."
+        ),
+        Reason.OUTPUT: _("This model has no logits: it was opened without an output for words."),
+    }[Reason(reason)]
+
+
+def absent_words(absent: AbsentError) -> str:
+    """The reason, with the name of what is missing."""
+    return f"{reason_words(absent.reason)} (`{absent.name}`)"
