@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import i18n, input_bar, training, varying
+from viz import i18n, input_bar, opened, showing, training, varying
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
-from viz.opening import checkpoint_names, open_model
 from viz.parts import theirs
 from viz.words import page_name
 from viz.workbench import Key, Workbench, choose, workbench
@@ -46,6 +45,7 @@ STYLE = """
 [data-testid="stBaseButton-primary"] { background: transparent; color: inherit; border-width: 2px; }
 .stApp :not(pre) > code { color: inherit !important; }
 [data-testid="stCaptionContainer"] { color: inherit !important; opacity: 0.76; }
+[data-testid="stFileUploaderDropzoneInstructions"] { display: none; }
 @media (max-width: 640px) {
   .block-container { padding: 3rem 0.8rem 2rem; }
   .vitrine-sticky { position: static; }
@@ -69,7 +69,9 @@ def main() -> None:
     chosen = st.navigation(pages, position="hidden").url_path or FIRST
     bench.say_again()
     with st.sidebar:
-        name = choose_model(training.training(bench))
+        here = opened.all_places(bench)
+        names = [*([training.ENTRY] if training.training(bench) else []), *showing.model_names(here)]
+        name = choose_model(training.training(bench), names, showing.first_index(here, names))
         summary = st.empty()
         for section, links in pages.items():
             st.caption(section)
@@ -86,11 +88,14 @@ def main() -> None:
         )
     live = training.training(bench)
     try:
-        lens = live.start if live and name == training.ENTRY else open_model(name)
+        lens = live.start if live and name == training.ENTRY else showing.open_shown(bench, here, name)
     except ValueError as error:
+        if showing.fall_back(name, str(error), chosen, names):
+            st.rerun()
         st.error(str(error))
         return
-    summary.caption(describe(lens))
+    showing.show_refusal(chosen)
+    summary.caption(describe(lens, showing.format_of(here, name, lens)))
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
@@ -152,12 +157,17 @@ def choose_language(place: DeltaGenerator) -> None:
     i18n.use(choose("Language", names, preferred, Key.LANGUAGE, lambda name: i18n.LANGUAGES[name], place))
 
 
-def choose_model(live: LiveTraining | None) -> str:
-    names = [*([training.ENTRY] if live else []), *checkpoint_names()]
+def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
     asked = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: _("in training: {name}").format(name=live.start.name)} if live else {}
+    showing.take_wanted()
     name = st.selectbox(
-        _("Model"), names, key=Key.MODEL, bind="query-params", format_func=lambda name: words.get(name, name)
+        _("Model"),
+        names,
+        index=first,
+        key=Key.MODEL,
+        bind="query-params",
+        format_func=lambda name: words.get(name, name),
     )
     name = name or ""
     if asked is not None and asked not in names:
@@ -165,7 +175,7 @@ def choose_model(live: LiveTraining | None) -> str:
     return name
 
 
-def describe(lens: Inspectable) -> str:
+def describe(lens: Inspectable, form: str) -> str:
     config = lens.config
     dtype = str(lens.dtype).removeprefix("torch.")
     millions = lens.model.parameter_count() / 1e6
@@ -180,6 +190,7 @@ def describe(lens: Inspectable) -> str:
         device=lens.device,
         dtype=dtype,
     )
+    text = f"{text} · {form}"
     return html.escape(text.replace(" ", "\N{NO-BREAK SPACE}").replace("\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}", " · "))
 
 

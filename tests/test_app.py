@@ -179,9 +179,13 @@ def test_a_damaged_checkpoint_is_a_sentence(small, tmp_path, name, content):
     (error,) = app.error
     assert len(error.value) > 20
     assert "Traceback" not in error.value
-    app.selectbox(key="model").set_value("whole").run()
-    assert not app.error
-    assert_sound(app, open_checkpoint(tmp_path / "whole"))
+    assert app.selectbox(key="model").value == "whole"  # the application works on
+    app.selectbox(key="model").set_value("small").run()
+    assert [each.value for each in app.error] == [error.value]
+    assert app.selectbox(key="model").value == "whole"
+    write_small(tmp_path / "small")
+    app.selectbox(key="model").set_value("small").run()
+    assert_sound(app, open_checkpoint(tmp_path / "small"))
 
 
 def test_no_checkpoint_at_all_is_a_sentence(tmp_path, monkeypatch):

@@ -1,19 +1,51 @@
-"""The checkpoints, bundled and saved, opened once for all sessions."""
+"""The checkpoints that are here, and the models in them, opened once for all sessions."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 if TYPE_CHECKING:
     from model import Inspectable
+    from model.listing import Listed
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
 SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
+MODELS = "VITRINE_MODELS"  # in the environment: a folder whose folders and files are checkpoints
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".gguf")  # of files in that folder
+GIVEN = "--checkpoint"  # on the command line, behind "--": a checkpoint to be shown at first
+
+
+@dataclass(frozen=True)
+class Place:
+    """A checkpoint by the name that the user sees: where it lies, and how it came into the list.
+
+    origin: "opened", in this session only; "given" on the command line; "folder", "saved" or "bundled".
+    """
+
+    name: str
+    path: Path
+    origin: str
+
+    @property
+    def changed(self) -> int:
+        """Changes when a file of it does. Of what is not there, 0."""
+        try:
+            files = [self.path, *(self.path.iterdir() if self.path.is_dir() else ())]
+            return max(file.stat().st_mtime_ns for file in files)
+        except OSError:
+            return 0
+
+    def listed(self) -> Listed:
+        """What it is, from its headers."""
+        return _listed(str(self.path), self.changed)
 
 
 def bundled_names() -> Sequence[str]:
@@ -38,41 +70,125 @@ def checkpoint_names() -> Sequence[str]:
     return [*bundled_names(), *saved_names()]
 
 
-def folder_of(name: str) -> Path:
-    """Where the checkpoint of that name lies."""
-    return (CHECKPOINTS if name in bundled_names() else saved_folder()) / name
+def given_paths() -> list[Path]:
+    """What the command line gives, `streamlit run app.py -- --checkpoint PATH`; several may be given."""
+    words = sys.argv[1:]
+    pairs = [word.partition("=") for word in words]
+    found = [value for name, sign, value in pairs if name == GIVEN and sign]
+    found += [after for before, after in pairwise(words) if before == GIVEN]
+    return [Path(text).expanduser().absolute() for text in found]
+
+
+def places(opened: Sequence[Place] = ()) -> list[Place]:
+    """Everything that is here, each under a name of its own. opened: by this session."""
+    found = [*opened]
+    own = {place.name for place in opened}  # another session may save one under a name that this one has opened
+    found += [Place(name, CHECKPOINTS / name, "bundled") for name in bundled_names()]
+    found += [Place(name, saved_folder() / name, "saved") for name in saved_names() if name not in own]
+    wanted = os.environ.get(MODELS, "").strip()
+    folder = Path(wanted).expanduser() if wanted else None
+    configured = sorted(filter(is_checkpoint, folder.iterdir())) if folder and folder.is_dir() else []
+    for origin, paths in (("given", given_paths()), ("folder", configured)):
+        for path in paths:
+            if not any(place.path == path for place in found):
+                found.append(Place(unused(path.name or str(path), (place.name for place in found)), path, origin))
+    order = ("opened", "given", "folder", "saved", "bundled")
+    return sorted(found, key=lambda place: order.index(place.origin))
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a folder or file looks like one, by names alone."""
+    if path.name.startswith("."):
+        return False
+    if path.is_dir():
+        return (path / "config.json").is_file() or any(path.glob("*.safetensors"))
+    return path.suffix.lower() in SUFFIXES
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """The name, with a number where it is taken."""
+    used, found, number = set(taken), name, 1
+    while found in used:
+        number += 1
+        found = f"{name}-{number}"
+    return found
+
+
+def open_place(place: Place, precision: str | None = None, heads: int | None = None) -> Inspectable:
+    """The model of a checkpoint; sessions share it, but for what one of them has opened.
+
+    precision: by its name; by default what VITRINE_DTYPE says. heads: where the tensors do not tell.
+
+    Raises:
+        ValueError: it is damaged, no model, does not fit, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
+    """
+    from model.device import choose_device, choose_dtype
+
+    if not place.path.exists():
+        raise ValueError(f"{place.path} is not there: give the path of a checkpoint's folder or file")
+    dtype = precision or str(choose_dtype()).removeprefix("torch.")
+    opener = _open_own if place.origin == "opened" else _open_model
+    made: Inspectable = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, heads)
+    return made
 
 
 def open_model(name: str) -> Inspectable:
-    """A checkpoint by its name; sessions share it.
+    """A bundled or saved checkpoint by its name.
 
     Raises:
         ValueError: there is no such checkpoint, or it is damaged, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
     """
-    from model.device import choose_device, choose_dtype
+    return open_place(find(name, places()))
 
-    folder, names = folder_of(name), checkpoint_names()
-    if not names:
+
+def find(name: str, here: Sequence[Place]) -> Place:
+    """The checkpoint of that name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if not here:
         raise ValueError(f"there is no checkpoint in {CHECKPOINTS.name}/: train one with python -m model train")
-    if name not in names:
-        raise ValueError(f"there is no checkpoint {name!r}: choose one of {', '.join(names)}")
-    changed = max(path.stat().st_mtime_ns for path in folder.iterdir())
-    return _open_model(str(folder), changed, str(choose_device()), str(choose_dtype()).removeprefix("torch."))
+    for place in here:
+        if place.name == name:
+            return place
+    raise ValueError(f"there is no checkpoint {name!r}: choose one of {', '.join(place.name for place in here)}")
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def _listed(path: str, changed: int) -> Listed:
+    from model.listing import listed
+
+    return listed(Path(path))
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _open_model(folder: str, changed: int, device: str, dtype: str) -> Inspectable:
+def _open_model(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
+    return _open(name, path, device, dtype, heads)
+
+
+@st.cache_resource(max_entries=2, show_spinner=False, scope="session")  # freed with its session
+def _open_own(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
+    return _open(name, path, device, dtype, heads)
+
+
+def _open(name: str, path: str, device: str, dtype: str, heads: int | None) -> Inspectable:
     import gc
 
     import torch
 
     from model import open_checkpoint
     from model.device import DTYPES, keep_freed_memory
+    from model.hosted.forecast import require_room
+    from model.listing import listed
 
+    require_room([listed(Path(path)).parameters], DTYPES[dtype], torch.device(device))
     keep_freed_memory()
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
-    lens = open_checkpoint(folder, torch.device(device), DTYPES[dtype])
+    options: dict[str, Any] = {"heads": heads} if heads else {}
+    lens = open_checkpoint(path, torch.device(device), DTYPES[dtype], **options)
+    lens.name = name  # a folder of Hugging Face's cache is called by a number
     gc.collect()
     gc.freeze()  # imports and weights stay: no later collection walks over them
     return lens

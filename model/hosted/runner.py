@@ -30,7 +30,8 @@ class Runner:
         self.kind = kind
         two = kind == "encoder-decoder"
         self.encoder: Any = model.get_encoder() if two else None
-        self.decoder: Any = model.get_decoder() if two else model.base_model
+        # That of an EncoderDecoderModel has a head of its own.
+        self.decoder: Any = model.get_decoder().base_model if two else model.base_model
         self.bare = self.decoder is model
         self.outside = False  # whether weights are seen only where the model returns them
         self.windows: tuple[int | None, ...] = (None,)
@@ -47,7 +48,7 @@ class Runner:
 
         # Some heads call the decoder past the model that holds it.
         beside = model.base_model if kind == "encoder-only" else model.get_decoder()
-        for trunk in {model.base_model, self.decoder, beside} - {model}:
+        for trunk in {model.base_model, self.decoder, beside.base_model} - {model}:
             trunk.forward = _or_given(trunk.forward, States)
 
     @contextmanager

@@ -24,6 +24,7 @@ CATALOGUES = i18n.LOCALE / "zh" / "LC_MESSAGES"
 # What `_()` is given that is not a literal, and every value it can have.
 DYNAMIC = {
     "lens.kind": set(get_args(Kind)),
+    "found.kind": set(get_args(Kind)),
     "HELP[name]": set(HELP.values()),
     "task.description": {task.description for task in TASKS.values()},
 }

@@ -29,6 +29,9 @@ class Part(StrEnum):
 def page(lens: Inspectable) -> Iterator[None]:
     """What is shown reads files and not the trace, and is drawn last."""
     bench = workbench()
+    if bench.begun:  # outside this fragment, the list of models has a new entry
+        bench.begun = False
+        st.rerun()
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), tuple(SEGMENTS), "open", Part.SEGMENT, segment_name, row)
     place = st.container()

@@ -1,9 +1,249 @@
-"""Keep a model: as a folder in the form of Hugging Face, as one .zip, with its card edited."""
+"""Keep a model: as one .zip, as a folder in the form of Hugging Face, with its card edited, under another name."""
 
 from __future__ import annotations
 
-from viz.workbench import Workbench
+import re
+import shutil
+from collections.abc import Callable
+from enum import StrEnum
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from viz import opened, showing, training
+from viz.i18n import _
+from viz.opening import Place, saved_folder
+from viz.sections.training_saving import NAME, refused
+from viz.workbench import Key, Workbench, workbench
+
+MESSAGE = {"good": st.success, "wrong": st.error}
+TITLE = re.compile(r"^(#{1,6}) ", re.MULTILINE)
+TALL = 420  # pixels of the card
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    ZIP = "keeping_zip"
+    HUGGING = "keeping_hugging"
+    CARD = "keeping_card"
+    OF = "keeping_card_of"
+    SAVE = "keeping_save"
+    COPY = "keeping_copy"
+    NAME = "keeping_name"
+    RENAME = "keeping_rename"
+    DELETE = "keeping_delete"
+    SAID = "keeping_said"
 
 
 def show(bench: Workbench) -> None:
-    """Draw this part of the page."""
+    """Of the model that is shown: what can be taken away, its name, its card."""
+    name = str(st.session_state.get(Key.MODEL) or "")
+    if said := st.session_state.pop(Part.SAID, None):
+        MESSAGE[said[0]](said[1])
+    place = next((each for each in opened.all_places(bench) if each.name == name), None)
+    left, right = st.columns([5, 9], gap="large")
+    if place is None:
+        _in_training(left, bench)
+        return
+    _take_away(left, place)
+    if place.listed().format != "Vitrine":
+        return
+    if place.origin == "saved":
+        _other_name(left, place)
+    _card(right, place)
+
+
+def _in_training(place: DeltaGenerator, bench: Workbench) -> None:
+    live = training.training(bench)
+    place.markdown(f"**{_('Take it away')}**")
+    place.caption(_("This model is in training: the page Training saves it, and then it can be kept from here."))
+    if live and live.runs:
+        place.download_button(
+            _("Vitrine's folder as .zip"),
+            lambda: live.zip(live.start.name, False),
+            f"{live.start.name}.zip",
+            "application/zip",
+            key=Part.ZIP,
+            on_click="ignore",
+        )
+
+
+def _take_away(place: DeltaGenerator, kept: Place) -> None:
+    place.markdown(f"**{_('Take {name} away').format(name=kept.name)}**")
+    found = kept.listed()
+    if found.format != "Vitrine":
+        form = f"{found.format}: {found.family}" if found.family else found.format
+        place.caption(
+            _(
+                "{name} is not of Vitrine ({format}): it is kept as it came. Models of Vitrine can be taken away."
+            ).format(name=kept.name, format=form)
+        )
+        return
+    from model.exporting import folder_zipped, huggingface_zipped
+
+    place.download_button(
+        _("Vitrine's folder as .zip"),
+        lambda: folder_zipped(kept.path, kept.name),
+        f"{kept.name}.zip",
+        "application/zip",
+        key=Part.ZIP,
+        on_click="ignore",
+        width="stretch",
+        help=_("config.json, weights, tokenizers, training record and card: upload it here or anywhere else"),
+    )
+    from model.counterparts.families import counterpart
+    from model.keeping import read_card
+
+    try:
+        lens = showing.open_named(kept.name)
+        family = counterpart(lens.config).title
+    except ValueError as error:
+        place.info(str(error))
+        return
+    place.download_button(
+        _("Hugging Face's folder as .zip"),
+        lambda: huggingface_zipped(lens, kept.name, read_card(kept.path)),
+        f"{kept.name}-huggingface.zip",
+        "application/zip",
+        key=Part.HUGGING,
+        on_click="ignore",
+        width="stretch",
+    )
+    place.caption(
+        _("As {family}, with the same logits; its card says how to open it with transformers.").format(family=family)
+    )
+
+
+def _other_name(place: DeltaGenerator, kept: Place) -> None:
+    """A saved one can be renamed and deleted."""
+    place.markdown(f"**{_('Its name')}**")
+    row = place.container(horizontal=True, vertical_alignment="bottom")
+    name = row.text_input(
+        _("Its name"), kept.name, max_chars=64, key=f"{Part.NAME}_{kept.name}", label_visibility="collapsed"
+    )
+    sentence = _refused(name or "") if name != kept.name else ""
+    row.button(
+        _("Rename"),
+        key=Part.RENAME,
+        disabled=bool(sentence) or name == kept.name,
+        on_click=_rename,
+        args=(kept, name or ""),
+    )
+    if sentence:
+        place.caption(sentence)
+    with place.popover(_("Delete …")):
+        st.markdown(
+            _("{name} and all its files are removed from the disk. There is no way back.").format(name=kept.name)
+        )
+        st.button(
+            _("Delete {name} from the disk").format(name=kept.name), key=Part.DELETE, on_click=_delete, args=(kept,)
+        )
+
+
+def _card(place: DeltaGenerator, kept: Place) -> None:
+    """The text beside what it looks like."""
+    from model.keeping import read_card
+
+    place.markdown(f"**{_('Model card')}**")
+    try:
+        text = read_card(kept.path)
+    except ValueError as error:
+        place.error(str(error))
+        return
+    key = f"{Part.CARD}_{kept.name}"
+    look, edit = place.tabs([_("Preview"), _("Edit")], key=f"{Part.CARD}_tabs")
+    new = edit.text_area(
+        _("Markdown"), text, height=TALL, key=key, persist_state="session", label_visibility="collapsed"
+    )
+    with look.container(height=TALL, border=True):
+        front, rest = front_matter(new or "")
+        if front:
+            st.code(front, language="yaml")
+        st.markdown(harmless(rest) or _("There is no card yet."))
+    row = place.container(horizontal=True, vertical_alignment="bottom")
+    if kept.origin == "saved":
+        row.button(_("Save the card"), key=Part.SAVE, disabled=new == text, on_click=_save, args=(kept, key))
+        return
+    copy = row.text_input(
+        _("Saved as a copy: its name"), f"my-{kept.name}", max_chars=64, key=f"{Part.COPY}_{kept.name}"
+    )
+    sentence = _refused(copy or "")
+    row.button(
+        _("Save a copy with this card"),
+        key=Part.SAVE,
+        disabled=bool(sentence),
+        on_click=_copy,
+        args=(kept, key, copy or ""),
+        help=sentence or str(saved_folder()),
+    )
+    if sentence:
+        place.caption(sentence)
+
+
+def front_matter(card: str) -> tuple[str, str]:
+    """What stands at the beginning of a card between two lines of ---, and the rest."""
+    from model.exporting import without_front_matter
+
+    rest = without_front_matter(card)
+    return (card[4 : len(card) - len(rest)].removesuffix("---\n").rstrip("\n"), rest) if rest != card else ("", card)
+
+
+def harmless(card: str) -> str:
+    """Markdown as it is shown: HTML is text to Streamlit, and pictures, which the browser would fetch, are links.
+
+    Its titles are those of a card on a page.
+    """
+    return TITLE.sub(lambda found: "#" * min(6, len(found[1]) + 3) + " ", card.replace("![", "["))
+
+
+def _refused(name: str) -> str:
+    """Why there cannot be a saved model of that name."""
+    return refused(name, replace=False, taken=opened.own_names(workbench()))
+
+
+def _save(kept: Place, key: str) -> None:
+    from model.keeping import write_card
+
+    _try(
+        lambda: write_card(kept.path, str(st.session_state[key])),
+        _("The card of {name} is saved.").format(name=kept.name),
+    )
+
+
+def _copy(kept: Place, key: str, name: str) -> None:
+    from model.keeping import copy_with_card
+
+    if _refused(name):
+        return
+    text = str(st.session_state[key])
+    if _try(
+        lambda: copy_with_card(kept.path, saved_folder() / name, text),
+        _("Saved as {name}: it is in the list of models.").format(name=name),
+    ):
+        showing.show(name)
+
+
+def _rename(kept: Place, name: str) -> None:
+    from model.keeping import rename
+
+    if _refused(name) or not NAME.fullmatch(name):
+        return
+    if _try(lambda: rename(kept.path, name), _("{name} is called {new} now.").format(name=kept.name, new=name)):
+        showing.show(name)
+
+
+def _delete(kept: Place) -> None:
+    if _try(lambda: shutil.rmtree(kept.path), _("{name} is deleted.").format(name=kept.name)):
+        showing.forget(workbench(), kept.name)
+
+
+def _try(act: Callable[[], object], sentence: str) -> bool:
+    """Do it, and say how it went."""
+    try:
+        act()
+    except (ValueError, OSError) as error:
+        st.session_state[Part.SAID] = ("wrong", str(error))
+        return False
+    st.session_state[Part.SAID] = ("good", sentence)
+    return True

@@ -1,9 +1,135 @@
-"""Open a checkpoint: from the list, a folder, an upload, a path, a name at Hugging Face."""
+"""Open a checkpoint: from the list, an upload, a path, a name at Hugging Face."""
 
 from __future__ import annotations
 
-from viz.workbench import Workbench
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import streamlit as st
+
+from viz import opened, showing
+from viz.components.opening_views import checkpoint_list
+from viz.i18n import _
+from viz.opening import MODELS, Place, saved_folder
+from viz.sections import checkpoints_adding
+from viz.sections.checkpoints_memory import Room, gigabytes, room
+from viz.workbench import Key, Workbench, choose, workbench
+
+
+class Part(StrEnum):
+    """Names in the session state; the last two belong to other parts of the page."""
+
+    LIST = "checkpoints_list"
+    SEGMENT = "checkpoints_part"
+    CHECKPOINT = "checkpoint"
 
 
 def show(bench: Workbench) -> None:
-    """Draw this part of the page."""
+    """The ways to add to the list, and the list of what is here."""
+    here = opened.all_places(bench)
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    checkpoints_adding.show(bench, row.container(horizontal=True, width="content"))
+    right = row.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", width="content")
+    precision, known = showing.precision(), showing.state()
+    space = room(precision)
+    right.caption(_("{device}, {free} free, models in").format(device=space.device, free=gigabytes(space.free)))
+    choose(_("Precision"), showing.PRECISIONS, precision, showing.Part.PRECISION, lambda name: name, right)
+    if precision != known.precision:  # the model that is shown is opened again, outside this fragment
+        known.precision = precision
+        st.rerun()
+    checkpoints_adding.report(bench)
+    checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
+
+
+def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[str, Any]]:
+    titles = {
+        "opened": (_("Opened in this session"), _("Removed with it; nobody else sees it")),
+        "given": (_("Given on the command line"), ""),
+        "folder": (_("From the folder that {variable} names").format(variable=MODELS), ""),
+        "saved": (_("Saved"), str(saved_folder())),
+        "bundled": (_("Bundled"), ""),
+    }
+    shown = st.session_state.get(Key.MODEL)
+    groups = []
+    for origin, (title, where) in titles.items():
+        rows = [_line(place, space, place.name == shown) for place in here if place.origin == origin]
+        if rows:
+            groups.append({"title": title, "where": where, "rows": rows})
+    return groups
+
+
+def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
+    found = place.listed()
+    needed = space.needed(found)
+    fits = space.fits(needed)
+    return {
+        "name": place.name,
+        "where": str(place.path) if place.origin in ("given", "folder") else "",
+        "kind": _(found.kind) if found.kind else "",
+        "format": f"{found.format}: {found.family}" if found.family else _format(found.format),
+        "parameters": _count(found.parameters),
+        "bytes": size(found.bytes),
+        "needs": size(needed),
+        "fits": fits,
+        "refused": "" if fits or found.problem else space.refusal(place.name, needed),
+        "problem": found.problem,
+        "shown": shown,
+        "removable": place.origin == "opened",
+    }
+
+
+def _format(name: str) -> str:
+    return name if name in ("", "Vitrine", "Hugging Face") else _("{format} file").format(format=name)
+
+
+def _count(count: int) -> str:
+    for power, letter in ((9, "G"), (6, "M"), (3, "k")):
+        if count >= 10**power:
+            return f"{count / 10**power:.3g} {letter}"
+    return str(count) if count else ""
+
+
+def size(count: int) -> str:
+    """Bytes as they are written on the screen."""
+    for power, unit in ((9, "GB"), (6, "MB"), (3, "kB")):
+        if count >= 10**power:
+            return f"{count / 10**power:.3g} {unit}"
+    return f"{count} B" if count else ""
+
+
+def _words() -> dict[str, Any]:
+    return {
+        "columns": [
+            _("name"),
+            _("kind"),
+            _("format"),
+            _("parameters"),
+            _("on the disk"),
+            _("in memory"),
+            "",
+        ],
+        "show": _("Show it"),
+        "showing": _("Make it the model that every page shows"),
+        "read": _("Read its tensors"),
+        "reading": _("Its tensors one by one, whether or not it is a model"),
+        "remove": _("Take it out of the list"),
+        "shown": _("shown"),
+        "alt": _("Checkpoints that are here"),
+    }
+
+
+def _act() -> None:
+    """A button of the list."""
+    act = st.session_state[Part.LIST].act
+    what, name, bench = act["act"], act["name"], workbench()
+    if name not in [place.name for place in opened.all_places(bench)]:
+        return
+    if what == "show":
+        showing.show(name)
+    elif what == "read":
+        st.session_state[Part.CHECKPOINT] = name
+        st.session_state[Part.SEGMENT] = "read"
+        bench.say(Part.SEGMENT, "read")
+    elif opened.remove(bench, name):
+        showing.forget(bench, name)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz.opening import checkpoint_names, folder_of
+from viz.opened import all_places
+from viz.workbench import workbench
 
 if TYPE_CHECKING:
     from model.tensors import TensorInfo
@@ -33,7 +34,7 @@ class Subject:
 
 def subjects() -> list[Subject]:
     """Everything that can be looked at, whether or not it is a model."""
-    return [Subject(name, folder_of(name)) for name in checkpoint_names()]
+    return [Subject(place.name, place.path) for place in all_places(workbench()) if place.path.exists()]
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)

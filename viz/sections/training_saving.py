@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Collection
 from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import training
+from viz import opened, training
 from viz.i18n import _
 from viz.opening import bundled_names, saved_folder, saved_names
 from viz.workbench import Key, workbench
@@ -42,7 +43,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
     name = place.text_input(
         _("Name: letters, digits, - and _"), live.start.name, max_chars=64, key=Part.NAME, persist_state="session"
     )
-    sentence = refused(name or "", replace=bool(st.session_state.get(Part.REPLACE)))
+    sentence = refused(name or "", bool(st.session_state.get(Part.REPLACE)), opened.own_names(workbench()))
     if name in saved_names():
         place.checkbox(_("Replace the saved model of this name"), key=Part.REPLACE)
     if sentence:
@@ -76,12 +77,14 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         delete(place, list(names))
 
 
-def refused(name: str, replace: bool) -> str:
-    """Why a model cannot be saved under this name; nothing if it can."""
+def refused(name: str, replace: bool, taken: Collection[str] = ()) -> str:
+    """Why a model cannot be saved under this name; nothing if it can. taken: by what this session has opened."""
     if not NAME.fullmatch(name):
         return _("A name has 1 to 64 letters, digits, - and _, and begins with a letter or a digit.")
     if name in bundled_names() or name == training.ENTRY:
         return _("{name} is the name of a bundled model: choose another one.").format(name=name)
+    if name in taken:
+        return _("A model of this name is opened in this session: choose another one.")
     if name in saved_names() and not replace:
         return _("There is a saved model of this name: choose another one, or replace it.")
     return ""
@@ -102,7 +105,7 @@ def delete(place: DeltaGenerator, names: list[str]) -> None:
 
 def _save() -> None:
     live, name = training.training(workbench()), str(st.session_state[Part.NAME])
-    if live is None or refused(name, bool(st.session_state.get(Part.REPLACE))):
+    if live is None or refused(name, bool(st.session_state.get(Part.REPLACE)), opened.own_names(workbench())):
         return
     folder = saved_folder() / name
     try:

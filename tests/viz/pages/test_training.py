@@ -223,7 +223,7 @@ def test_a_model_is_saved_found_and_deleted(here):
     app.text_input(key="saving_name").set_value("mine").run()
     app.button(key="saving_save").click().run()
     assert "it is in the list" in words(sound(app.run()))
-    assert app.selectbox(key="model").options[1:] == ["small", "mine"]
+    assert app.selectbox(key="model").options[1:] == ["mine", "small"]
     assert open_checkpoint(here / "saved" / "mine").training["steps"] == 3
     assert app.button(key="saving_save").disabled
     app.checkbox(key="saving_replace").set_value(True).run()

@@ -1,0 +1,1 @@
+"""Networks of ours as models of Hugging Face."""

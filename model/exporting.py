@@ -1,0 +1,166 @@
+"""A model of ours to take away: as one .zip of its folder, or as a folder in the form of Hugging Face."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import tokenizers
+from tokenizers.processors import TemplateProcessing
+
+from model.config import Kind
+from model.counterparts.families import counterpart
+from model.counterparts.parameters import Parameters
+from model.files import write_tensors
+from model.inspectable import Inspectable
+from model.text import Tokenizer
+from model.tokens import Role
+
+CARD = "README.md"
+TASKS: dict[Kind, str] = {
+    "encoder-decoder": "translation",
+    "decoder-only": "text-generation",
+    "encoder-only": "fill-mask",
+}
+AUTO = {
+    "encoder-decoder": "AutoModelForSeq2SeqLM",
+    "decoder-only": "AutoModelForCausalLM",
+    "encoder-only": "AutoModelForMaskedLM",
+}
+READS: dict[Kind, Role] = {"encoder-decoder": "source", "decoder-only": "prompt", "encoder-only": "whole"}
+LICENCES = {
+    "public domain": "unlicense",
+    "MIT": "mit",
+    "Apache": "apache-2.0",
+    **{f"CC BY {version}": f"cc-by-{version}" for version in ("2.0", "3.0", "4.0")},
+    "CC0": "cc0-1.0",
+}
+
+
+def folder_zipped(folder: Path, name: str) -> bytes:
+    """A folder as one file, which unpacks into a folder of that name. What is hidden, or no file, stays out."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*")):
+            inside = file.relative_to(folder)
+            if file.is_file() and not file.is_symlink() and not any(part.startswith(".") for part in inside.parts):
+                archive.write(file, Path(name) / inside)
+    return held.getvalue()
+
+
+def huggingface_zipped(lens: Inspectable, name: str, card: str = "") -> bytes:
+    """The same of the folder that `export_huggingface` writes.
+
+    Raises:
+        CheckpointError: no family computes what this model does.
+    """
+    with TemporaryDirectory() as place:
+        folder = Path(place) / name
+        export_huggingface(lens, folder, card)
+        return folder_zipped(folder, name)
+
+
+def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
+    """Write config.json, model.safetensors, tokenizers, generation_config.json and a card as Hugging Face has them.
+
+    Raises:
+        CheckpointError: no family computes what this model does; the sentence says which option has no counterpart.
+    """
+    family = counterpart(lens.config)
+    options, tensors = family.make(Parameters(lens.model))
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # a tied one would be refused
+    write_tensors(folder / "model.safetensors", kept, {"format": "pt"})
+    tokens, dtype = token_ids(lens), str(lens.dtype).removeprefix("torch.")
+    for part in ("encoder", "decoder"):
+        if isinstance(options.get(part), dict):
+            options[part] |= tokens
+    _write(folder / "config.json", options | tokens | {"dtype": dtype, "torch_dtype": dtype})
+    if lens.kind != "encoder-only":
+        _write(folder / "generation_config.json", tokens | {"max_length": lens.config.max_length})
+    write_tokenizer(lens.source_tokenizer, folder, READS[lens.kind], lens.config.max_length)
+    if lens.kind == "encoder-decoder":
+        write_tokenizer(lens.target_tokenizer, folder / "target_tokenizer", "target", lens.config.max_length)
+    (folder / CARD).write_text(model_card(lens, family.title, str(options["architectures"][0]), card), encoding="utf-8")
+
+
+def token_ids(lens: Inspectable) -> dict[str, Any]:
+    """The special tokens by the names that configs of Hugging Face give them."""
+    target = lens.target_tokenizer
+    found = {"pad_token_id": target.padding, "bos_token_id": target.start, "eos_token_id": target.end}
+    return found | ({"decoder_start_token_id": target.start} if lens.kind == "encoder-decoder" else {})
+
+
+def write_tokenizer(tokenizer: Tokenizer, folder: Path, role: Role, length: int) -> None:
+    """tokenizer.json, which puts around a text what the model reads around it, and its config."""
+    folder.mkdir(parents=True, exist_ok=True)
+    inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    before, after = ([tokenizer.label(token) for token in ids] for ids in tokenizer.margins(role))
+    inner.post_processor = TemplateProcessing(
+        single=[*before, "$A", *after],
+        special_tokens=[(label, inner.token_to_id(label)) for label in {*before, *after}],
+    )
+    inner.save(str(folder / "tokenizer.json"))
+    names = {"pad": tokenizer.padding, "unk": tokenizer.unknown, "bos": tokenizer.start, "eos": tokenizer.end}
+    names["mask"] = tokenizer.mask
+    labels = {f"{name}_token": tokenizer.label(token) for name, token in names.items() if token is not None}
+    _write(
+        folder / "tokenizer_config.json",
+        {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": length, **labels},
+    )
+
+
+def model_card(lens: Inspectable, family: str, architecture: str, card: str) -> str:
+    """The card with a front matter for the Hub, and how to open the model."""
+    licence = str(lens.training.get("licence") or "")
+    known = next((name for words, name in LICENCES.items() if words.lower() in licence.lower()), "other")
+    front = ["---", "library_name: transformers", f"pipeline_tag: {TASKS[lens.kind]}", f"license: {known}"]
+    if known == "other" and licence:
+        front.append(f"license_name: {json.dumps(licence, ensure_ascii=False)}")
+    front += ["tags:", "- vitrine", "---", ""]
+    stateless = architecture.endswith("BertModel")
+    auto = "AutoModel" if stateless else AUTO[lens.kind]
+    lines = [
+        "## In transformers",
+        "",
+        f"The weights are those of a {family} (`{architecture}`), with the same results.",
+        "",
+        "```python",
+        f"from transformers import AutoTokenizer, {auto}",
+        "",
+        'tokenizer = AutoTokenizer.from_pretrained("FOLDER")',
+        f'model = {auto}.from_pretrained("FOLDER")',
+        *_more(lens, stateless),
+        "```",
+    ]
+    text = without_front_matter(card).strip() or f"# {lens.name}"
+    return "\n".join([*front, text, "", *lines, ""])
+
+
+def without_front_matter(card: str) -> str:
+    """The text of a card after what stands between two lines of ---."""
+    if not card.startswith("---\n"):
+        return card
+    _before, found, rest = card[4:].partition("\n---\n")
+    return rest if found else card
+
+
+def _more(lens: Inspectable, stateless: bool) -> list[str]:
+    if lens.kind == "encoder-decoder":
+        return ['target_tokenizer = AutoTokenizer.from_pretrained("FOLDER/target_tokenizer")  # for what it writes']
+    if not stateless or lens.config.output_head == "none":
+        return []
+    factor = " / model.config.hidden_size ** 0.5" if lens.config.scale_embedding else ""
+    factor += " / model.config.hidden_size ** 0.5" if lens.config.scale_output else ""
+    return [
+        'states = model(**tokenizer("A <mask> of text.", return_tensors="pt")).last_hidden_state',
+        f"logits = states @ model.get_input_embeddings().weight.T{factor}",
+    ]
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

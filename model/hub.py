@@ -1,0 +1,173 @@
+"""Models of Hugging Face by their names: what there is to fetch and how large it is, and the fetching."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.errors import CheckpointError
+
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+# No code is ever fetched; .bin, which is pickled, only of a model that has no safetensors.
+TEXTS = (".json", ".model", ".spm", ".txt")
+SPARE = 1 << 30  # bytes of the disk that stay free
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What would be fetched: names of files in one revision, and their bytes together."""
+
+    name: str
+    revision: str
+    files: tuple[str, ...]
+    bytes: int
+
+
+def ask(name: str) -> Offer:
+    """What there is under a name such as "openai-community/gpt2"; nothing of it is fetched yet.
+
+    Raises:
+        CheckpointError: there is no such model, it holds no weights, or the network or the disk does not allow it.
+    """
+    name = name.strip()
+    if not NAME.fullmatch(name):
+        raise CheckpointError(f"{name[:80]!r} is not a name at Hugging Face: it looks like openai-community/gpt2")
+    _require_network()
+    try:
+        from huggingface_hub import HfApi
+
+        info = HfApi().model_info(name, files_metadata=True, timeout=10)
+    except ImportError as error:
+        raise CheckpointError("huggingface_hub is not installed: pip install huggingface_hub") from error
+    except Exception as error:  # each transport has its own
+        raise CheckpointError(f"{name} cannot be asked for at Hugging Face: {_reason(error)}") from error
+    sizes = {each.rfilename: int(each.size or 0) for each in info.siblings or []}
+    files = wanted(sizes)
+    if not any(file.endswith((".safetensors", ".bin")) for file in files):
+        raise CheckpointError(f"{name} holds no weights in .safetensors or .bin: choose another model")
+    offer = Offer(name, str(info.sha), tuple(files), sum(sizes[file] for file in files))
+    require_disk(offer, _cache())
+    return offer
+
+
+def wanted(files: Sequence[str] | dict[str, int]) -> list[str]:
+    """Of a repository's files those that a model needs: weights once, in safetensors where there are any; no code."""
+    here = [file for file in files if "/" not in file]
+    named = [file for file in here if re.fullmatch(r"model(-\d+-of-\d+)?\.safetensors", file)]
+    weights = named or [file for file in here if file.endswith(".safetensors")]
+    pickled = [file for file in here if re.fullmatch(r"pytorch_model(-\d+-of-\d+)?\.bin", file)]
+    return [*(weights or pickled), *(file for file in here if file.endswith(TEXTS))]
+
+
+def require_disk(offer: Offer, folder: Path) -> None:
+    """Refuse what the disk has no room for.
+
+    Raises:
+        CheckpointError: with both figures.
+    """
+    free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
+    if offer.bytes + SPARE > free:
+        raise CheckpointError(
+            f"{offer.name} takes {offer.bytes / 1e9:.3g} GB and the disk has {free / 1e9:.3g} GB free, "
+            f"of which {SPARE / 1e9:.2g} GB must stay: choose a smaller model or make room"
+        )
+
+
+class Download:
+    """An offer on its way to the disk, in a thread of its own; what was fetched stays for the next time."""
+
+    def __init__(self, offer: Offer) -> None:
+        self.offer, self.problem = offer, ""
+        self.path: Path | None = None
+        self._done: dict[int, float] = {}
+        self._cancelled = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="vitrine-download", daemon=True)
+        self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    @property
+    def share(self) -> float:
+        """Of the bytes those that are here, 0 to 1."""
+        return min(1.0, max(self._done.values(), default=0.0) / max(1, self.offer.bytes))
+
+    def cancel(self) -> None:
+        """End it as soon as the next piece arrives."""
+        self._cancelled.set()
+
+    def wait(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            from huggingface_hub import snapshot_download
+
+            found = snapshot_download(
+                self.offer.name,
+                revision=self.offer.revision,
+                allow_patterns=list(self.offer.files),
+                tqdm_class=self._counter(),
+            )
+            self.path = Path(found)
+        except Exception as error:  # each transport has its own
+            if not self.cancelled:
+                self.problem = f"{self.offer.name} could not be fetched: {_reason(error)}"
+
+    def _counter(self) -> Any:
+        """A progress bar that is not drawn: it counts the bytes, and ends the transfer where that is asked for."""
+        from tqdm import tqdm
+
+        download = self
+
+        class Counter(tqdm):
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                kwargs.pop("name", None)
+                super().__init__(*args, **(kwargs | {"disable": True}))
+                self.counts = kwargs.get("unit") == "B"
+                self.seen = 0.0
+
+            def update(self, n: float | int | None = 1) -> bool | None:
+                if download.cancelled:
+                    raise InterruptedError("cancelled")
+                self.seen += n or 0
+                if self.counts:
+                    download._done[id(self)] = self.seen
+                return None
+
+        return Counter
+
+
+def _cache() -> Path:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE)
+
+
+def _require_network() -> None:
+    if os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "TRUE", "YES", "ON"):
+        raise CheckpointError("HF_HUB_OFFLINE is set, so nothing is fetched: give a folder on this machine instead")
+
+
+def _reason(error: Exception) -> str:
+    kind = type(error).__name__
+    said = {
+        "RepositoryNotFoundError": "there is no model of that name that everybody may read",
+        "GatedRepoError": "its authors give it only to those who have asked for it",
+        "ConnectError": "there is no connection to the network",
+        "ConnectionError": "there is no connection to the network",
+        "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set",
+    }
+    first = (str(error).strip().splitlines() or [kind])[0][:160]
+    return said.get(kind, f"{first} ({kind})" if first != kind else kind)

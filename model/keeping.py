@@ -1,0 +1,77 @@
+"""What is done with a checkpoint folder as a whole: its card, a copy under a new name, another name, its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from model.checkpoints import CARD
+from model.errors import CheckpointError
+from model.files import finish_replacing, replace_folder, write_text
+from model.safe_json import read_text
+
+LONGEST_CARD = 1 << 20  # bytes
+
+
+def read_card(folder: Path) -> str:
+    """The model card of a folder; empty where it has none.
+
+    Raises:
+        CheckpointError: it is no text, or too long.
+    """
+    path = folder / CARD
+    return read_text(path, LONGEST_CARD) if path.is_file() else ""
+
+
+def write_card(folder: Path, text: str) -> None:
+    """Replace the model card in one step.
+
+    Raises:
+        CheckpointError: it is too long.
+    """
+    write_text(folder / CARD, _whole(text))
+
+
+def copy_with_card(folder: Path, copy: Path, text: str) -> None:
+    """A copy of a checkpoint folder with another card: all of it, or nothing.
+
+    Raises:
+        CheckpointError: there is a folder of that name, or the card is too long.
+    """
+    text = _whole(text)
+    if copy.exists():
+        raise CheckpointError(f"there is a folder {copy.name!r} already: choose another name")
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    written = copy.with_name(f".{copy.name}.{os.getpid()}.writing")
+    shutil.rmtree(written, ignore_errors=True)
+    written.mkdir()
+    try:
+        for file in folder.iterdir():
+            if file.is_file() and not file.is_symlink() and not file.name.startswith("."):
+                shutil.copy2(file, written / file.name)
+        (written / CARD).write_text(text, encoding="utf-8")
+        replace_folder(copy, written)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+
+
+def rename(folder: Path, name: str) -> Path:
+    """Give a checkpoint folder another name.
+
+    Raises:
+        CheckpointError: the name is taken.
+    """
+    finish_replacing(folder)
+    renamed = folder.with_name(name)
+    if renamed.exists():
+        raise CheckpointError(f"there is a folder {name!r} already: choose another name")
+    os.rename(folder, renamed)
+    return renamed
+
+
+def _whole(text: str) -> str:
+    clean = text.encode("utf-8", "replace").decode("utf-8")
+    if len(clean.encode("utf-8")) > LONGEST_CARD:
+        raise CheckpointError(f"the card has {len(clean):,} characters: at most {LONGEST_CARD >> 20} MB can be kept")
+    return clean

@@ -1,0 +1,116 @@
+"""The page Checkpoints in Chromium: upload and see, refuse what is hostile, keep within the session, export."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from model.checkpoints import open_checkpoint
+from model.exporting import folder_zipped
+from tests.browser.conftest import Visit
+from tests.browser.looking import source
+from tests.viz.small import write_small
+
+pytestmark = pytest.mark.browser
+
+SAID = '[data-testid="stAlert"]'
+
+
+def opened_page(visit: Visit, **address: str) -> Page:
+    """The page Checkpoints, when the list is there."""
+    visit.open(**address)
+    visit.page.get_by_role("link", name="Checkpoints", exact=True).click()
+    expect(visit.page.locator(".vitrine.list .line").first).to_be_visible()
+    return visit.page
+
+
+def line(page: Page, name: str):
+    return page.locator(f'.vitrine.list .line[data-name="{name}"]')
+
+
+def upload(page: Page, name: str, content: bytes) -> None:
+    if not page.locator('[data-testid="stFileUploaderDropzone"]').is_visible():
+        page.get_by_role("button", name="Upload").first.click()
+    kind = "application/zip" if name.endswith(".zip") else "application/octet-stream"
+    page.locator('[data-testid="stFileUploaderDropzoneInput"]').set_input_files(
+        {"name": name, "mimeType": kind, "buffer": content}
+    )
+    page.get_by_role("button", name=f"Open {name}").click()
+
+
+class Harmful:
+    """Would write a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self.path,))
+
+
+def test_an_upload_is_shown_kept_over_a_reload_and_seen_by_nobody_else(visit, tmp_path):
+    folder = write_small(tmp_path / "mine", n_heads=4, n_decoder_layers=1)
+    first = visit()
+    page = opened_page(first)
+    upload(page, "mine.zip", folder_zipped(folder, "mine"))
+    line(page, "mine").get_by_role("button", name="Show it").click()
+    expect(page.get_by_text("2+1 layers")).to_be_visible()
+    expect(line(page, "mine")).to_contain_text("shown")
+    assert "model=mine" in page.url
+    page.get_by_role("link", name="Attention", exact=True).click()
+    page.wait_for_url(lambda url: "/checkpoints" not in url)
+    page.reload()
+    expect(page.get_by_text("2+1 layers")).to_be_visible()
+    source(page).fill("The cat sees.")
+    labels = open_checkpoint(folder).source_tokens("The cat sees.").labels
+    expect(page.locator(".vitrine.heads")).to_have_attribute("data-painted", " ".join(labels))
+    assert page.locator(".vitrine.heads .map").count() == 4
+    other = opened_page(visit())
+    assert line(other, "mine").count() == 0
+    page.get_by_role("link", name="Checkpoints", exact=True).click()
+    line(page, "mine").get_by_role("button", name="Take it out").or_(
+        line(page, "mine").locator(".remove")
+    ).first.click()
+    expect(line(page, "mine")).to_have_count(0)
+    expect(page.get_by_text("3+3 layers")).to_be_visible()
+
+
+def test_hostile_files_are_a_sentence_and_the_page_goes_on(visit, tmp_path):
+    page = opened_page(visit())
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("../escaped.safetensors", b"x")
+    upload(page, "up.zip", held.getvalue())
+    expect(page.locator(SAID)).to_contain_text("up.zip was not opened")
+    expect(page.locator(SAID)).to_contain_text("escaped")
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(Harmful(tmp_path / "harmed"), protocol=2))
+        archive.writestr("archive/version", "3\n")
+    upload(page, "evil.pt", held.getvalue())
+    expect(line(page, "evil.pt").locator(".problem")).to_contain_text("code")
+    expect(line(page, "evil.pt").get_by_role("button", name="Show it")).to_be_disabled()
+    assert not (tmp_path / "harmed").exists()
+    expect(page.get_by_text("3+3 layers")).to_be_visible()
+
+
+def test_an_export_can_be_opened_again(visit):
+    page = opened_page(visit(), model="sort")
+    page.get_by_text("Keep", exact=True).click()
+    for button in ("Vitrine's folder as .zip", "Hugging Face's folder as .zip"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=button).click()
+        content = Path(download.value.path()).read_bytes()
+        names = zipfile.ZipFile(io.BytesIO(content)).namelist()
+        assert {"sort/config.json", "sort/model.safetensors", "sort/README.md"} <= set(names)
+        page.get_by_text("Open", exact=True).first.click()
+        upload(page, "again.zip", content)
+        name = "sort-2" if button.startswith("Vitrine") else "sort-3"
+        expect(line(page, name)).to_contain_text("Vitrine" if name == "sort-2" else "Hugging Face: encoder-decoder")
+        expect(line(page, name)).to_contain_text("encoder-decoder")
+        page.get_by_text("Keep", exact=True).click()

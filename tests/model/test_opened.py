@@ -1,0 +1,108 @@
+"""What sessions have opened: found again by the key, freed with its files when no window shows it any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.opened import OpenedSessions
+
+
+class Clock:
+    """Time that a test moves, and the timers that wait for it."""
+
+    def __init__(self) -> None:
+        self.now, self.timers = 0.0, []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def timer(self, seconds, act):
+        made = Timer(self.now + seconds, act)
+        self.timers.append(made)
+        return made
+
+    def go(self, seconds: float) -> None:
+        self.now += seconds
+        for timer in [each for each in self.timers if each.running and each.due <= self.now]:
+            timer.running = False
+            timer.act()
+
+
+class Timer:
+    def __init__(self, due, act) -> None:
+        self.due, self.act, self.running, self.daemon = due, act, False, False
+
+    def start(self) -> None:
+        self.running = True
+
+    def cancel(self) -> None:
+        self.running = False
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def sessions(clock):
+    made = OpenedSessions(kept=60.0, clock=clock, timer=clock.timer)
+    yield made
+    made.close()
+
+
+def sent(sessions, key):
+    """A session with an upload, shown in a window; gives its file."""
+    session = sessions.begin(key)
+    sessions.enter(key)
+    return session.uploads.add([("model.safetensors", b"nothing")])
+
+
+def test_an_upload_is_removed_some_time_after_its_window_is_closed(sessions, clock):
+    file, other = sent(sessions, "a"), sent(sessions, "b")
+    clock.go(10_000)
+    assert file.exists()  # it is looked at
+    sessions.leave("a")
+    clock.go(59)
+    assert file.exists()
+    assert sessions.get("a")
+    clock.go(1)
+    assert not file.exists()
+    assert sessions.get("a") is None
+    assert other.exists()
+
+
+def test_a_reload_keeps_it(sessions, clock):
+    file = sent(sessions, "a")
+    sessions.leave("a")
+    clock.go(50)
+    sessions.enter("a")
+    clock.go(10_000)
+    assert file.exists()
+
+
+def test_the_second_of_two_windows_keeps_it(sessions, clock):
+    file = sent(sessions, "a")
+    sessions.enter("a")
+    sessions.leave("a")
+    clock.go(1_000)
+    assert file.exists()
+    sessions.leave("a")
+    clock.go(1_000)
+    assert not file.exists()
+
+
+def test_sessions_do_not_see_each_other(sessions):
+    sent(sessions, "a")
+    assert sessions.get("b") is None
+    assert sessions.begin("a") is sessions.get("a")
+    assert sessions.begin("b").places == {}
+
+
+def test_the_end_of_the_process_removes_everything(sessions, clock):
+    files = [sent(sessions, key) for key in "ab"]
+    sessions.leave("a")
+    sessions.close()
+    assert not any(file.exists() for file in files)
+    assert len(sessions) == 0
+    assert not [timer for timer in clock.timers if timer.running]

@@ -1,0 +1,102 @@
+"""The page Checkpoints without a browser: taking a model away, its card, its name, its end."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import viz.opening
+from model.keeping import read_card, write_card
+from tests.app_reading import opened, sound
+from tests.viz.small import write_small
+from viz.sections.checkpoints_keeping import front_matter, harmless
+
+CARD = "---\nlicense: mit\n---\n# Mine\n\n<script>alert(1)</script> ![x](http://example.org/x.png)\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """One bundled checkpoint and one saved, which no family of Hugging Face computes."""
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
+    monkeypatch.delenv(viz.opening.MODELS, raising=False)
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    write_small(tmp_path / "bundled" / "small")
+    write_small(tmp_path / "saved" / "mine", position="alibi")
+    return tmp_path
+
+
+def page(model):
+    app = opened(model=model, checkpoints_part="keep")
+    return sound(app.switch_page("viz/pages/checkpoints.py").run())
+
+
+def downloads(app) -> list[str]:
+    return [each.proto.label for each in app.get("download_button")]
+
+
+def words(app) -> str:
+    return " ".join(
+        each.value for kind in (app.markdown, app.caption, app.info, app.success, app.code) for each in kind
+    )
+
+
+def test_what_has_a_counterpart_is_offered_in_both_forms():
+    app = page("small")
+    assert downloads(app) == ["Vitrine's folder as .zip", "Hugging Face's folder as .zip"]
+    assert "As Megatron-BERT with GPT-2" in words(app)
+
+
+def test_what_has_none_is_offered_in_ours_and_says_why():
+    app = page("mine")
+    assert downloads(app) == ["Vitrine's folder as .zip"]
+    assert "position 'alibi'" in app.info[0].value
+
+
+def test_the_card_of_a_saved_one_is_edited_in_place(here):
+    app = page("mine")
+    assert "There is no card yet." in words(app)
+    assert app.button(key="keeping_save").disabled
+    app.text_area(key="keeping_card_mine").set_value(CARD).run()
+    app.button(key="keeping_save").click().run()
+    assert read_card(here / "saved" / "mine") == CARD
+    assert "The card of mine is saved." in words(sound(app))
+    assert "license: mit" in [each.value for each in app.code]
+    shown = next(each for each in app.markdown if "Mine" in each.value)
+    assert not shown.allow_html
+    assert "![" not in shown.value
+
+
+def test_the_card_of_a_bundled_one_goes_into_a_copy(here):
+    write_card(here / "bundled" / "small", "old")
+    app = page("small")
+    app.text_area(key="keeping_card_small").set_value("new").run()
+    app.text_input(key="keeping_copy_small").set_value("mine").run()
+    assert app.button(key="keeping_save").disabled  # the name is taken
+    app.text_input(key="keeping_copy_small").set_value("copy").run()
+    app.button(key="keeping_save").click().run()
+    assert read_card(here / "saved" / "copy") == "new"
+    assert read_card(here / "bundled" / "small") == "old"
+    assert sound(app).selectbox(key="model").value == "copy"
+    assert "Saved as copy" in words(app)
+
+
+def test_a_saved_one_is_renamed_and_deleted(here):
+    app = page("mine")
+    app.text_input(key="keeping_name_mine").set_value("../out").run()
+    assert app.button(key="keeping_rename").disabled
+    app.text_input(key="keeping_name_mine").set_value("better").run()
+    app.button(key="keeping_rename").click().run()
+    assert [folder.name for folder in (here / "saved").iterdir()] == ["better"]
+    assert sound(app).selectbox(key="model").value == "better"
+    app.button(key="keeping_delete").click().run()
+    assert not list((here / "saved").iterdir())
+    assert sound(app).selectbox(key="model").value == "small"
+    assert not [each for each in app.button if each.key == "keeping_delete"]
+
+
+def test_a_card_is_shown_without_what_it_would_fetch():
+    assert front_matter(CARD) == ("license: mit", CARD.split("---\n")[2])
+    assert front_matter("no front") == ("", "no front")
+    assert harmless("# A\n#### B\n![x][y] ![z](u)") == "#### A\n###### B\n[x][y] [z](u)"

@@ -1,0 +1,276 @@
+"""The page Checkpoints without a browser: the list, uploads, names at Hugging Face, paths, what cannot be opened."""
+
+from __future__ import annotations
+
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+import model.hub
+import viz.opening
+from model.checkpoints import open_checkpoint
+from model.errors import CheckpointError
+from model.exporting import folder_zipped
+from model.hub import Offer
+from tests.app_reading import component, opened, sound
+from tests.model.foreign.layout_references import GPT
+from tests.viz.small import write_small
+from viz import opened as session
+from viz.opening import Place
+from viz.sections.checkpoints_adding import is_local
+
+ZIP = "application/zip"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """One bundled checkpoint, one saved, and a folder with a file of tensors and one that is none."""
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
+    monkeypatch.setenv(viz.opening.MODELS, str(tmp_path / "models"))
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    write_small(tmp_path / "bundled" / "small")
+    write_small(tmp_path / "saved" / "mine", seed=1, n_heads=4)
+    (tmp_path / "models").mkdir()
+    torch.save({"a": torch.zeros(3, 5)}, tmp_path / "models" / "plain.pt")
+    (tmp_path / "models" / "bad.safetensors").write_bytes(b"x")
+    (tmp_path / "models" / "notes.txt").write_text("none")
+    session.sessions.clear()
+    yield tmp_path
+    session.sessions().close()
+
+
+def page(**address):
+    return opened(**address).switch_page("viz/pages/checkpoints.py").run()
+
+
+def rows(app) -> dict[str, dict]:
+    return {row["name"]: row for group in component(app, "checkpoint_list")["groups"] for row in group["rows"]}
+
+
+def packed(folder: Path) -> bytes:
+    return folder_zipped(folder, folder.name)
+
+
+def uploaded(app, name: str, content: bytes, kind: str = ZIP):
+    app.file_uploader[0].set_value([(name, content, kind)]).run()
+    return app.button(key="adding_send").click().run()
+
+
+def said(app) -> str:
+    return " ".join(each.value for each in (*app.success, *app.error))
+
+
+def test_everything_that_is_here_is_listed_from_its_headers():
+    app = sound(page())
+    found = rows(app)
+    assert list(found) == ["bad.safetensors", "plain.pt", "mine", "small"]
+    assert app.selectbox(key="model").options == ["plain.pt", "mine", "small"]
+    assert app.selectbox(key="model").value == "small"
+    count = open_checkpoint(viz.opening.CHECKPOINTS / "small").model.parameter_count()
+    assert found["small"]["parameters"] == f"{count / 1000:.3g} k"
+    assert found["small"]["bytes"] == found["small"]["needs"] == f"{4 * count / 1000:.3g} kB"
+    assert (found["small"]["shown"], found["mine"]["shown"]) == (True, False)
+    assert (found["plain.pt"]["format"], found["plain.pt"]["parameters"]) == ("PyTorch file", "15")
+    assert "bad.safetensors" in found["bad.safetensors"]["problem"]
+    assert not found["mine"]["problem"]
+
+
+def test_a_narrower_precision_opens_the_model_again():
+    app = page()
+    app.session_state["precision"] = "bfloat16"
+    app.run()
+    assert rows(sound(app))["small"]["needs"] == rows(page(precision="bfloat16"))["small"]["needs"]
+    assert any("bfloat16" in caption.value for caption in app.caption)
+    assert app.session_state["workbench"].lens.dtype == torch.bfloat16
+
+
+def test_what_does_not_fit_is_refused_before_it_is_opened(monkeypatch):
+    monkeypatch.setattr("model.hosted.forecast.available", lambda _device=None: 1000)
+    app = opened(model="mine")
+    assert "needs 0.0 GB in float32" in app.error[0].value
+    monkeypatch.undo()
+
+
+def test_the_list_says_what_does_not_fit(monkeypatch):
+    app = page()
+    monkeypatch.setattr("model.hosted.forecast.available", lambda _device=None: 1000)
+    refused = rows(app.run())["mine"]
+    assert not refused["fits"]
+    assert "mine needs" in refused["refused"]
+
+
+def test_an_upload_is_in_this_session_only(here):
+    folder = write_small(here / "sent", seed=2, n_decoder_layers=1)
+    app = sound(uploaded(page(), "sent.zip", packed(folder)))
+    assert "sent is in the list" in said(app)
+    assert rows(app)["sent"]["removable"]
+    assert app.selectbox(key="model").options[0] == "sent"
+    app.selectbox(key="model").set_value("sent").run()
+    assert any("2+1" in caption.value for caption in sound(app).caption)
+    assert app.session_state["workbench"].lens.name == "sent"
+    key = app.query_params["opened"]
+    assert "sent" not in rows(page())
+    again = sound(page(opened=key, model="sent"))  # as after a reload
+    assert rows(again)["sent"]["shown"]
+    assert "sent" not in rows(page(opened="guessed"))
+
+
+def test_two_of_one_name_are_told_apart(here):
+    folder = write_small(here / "small", seed=2)
+    app = uploaded(page(), "small.zip", packed(folder))
+    assert "small-2 is in the list" in said(sound(app))
+    app = uploaded(app, "small.zip", packed(folder))
+    assert {"small", "small-2", "small-3"} <= rows(sound(app)).keys()
+
+
+def test_files_that_no_checkpoint_needs_are_named(here):
+    folder = write_small(here / "sent")
+    (folder / "run.py").write_text("x")
+    assert "left out: sent/run.py" in said(sound(uploaded(page(), "sent.zip", packed(folder))))
+
+
+@pytest.mark.parametrize(("name", "inside"), [("up.zip", "../x.safetensors"), ("empty.zip", ""), ("code.zip", "x.py")])
+def test_a_refused_upload_is_a_sentence_and_nothing_is_lost(here, name, inside):
+    app = uploaded(page(), "sent.zip", packed(write_small(here / "sent")))
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        if inside:
+            archive.writestr(inside, b"x")
+    app = uploaded(app, name, held.getvalue())
+    assert not app.exception
+    assert said(app).startswith(f"{name} was not opened: ")
+    assert {"sent", "small"} <= rows(app).keys()
+    assert app.selectbox(key="model").value == "small"
+
+
+def test_tensors_that_are_no_model_are_a_sentence_and_the_model_stays():
+    app = page(model="mine")
+    app.selectbox(key="model").set_value("plain.pt").run()
+    assert "plain.pt" in app.error[0].value
+    assert app.selectbox(key="model").value == "mine"
+    assert rows(app)["mine"]["shown"]
+    app.switch_page("viz/pages/attention.py").run()
+    assert not app.error
+
+
+def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
+    torch.save(GPT().state_dict(), here / "models" / "gpt.pt")
+    app = page()
+    app.selectbox(key="model").set_value("gpt.pt").run()
+    assert "how many heads" in app.error[0].value
+    assert app.selectbox(key="model").value == "small"
+    assert app.button(key="shown_with_heads").disabled
+    app.selectbox(key="shown_heads").set_value(3).run()
+    app.button(key="shown_with_heads").click().run()
+    assert sound(app).selectbox(key="model").value == "gpt.pt"
+    assert app.session_state["workbench"].lens.config.n_heads == 3
+    assert any("nanoGPT" in caption.value for caption in app.caption)
+
+
+def test_a_path_of_the_command_line_is_shown_first(here, monkeypatch):
+    write_small(here / "given", n_heads=4, n_decoder_layers=1)
+    (here / "models" / "plain.pt").unlink()
+    monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'given'}", "--checkpoint", str(here / "none")])
+    app = sound(page())
+    assert app.selectbox(key="model").value == "given"
+    assert rows(app)["none"]["problem"]
+    assert sound(page(model="small")).selectbox(key="model").value == "small"
+
+
+def test_a_wrong_path_of_the_command_line_is_a_sentence(here, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["app.py", "--checkpoint", str(here / "none")])
+    app = opened()
+    assert not app.exception
+    assert str(here / "none") in app.error[0].value
+    assert app.selectbox(key="model").value == "small"
+    assert component(app, "token_bar")["source"]
+
+
+def test_a_path_is_asked_for_only_where_visitors_sit_at_this_machine(here, monkeypatch):
+    write_small(here / "elsewhere")
+    app = page()
+    app.text_input(key="adding_path").set_value(str(here / "elsewhere")).run()
+    app.button(key="adding_look").click().run()
+    assert "elsewhere" in rows(sound(app))
+    for wrong, sentence in ((str(here / "none"), "not there"), (str(here / "models" / "notes.txt"), "notes.txt")):
+        app.text_input(key="adding_path").set_value(wrong).run()
+        app.button(key="adding_look").click().run()
+        assert sentence in app.error[0].value
+    monkeypatch.setattr("viz.sections.checkpoints_adding.is_local", lambda *_given: False)
+    assert not [field for field in page().text_input if field.key == "adding_path"]
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "local"),
+    [
+        ("127.0.0.1", {"Host": "127.0.0.1:8501"}, True),
+        ("localhost", {"Host": "localhost"}, True),
+        ("::1", {"Host": "[::1]:8501"}, True),
+        ("", {"Host": "localhost:8501"}, False),
+        ("0.0.0.0", {"Host": "localhost:8501"}, False),
+        ("127.0.0.1", {"Host": "vitrine.example.org"}, False),
+        ("127.0.0.1", {"Host": "localhost.example.org:80"}, False),
+        ("127.0.0.1", {"Host": "localhost:8501", "X-Forwarded-For": "10.0.0.1"}, False),
+        ("127.0.0.1", {"host": "localhost", "forwarded": "for=10.0.0.1"}, False),
+    ],
+)
+def test_who_sits_at_this_machine(address, headers, local):
+    assert is_local(address, headers) is local
+
+
+def test_a_name_at_hugging_face_is_asked_for_then_fetched(here, monkeypatch):
+    write_small(here / "fetched")
+    monkeypatch.setattr(model.hub, "ask", lambda name: Offer(name, "abc", ("a", "b"), 5_000_000))
+    made = []
+
+    class Fetched:
+        path, problem, busy, cancelled, share = None, "", True, False, 0.25
+
+        def __init__(self, offer):
+            self.offer = offer
+            made.append(self)
+
+        def cancel(self):
+            self.cancelled = True
+
+    monkeypatch.setattr(model.hub, "Download", Fetched)
+    app = page()
+    app.text_input(key="adding_hub").set_value("me/fetched").run()
+    app.button(key="adding_ask").click().run()
+    assert "5 MB in 2 files" in app.button(key="adding_fetch").label
+    assert not made
+    app.button(key="adding_fetch").click().run()
+    assert sound(app).button(key="adding_cancel")
+    made[0].busy, made[0].path = False, here / "fetched"
+    assert "fetched" in rows(sound(app.run()))
+    app.button(key="adding_ask").click().run()
+    app.button(key="adding_fetch").click().run()
+    app.button(key="adding_cancel").click().run()
+    assert made[1].cancelled
+    assert sound(app).button(key="adding_ask")
+
+
+def test_without_a_network_it_is_one_sentence(monkeypatch):
+    def refuse(name):
+        raise CheckpointError(f"{name} cannot be asked for")
+
+    monkeypatch.setattr(model.hub, "ask", refuse)
+    app = page()
+    app.text_input(key="adding_hub").set_value("me/mine").run()
+    app.button(key="adding_ask").click().run()
+    assert [each.value for each in app.error] == ["me/mine cannot be asked for"]
+
+
+def test_a_place_that_is_gone_does_not_break_the_list(here):
+    assert Place("x", here / "gone", "given").changed == 0
+    app = uploaded(page(), "sent.zip", packed(write_small(here / "sent")))
+    for folder in session.sessions().get(app.query_params["opened"]).places.values():
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    assert rows(app.run())["sent"]["problem"]

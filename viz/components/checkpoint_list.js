@@ -1,0 +1,77 @@
+// What can be opened, a line each in groups; buttons show a model, read its tensors, or take it out of the list.
+
+function button(words, act, name, disabled, title) {
+  const made = element("button", `do ${act}`, words);
+  made.type = "button";
+  made.disabled = disabled;
+  made.title = title;
+  made.setAttribute("aria-label", `${words} ${name}`);
+  made.dataset.act = act;
+  made.dataset.name = name;
+  return made;
+}
+
+function line(row, words) {
+  const made = element("div", "line");
+  made.setAttribute("role", "row");
+  made.classList.toggle("shown", row.shown);
+  made.dataset.name = row.name;
+  const name = element("div", "name");
+  const title = name.appendChild(element("bdi", "title", row.name));
+  title.title = row.where;
+  if (row.shown) name.appendChild(element("span", "mark", words.shown));
+  const cells = [
+    [row.kind, ""],
+    [row.format, ""],
+    [row.parameters, "number"],
+    [row.bytes, "number"],
+    [row.needs, row.fits ? "number" : "number wide"],
+  ].map(([text, kind], index) => {
+    const cell = element("div", `cell ${kind}`, text);
+    cell.dataset.title = words.columns[index + 1];
+    return cell;
+  });
+  const buttons = element("div", "buttons");
+  const cannot = row.problem || row.refused;
+  buttons.append(
+    button(words.show, "show", row.name, row.shown || Boolean(cannot), cannot || words.showing),
+    button(words.read, "read", row.name, Boolean(row.problem), row.problem || words.reading),
+  );
+  if (row.removable) buttons.append(button("✕", "remove", row.name, false, words.remove));
+  for (const cell of [name, ...cells, buttons]) cell.setAttribute("role", "cell");
+  made.append(name, ...cells, buttons);
+  if (cannot) made.append(element("div", "problem", cannot));
+  return made;
+}
+
+function draw(root, { groups, words }) {
+  const head = element("div", "line head");
+  head.setAttribute("role", "row");
+  words.columns.forEach((text, index) => {
+    const cell = element("div", index > 2 && index < 6 ? "cell number" : "cell", text);
+    cell.setAttribute("role", "columnheader");
+    head.append(cell);
+  });
+  const parts = groups.flatMap((group) => [
+    Object.assign(element("div", "group", group.title), { title: group.where }),
+    ...group.rows.map((row) => line(row, words)),
+  ]);
+  root.replaceChildren(head, ...parts);
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  let root = parentElement.querySelector(".vitrine");
+  if (!root) {
+    root = parentElement.appendChild(element("div", "vitrine list"));
+    root.setAttribute("role", "table");
+    root.addEventListener("click", ({ target }) => {
+      const { act, name } = target.closest("button")?.dataset ?? {};
+      if (act) root.act({ act, name });
+    });
+  }
+  root.act = (what) => setTriggerValue("act", what);
+  root.setAttribute("aria-label", data.words.alt);
+  const drawn = JSON.stringify(data);
+  if (root.drawn !== drawn) draw(root, data);
+  root.drawn = drawn;
+}

@@ -1,0 +1,48 @@
+"""What a model will take, before it is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model.listing import Listed
+from viz.i18n import _
+
+
+@dataclass(frozen=True)
+class Room:
+    """The device that computes, the precision, and how many bytes are free."""
+
+    device: str
+    precision: str
+    free: int
+
+    def needed(self, found: Listed) -> int:
+        """Bytes of the weights in this precision."""
+        from model.device import DTYPES
+        from model.hosted.forecast import needed
+
+        return needed([found.parameters], DTYPES[self.precision])
+
+    def fits(self, needed: int) -> bool:
+        from model.hosted.forecast import SPARE
+
+        return needed * SPARE <= self.free
+
+    def refusal(self, name: str, needed: int) -> str:
+        """Why it cannot be opened."""
+        return _("{name} needs {needed} in {precision} and {free} are free: choose a narrower precision").format(
+            name=name, needed=gigabytes(needed), precision=self.precision, free=gigabytes(self.free)
+        )
+
+
+def room(precision: str) -> Room:
+    """As it is now."""
+    from model.device import choose_device
+    from model.hosted.forecast import available
+
+    device = choose_device()
+    return Room(str(device), precision, available(device))
+
+
+def gigabytes(count: int) -> str:
+    return f"{count / 1e9:.3g} GB"

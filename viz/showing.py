@@ -1,0 +1,180 @@
+"""Which model is shown, in which precision, and what happens when one cannot be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from viz import opened
+from viz.i18n import _
+from viz.opening import Place, bundled_names, find, open_place
+from viz.workbench import Key, Workbench, choice, workbench
+
+if TYPE_CHECKING:
+    from model import Inspectable
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+
+class Part(StrEnum):
+    """Names in the session state; the first is a parameter of the address bar too."""
+
+    PRECISION = "precision"
+    STATE = "shown_state"
+    HEADS = "shown_heads"
+    WITH_HEADS = "shown_with_heads"
+
+
+@dataclass
+class State:
+    """Which model is shown, and what could not be.
+
+    refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
+    last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it.
+    """
+
+    shown: str = ""
+    wanted: str = ""
+    refused: str = ""
+    precision: str = ""
+    asks_heads: Sequence[int] = ()
+    refusal: tuple[str, str] = ("", "")
+    failed: set[str] = field(default_factory=set)
+
+
+def state() -> State:
+    """This session's."""
+    found: State = st.session_state.setdefault(Part.STATE, State())
+    return found
+
+
+def precision() -> str:
+    """In which precision models are opened: as it was chosen on the page Checkpoints, else what VITRINE_DTYPE says."""
+    from model.device import choose_dtype
+
+    return choice(PRECISIONS, str(choose_dtype()).removeprefix("torch."), Part.PRECISION)
+
+
+def model_names(here: Sequence[Place]) -> list[str]:
+    """Those that may be models: folders with a config, and files that can be read."""
+    return [
+        place.name
+        for place in here
+        if (place.path / "config.json").is_file() or place.origin == "given" or not place.listed().problem
+    ]
+
+
+def first_index(here: Sequence[Place], names: Sequence[str]) -> int:
+    """The number of the model that a visit begins with: given on the command line, else the first bundled one."""
+    for origin in ("given", "bundled"):
+        for place in here:
+            if place.origin == origin and place.name in names:
+                return names.index(place.name)
+    return 0
+
+
+def open_named(name: str) -> Inspectable:
+    """The model of that name, as it is shown, but without changes to its positions.
+
+    Raises:
+        ValueError: it cannot be opened.
+    """
+    bench = workbench()
+    return _open(bench, opened.all_places(bench), name)
+
+
+def _open(bench: Workbench, here: Sequence[Place], name: str) -> Inspectable:
+    found = opened.opened(bench)
+    return open_place(find(name, here), precision(), found.heads.get(name) if found else None)
+
+
+def open_shown(bench: Workbench, here: Sequence[Place], name: str) -> Inspectable:
+    """The model to be shown.
+
+    Raises:
+        ValueError: it cannot be opened; the sentence says why.
+    """
+    known = state()
+    try:
+        lens = _open(bench, here, name)
+    except ValueError as error:
+        from model.foreign.state import HeadsNeededError
+
+        known.asks_heads = error.possible if isinstance(error, HeadsNeededError) else ()
+        raise
+    known.failed.clear()
+    if name != known.shown and known.refused and name != known.wanted:
+        known.refused, known.refusal = "", ("", "")
+    known.shown, known.precision = name, precision()
+    return lens
+
+
+def fall_back(name: str, sentence: str, page: str, names: Sequence[str]) -> bool:
+    """After a model could not be opened: whether there is another to be shown instead, the one before if possible."""
+    known = state()
+    if not known.failed:
+        known.refused, known.refusal = name, (sentence, page)
+    known.failed.add(name)
+    others = [known.shown, *bundled_names()]
+    known.wanted = next((each for each in others if each in names and each not in known.failed), "")
+    return bool(known.wanted)
+
+
+def take_wanted() -> None:
+    """Before the list of models is drawn: what it shall show."""
+    known = state()
+    if known.wanted and known.failed:
+        st.session_state[Key.MODEL] = known.wanted
+
+
+def format_of(here: Sequence[Place], name: str, lens: Inspectable) -> str:
+    """The format and family of what is shown; a model in training is of ours."""
+    listed = next((place.listed() for place in here if place.name == name), None)
+    if listed and listed.family:
+        return f"{listed.format}: {listed.family}"
+    return str(lens.training.get("format") or (listed.format if listed else "Vitrine"))
+
+
+def show_refusal(page: str) -> None:
+    """The sentence about a model that could not be opened, on the page where that was; and what it may ask for."""
+    known = state()
+    if known.refusal[1] != page:
+        known.refused, known.refusal = "", ("", "")
+    if not known.refused:
+        return
+    st.error(known.refusal[0])
+    if known.asks_heads:
+        row = st.container(horizontal=True, vertical_alignment="bottom")
+        label = _("Heads of {name}").format(name=known.refused)
+        heads = row.selectbox(label, known.asks_heads, index=None, key=Part.HEADS, placeholder="?", width=220)
+        row.button(
+            _("Show it with so many heads"),
+            key=Part.WITH_HEADS,
+            disabled=heads is None,
+            on_click=_show_with_heads,
+            args=(known.refused, heads),
+        )
+
+
+def show(name: str) -> None:
+    """Make it the model that is shown. In a callback."""
+    known = state()
+    known.refused, known.refusal = "", ("", "")
+    st.session_state[Key.MODEL] = name
+    workbench().begun = True
+
+
+def _show_with_heads(name: str, heads: int) -> None:
+    opened.begin(workbench()).heads[name] = heads
+    show(name)
+
+
+def forget(bench: Workbench, name: str) -> None:
+    """It is there no more: the bundled model is shown, if this one was. In a callback."""
+    if st.session_state.get(Key.MODEL) == name:
+        st.session_state[Key.MODEL] = bundled_names()[0]
+    bench.begun = True
