@@ -44,12 +44,18 @@ def folded(key: str, title: str) -> ExpanderContainer:
     return st.expander(title, key=key, on_change="rerun")
 
 
-def data_table(key: str, table: Callable[[], DataFrame], file: str, place: ExpanderContainer | None = None) -> None:
+def data_table(
+    key: str,
+    table: Callable[[], DataFrame],
+    file: str,
+    title: str | None = None,
+    place: ExpanderContainer | None = None,
+) -> None:
     """The numbers behind a page's views, computed when the user opens them, with a CSV of them all.
 
     place: where there is one already, see `folded`.
     """
-    data = place or folded(key, _("Data"))
+    data = place or folded(key, title or _("Data"))
     if not data.open:
         return
     with data:

@@ -116,8 +116,8 @@ def page(lens: Inspectable) -> Iterator[None]:
             say(sentence)
     if drawn is not None:
         table = drawn
-        data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen), data)
-    data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", numbers)
+        data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen), place=data)
+    data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
     if others.open:
         with others:
             show_bertviz(shown, chosen)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from viz import showing
 from viz.i18n import _
-from viz.opening import open_model
 from viz.sections.checkpoints_subjects import Subject, subjects
 from viz.workbench import Key, workbench
 
@@ -87,6 +87,6 @@ def lens_of(subject: Subject) -> Inspectable | None:
     if lens is not None and st.session_state.get(Key.MODEL) == subject.name:
         return lens
     try:
-        return open_model(subject.name)
+        return showing.open_named(subject.name)
     except ValueError:
         return None

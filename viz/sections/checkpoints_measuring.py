@@ -188,12 +188,12 @@ def measured(subject: Subject) -> Measured:
     Raises:
         CheckpointError: the file is damaged, or must not be read.
     """
-    return _measured(str(subject.path), changed(subject), subject)
+    return _measured(str(subject.path), subject.changed, subject)
 
 
 def moving(before: Subject, after: Subject) -> Moving:
     """The same of two files."""
-    places = (str(before.path), changed(before), str(after.path), changed(after))
+    places = (str(before.path), before.changed, str(after.path), after.changed)
     return _moving(places, before, after)
 
 
@@ -208,8 +208,3 @@ def _measured(path: str, changed: int, subject: Subject) -> Measured:
 @st.cache_resource(max_entries=4, show_spinner=False, hash_funcs=BY_PATH)
 def _moving(places: tuple[str, int, str, int], before: Subject, after: Subject) -> Moving:
     return Moving(before.table(), after.table())
-
-
-def changed(subject: Subject) -> int:
-    """When it was last changed."""
-    return max(path.stat().st_mtime_ns for path in [subject.path, *subject.path.glob("*")])

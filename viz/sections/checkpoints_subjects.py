@@ -22,14 +22,18 @@ class Subject:
     name: str
     path: Path
 
+    @property
+    def changed(self) -> int:
+        """When it was last changed."""
+        return max(path.stat().st_mtime_ns for path in [self.path, *self.path.glob("*")])
+
     def table(self) -> list[TensorInfo]:
         """Its tensors, without their values.
 
         Raises:
             CheckpointError: it is damaged, or must not be read.
         """
-        changed = max(path.stat().st_mtime_ns for path in [self.path, *self.path.glob("*")])
-        return _table(str(self.path), changed)
+        return _table(str(self.path), self.changed)
 
 
 def subjects() -> list[Subject]:
