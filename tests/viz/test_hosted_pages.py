@@ -10,7 +10,7 @@ import torch
 
 import viz.opening
 from model.hosted.opening import open_hosted
-from tests.app_reading import heads, opened, sound
+from tests.app_reading import component, heads, opened, sound
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
 
 TEXTS = {"gemma2": "the cat sees a dog .", "electra": "the cat sees a <mask> .", "pegasus": "the cat sees a dog ."}
@@ -69,3 +69,14 @@ def test_it_is_said_in_chinese_too(folder):
     app = opened(source="the cat", language="zh")
     sound(app.switch_page("viz/pages/masks.py").run())
     assert any("只能看到权重" in info.value for info in app.info)
+
+
+def test_every_step_has_its_column_and_windows_are_each_layers_own(folder):
+    folder("gemma2")
+    app = sound(opened(source="the cat sees a dog .", layer="1"))
+    header, arrays = component(app, "stages")
+    columns = header["words"]["columns"]
+    assert [column["formula"] for column in columns[3:5]] == ["c·tanh(·/c)", "−∞"]
+    assert len(arrays) == len(columns)  # the output of the head in place of the keys
+    states = heads(app)[2]
+    assert not (states[..., 5, 0] == 0).any()  # outside of the first layer's window, and seen by the second layer

@@ -15,6 +15,7 @@ from torch import Tensor
 from model.analysis.combining import COMBINATIONS, Heads, rollout
 from model.analysis.heads import METRICS
 from model.analysis.maps import Maps, Quantity
+from model.masks import ChangedMask
 from model.network import Network
 from viz.sides import sides, tokens
 
@@ -75,13 +76,17 @@ class Shown:
 
     @property
     def visible(self) -> NDArray[np.bool_]:
-        """(query, key) of the first layer: the mask is that of all."""
+        """(query, key): what one layer at least may look at; of changed masks the first layer's."""
         found: NDArray[np.bool_] = self.visible_tensor.cpu().numpy()
         return found
 
     @property
     def visible_tensor(self) -> Tensor:
-        return self.trace[f"{self.maps.paths[0]}.visible"]
+        masks = {id(self.trace.mask(path)): path for path in reversed(self.maps.paths)}
+        if any(isinstance(self.trace.mask(path), ChangedMask) for path in masks.values()):
+            return self.trace[f"{self.maps.paths[0]}.visible"]
+        # Where layers have masks of their own, as windows of a hosted model, what any of them shows.
+        return torch.stack([self.trace[f"{path}.visible"] for path in masks.values()]).any(dim=0)
 
     def pinned_of(self, layer: int, heads: slice) -> tuple[Tensor, Tensor] | None:
         """The pinned weights and quantity of these heads at this trace's tokens, or None: the pinned model has none."""

@@ -9,6 +9,7 @@ import torch
 
 from model.attention import MultiHeadAttention
 from model.errors import require
+from model.position_bias import Alibi
 from viz.attention.shown import Shown
 from viz.components.views import Mount, stages
 from viz.i18n import _
@@ -53,6 +54,7 @@ def _header(
     rows = [shown.row_labels[place] for place in queries]
     columns = [shown.column_labels[place] for place in keys]
     attention = shown.trace.model.get_submodule(shown.maps.paths[chosen.layer])
+    bias = "− m·|i − j|" if isinstance(getattr(attention, "biased", None), Alibi) else "+ b(j − i)"
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
     left_out, special = shown.maps.keys - len(keys), shown.trace.special_labels
     note = _("the {shown} keys with the largest weights; {count} others are left out")
@@ -76,7 +78,8 @@ def _header(
                 {"name": _("key"), "formula": "k"},
                 {"name": _("score"), "formula": "q·k"},
                 {"name": _("scaled"), "formula": f"× {significant(factor)}"},
-                *([{"name": _("biased"), "formula": "− m·|i − j|"}] if "biased" in steps else []),
+                *([{"name": _("capped"), "formula": "c·tanh(·/c)"}] if "capped" in steps else []),
+                *([{"name": _("biased"), "formula": bias}] if "biased" in steps else []),
                 {"name": _("masked"), "formula": "−∞"},
                 {"name": _("weight"), "formula": "softmax"},
                 {"name": _("weighted value"), "formula": f"w·v, {channels} d"},
