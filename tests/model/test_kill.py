@@ -53,7 +53,7 @@ def test_a_death_at_any_step_leaves_one_whole(exists, tmp_path, monkeypatch):
         try:
             found.append(opened_version(folder))
         except ValueError as error:
-            if "no folder of that name" not in str(error):
+            if "no folder or file of that name" not in str(error):
                 raise
             found.append(0)
         save_version(folder, 3)

@@ -227,7 +227,7 @@ def ours(tmp_path_factory):
         (b'{"d_model": 8, "d_model": 16}', "says 'd_model' twice"),
         (b'{"d_model": ' + b"9" * 9999 + b"}", "config.json is not valid JSON"),
         (b" " * (1 << 20) + b"{}", "config.json has more than 1,048,576 bytes"),
-        (b"[]", "must be a JSON object"),
+        (b"[]", "must hold a JSON object"),
     ],
 )
 def test_a_harmful_config_is_refused_before_memory_is_taken(change, message, ours, tmp_path):

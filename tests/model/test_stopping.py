@@ -134,7 +134,7 @@ def test_the_trained_checkpoint_says_how_it_was_made(uninterrupted):
 def test_an_error_is_one_sentence_without_a_traceback():
     process = start("generate", "missing", "Hi.")
     output, _ = process.communicate(timeout=60)
-    assert output == "error: missing is not a checkpoint: no folder of that name\n"
+    assert output == "error: missing is not a checkpoint: no folder or file of that name\n"
     assert process.returncode == 2
 
 
