@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,8 +64,6 @@ def open_model(name: str) -> Inspectable:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _open_model(folder: str, changed: int, device: str, dtype: str) -> Inspectable:
-    import gc
-
     import torch
 
     from model import open_checkpoint
@@ -73,6 +73,18 @@ def _open_model(folder: str, changed: int, device: str, dtype: str) -> Inspectab
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
     lens = open_checkpoint(folder, torch.device(device), DTYPES[dtype])
-    gc.collect()
-    gc.freeze()  # imports and weights stay: no later collection walks over them
+    spare_collections()
     return lens
+
+
+@cache
+def spare_imports() -> None:
+    """The same once in a process for what the first trainer imports: a collection of it takes as long as two steps."""
+    spare_collections()
+
+
+def spare_collections() -> None:
+    """Imports and weights stay: no later collection walks over them. What was spared before is looked at once more."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
