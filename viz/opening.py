@@ -31,6 +31,9 @@ def saved_folder() -> Path:
 
 def saved_names() -> Sequence[str]:
     """The checkpoints that were saved; one whose name a bundled one has is not seen."""
+    from model.files import finish_all
+
+    finish_all(saved_folder())
     found = {path.parent.name for path in saved_folder().glob("*/config.json")}
     return sorted(name for name in found - set(bundled_names()) if not name.startswith("."))
 
