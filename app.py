@@ -32,6 +32,7 @@ PAGES = {
 }
 SECTION = {"training": "change", "checkpoints": "know"}  # the others are for seeing
 FIRST = "attention"
+HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
 STYLE = """
 <style>
 .block-container { padding: 3rem 1.6rem 2rem; max-width: none; }
@@ -64,6 +65,9 @@ def main() -> None:
     for name, path in PAGES.items():
         made = st.Page(path, title=page_name(name), url_path=name, default=name == FIRST)
         pages[sections[SECTION.get(name, "see")]].append(made)
+    for name in HELD:
+        if value := st.query_params.get(name):
+            bench.say(name, value)
     chosen = st.navigation(pages, position="hidden").url_path or FIRST
     bench.say_again()
     with st.sidebar:

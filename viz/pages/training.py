@@ -28,7 +28,7 @@ SEGMENTS = ("begin", "settings", "curves", "film", "runs")
 class Part(StrEnum):
     """Keys of this page's controls, which are parameters of the address bar."""
 
-    SEGMENT = "part"
+    SEGMENT = "training_part"
 
 
 def page(lens: Inspectable) -> Iterator[None]:

@@ -15,7 +15,7 @@ from model.inspectable import Inspectable
 from model.materials import Material, Units
 from viz import training
 from viz.i18n import _
-from viz.sections import training_cost, training_data, training_network, training_settings
+from viz.sections import training_cost, training_data, training_draft, training_network, training_settings
 from viz.sections.memory import remembered
 from viz.sections.option_fields import whose
 from viz.sections.training_start import start
@@ -55,6 +55,7 @@ def show(bench: Workbench, lens: Inspectable) -> None:
 
 
 def _form(bench: Workbench, lens: Inspectable) -> None:
+    training_draft.recall()
     row = st.container(horizontal=True, vertical_alignment="center")
     new = choice(WAYS, WAYS[0], Part.WAY) == "new"
     choose(_("Which model"), WAYS, WAYS[0], Part.WAY, lambda way: way_name(way, lens), row)
@@ -87,6 +88,7 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
         foot.error(message)
     if training.training(bench):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
+    training_draft.keep(bench, training_network.preset_fields() if new else {})
     if plan is not None and settings is not None:
         training_cost.show(costs, plan.lens, plan.config, plan.material, settings)
 

@@ -1,4 +1,4 @@
-"""A server that dies while the page saves a model: the old or the new one is there, whole, and nothing else is listed."""
+"""A server that dies while the page saves a model: the old or the new one is there, whole."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def save():
     assert not app.exception
     assert live.settled(60)
 
-app = opened(part="begin")
+app = opened(training_part="begin")
 app.switch_page("viz/pages/training.py").run()
 app.button(key="demonstration_begin").click().run()
 (live,) = training.trainings()._trainings.values()
 assert live.settled(60)
-app.session_state["part"] = "runs"
+app.session_state["training_part"] = "runs"
 app.run()
 app.text_input(key="saving_name").set_value("mine").run()
 print(sum(float(weight.sum()) for weight in live._driver.own.trainer.model.parameters()), flush=True)
