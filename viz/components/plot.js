@@ -50,11 +50,11 @@ function canvasPen(context, ratio, look) {
     context.fillStyle = colour;
     context.fillRect(x, y, width, height);
   };
-  const text = (words, x, y, { align = "left", turn = 0, marked, strong, token, colour, faint }) => {
+  const text = (words, x, y, { align = "left", turn = 0, marked, strong, token, colour, faint, size = FONT }) => {
     context.save();
     context.translate(x, y);
     context.rotate((turn * Math.PI) / 180);
-    context.font = `${strong ? "bold " : ""}${FONT}px ${token ? look.token : look.text}`;
+    context.font = `${strong ? "bold " : ""}${size}px ${token ? look.token : look.text}`;
     context.textAlign = align;
     if (marked) {
       const width = context.measureText(words).width;
@@ -121,16 +121,16 @@ function svgPen(svg, look) {
     return rgb ? { [use]: `rgb(${rgb})`, [`${use}-opacity`]: alpha } : { [use]: colour };
   };
   const box = (x, y, width, height, colour) => add(svg, "rect", { x, y, width, height, ...paint("fill", colour) });
-  const text = (words, x, y, { align = "left", turn = 0, strong, token, colour = look.colour, faint }) => {
+  const text = (words, x, y, { align = "left", turn = 0, strong, token, colour = look.colour, faint, size = FONT }) => {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     const place = { transform: `translate(${x} ${y}) rotate(${turn})`, "text-anchor": anchor };
-    const style = { "font-family": token ? look.token : look.text, "font-size": FONT, fill: colour, "fill-opacity": faint ? 0.72 : 1 };
+    const style = { "font-family": token ? look.token : look.text, "font-size": size, "fill-opacity": faint ? 0.72 : 1, ...paint("fill", colour) };
     const weight = strong ? { "font-weight": "bold" } : {};
     add(svg, "text", { ...place, ...style, ...weight, dy: "0.35em", direction: "ltr" }, words);
   };
   const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint, radius = 0, fill = "none" }) => {
     const stroke = { stroke: colour, "stroke-width": line, "stroke-opacity": faint ? 0.25 : 1 };
-    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, rx: radius, fill, ...stroke });
+    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, rx: radius, ...paint("fill", fill), ...stroke });
   };
   const picture = (canvas, part, x, y, width, height) => {
     const cut = element("canvas");
