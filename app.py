@@ -14,6 +14,7 @@ from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
 from viz.opening import checkpoint_names, open_model
+from viz.said import said
 from viz.words import page_name
 from viz.workbench import Key, Workbench, choose, workbench
 
@@ -90,7 +91,7 @@ def main() -> None:
     try:
         lens = live.start if live and name == training.ENTRY else open_model(name)
     except ValueError as error:
-        st.error(str(error))
+        st.error(said(error))
         return
     summary.caption(describe(lens))
     input_bar.follow_model(bench, lens)

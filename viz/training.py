@@ -14,6 +14,7 @@ from viz.components.views import training_strip
 from viz.film_feed import film_data
 from viz.i18n import _
 from viz.opening import spare_imports
+from viz.said import said
 from viz.words import significant
 from viz.workbench import Key, Workbench, workbench
 
@@ -76,9 +77,8 @@ def begin(
     target = bench.target if same else None
     if target is None and isinstance(lens, Translator):
         target = lens.target_tokens("")
-    probe, described = Probe(source, target), Source(data, "")
-    made = partial(LiveTraining, lens, material, settings, probe, source=described, share=FILMING)
-    live = trainings().begin(bench.run, lambda slots: made(slots=slots))
+    made = partial(LiveTraining, lens, material, settings, source=Source(data, ""), share=FILMING)
+    live = trainings().begin(bench.run, lambda slots: made(Probe(source, target), slots=slots))
     bench.say(RUN, bench.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
@@ -171,7 +171,7 @@ def status_sentence(snapshot: Snapshot) -> str:
     return {
         "preparing": _("preparing the data …"),
         "waiting": _("waiting: {count} before it").format(count=snapshot.ahead + 1),
-        "failed": snapshot.message,
+        "failed": said(snapshot.message),
         "finished": _("finished"),
     }.get(snapshot.status, "")
 
@@ -220,7 +220,7 @@ def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
         spare_imports()
     training_strip({**strip_data(live), "film": film}, frames, STRIP, lambda: _act(lens), bench.sent.begin)
     if bench.message:
-        st.error(bench.message)
+        st.error(said(bench.message))
     if is_moving(live) != moving or bench.begun:
         bench.begun = False
         st.rerun()

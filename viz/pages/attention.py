@@ -21,6 +21,7 @@ from viz.attention.words import (
 )
 from viz.i18n import _
 from viz.parts import data_table
+from viz.said import said
 from viz.sections.attention_controls import Choice, show_controls, show_figure_controls, show_head_controls
 from viz.workbench import Selection, choose, workbench
 
@@ -107,7 +108,7 @@ def show_bertviz(shown: Shown, chosen: Selection) -> None:
         try:
             page = bertviz.document(maps, view, chosen.layer, chosen.head, st.context.theme.type == "dark")
         except ValueError as error:
-            st.info(str(error))
+            st.info(said(error))
             return
         st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")
 

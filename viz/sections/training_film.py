@@ -10,6 +10,7 @@ import streamlit as st
 from viz.components.training_views import training_film
 from viz.i18n import _
 from viz.parts import plot_words
+from viz.said import said
 from viz.sides import SIDES
 from viz.training import FILMING, training
 from viz.words import attention_name
@@ -86,7 +87,7 @@ def render_again(film: Film, place: st.delta_generator.DeltaGenerator) -> None:
         for share in film.rerender(film.probe):
             bar.progress(share, text=label)
     except ValueError as error:
-        st.error(str(error))
+        st.error(said(error))
         return
     st.rerun()
 
