@@ -30,6 +30,8 @@ def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
     source, *target, button = st.columns([10, 10, 3] if two else [20, 3], vertical_alignment="bottom")
     text_field(source, _("Source") if two else _("Text"), Key.SOURCE, first_source(lens), "")
     act, name, explanation = action(lens.kind)
+    if workbench().what_if.changes:
+        explanation += " · " + _("What-if changes are left out: the unchanged model writes")
     button.button(name, on_click=act, width="stretch", help=explanation)
     return target
 

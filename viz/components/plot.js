@@ -41,6 +41,24 @@ function measurer(context, look) {
   return (text) => context.measureText(text).width;
 }
 
+const UPRIGHT = /[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff07\uff0a-\uffef]/; // letters that stand in a column; brackets turn
+
+// A pen's text that runs up or down: Chinese letters stand one below the other, what is between them is turned.
+function inColumns(text) {
+  return (words, x, y, options) => {
+    if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
+    const { align = "left", size = FONT } = options;
+    const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
+    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? 1.15 * size : (0.58 * piece.trim().length + 0.5) * size));
+    const whole = lengths.reduce((a, b) => a + b, 0);
+    let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
+    pieces.forEach((piece, index) => {
+      text(piece.trim(), x, from + lengths[index] / 2, { ...options, align: "center", turn: UPRIGHT.test(piece) ? 0 : 90 });
+      from += lengths[index];
+    });
+  };
+}
+
 function canvasPen(context, ratio, look) {
   const hatched = hatch(context, Math.round(6 * ratio));
   hatched.setTransform(new DOMMatrix().scale(1 / ratio));
@@ -100,7 +118,7 @@ function canvasPen(context, ratio, look) {
     context.fill();
   };
   const { background } = look;
-  return { text, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+  return { text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
 }
 
 function svgPen(svg, look) {
@@ -146,7 +164,7 @@ function svgPen(svg, look) {
   };
   const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
   const { background } = look;
-  return { vector: true, text, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+  return { vector: true, text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
 }
 
 const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
