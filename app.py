@@ -15,6 +15,7 @@ from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
 from viz.parts import theirs
+from viz.said import said
 from viz.words import page_name
 from viz.workbench import Key, Workbench, choose, workbench
 
@@ -33,6 +34,7 @@ PAGES = {
 }
 SECTION = {"training": "change", "checkpoints": "know"}  # the others are for seeing
 FIRST = "attention"
+HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
 STYLE = """
 <style>
 .block-container { padding: 3rem 1.6rem 2rem; max-width: none; }
@@ -66,6 +68,9 @@ def main() -> None:
     for name, path in PAGES.items():
         made = st.Page(path, title=page_name(name), url_path=name, default=name == FIRST)
         pages[sections[SECTION.get(name, "see")]].append(made)
+    for name in HELD:
+        if value := st.query_params.get(name):
+            bench.say(name, value)
     chosen = st.navigation(pages, position="hidden").url_path or FIRST
     bench.say_again()
     with st.sidebar:
@@ -90,9 +95,9 @@ def main() -> None:
     try:
         lens = live.start if live and name == training.ENTRY else showing.open_shown(bench, here, name)
     except ValueError as error:
-        if showing.fall_back(name, str(error), chosen, names):
+        if showing.fall_back(name, said(error), chosen, names):
             st.rerun()
-        st.error(str(error))
+        st.error(said(error))
         return
     showing.show_refusal(chosen)
     summary.caption(describe(lens, showing.format_of(here, name, lens)))

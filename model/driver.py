@@ -135,7 +135,7 @@ class Driver:
 
     def _train(self) -> None:
         began = time.perf_counter()
-        report = self.own.step()
+        report = self.own.step(filmed=self.own.stands + 1 == self._wanted)
         self._view_is_old = True
         if self._view_wanted:
             self._look()
@@ -144,6 +144,8 @@ class Driver:
     def _look(self) -> None:
         own = self.own
         self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself
+        if self._status != "running":
+            own.catch_up()
         lens = alone(own.lens)
         trace = lens.trace_tokens(own.probe.source, own.probe.target)
         self._view = View(own.stands, own.probe, lens, trace)
@@ -179,5 +181,6 @@ class Driver:
             run=own.run.number,
             marks=own.run.marks,
             frames=len(film),
+            film_every=own.pace.every,
             key_steps=tuple(key.step for key in film.key_frames),
         )

@@ -72,6 +72,12 @@ def finish_replacing(folder: Path) -> None:
             os.rename(left, folder)
 
 
+def finish_all(parent: Path) -> None:
+    """The same for every folder in `parent`, so that none is missed in a list of them."""
+    for left in parent.glob(".*.new"):
+        finish_replacing(parent / left.name.removeprefix(".").removesuffix(".new"))
+
+
 def flush(path: Path) -> None:
     """Make sure that what was written to `path` is on the disk before a rename makes it visible."""
     with path.open("rb") as file:

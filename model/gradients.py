@@ -53,6 +53,8 @@ class Updates:
     def __init__(self, model: Network) -> None:
         self.names, self.parameters = zip(*model.named_parameters(), strict=True)
         self.before = [parameter.detach().clone() for parameter in self.parameters]
+        self._parts = list(dict.fromkeys(map(part_of, self.names)))
+        self._part_of = torch.tensor([self._parts.index(part_of(name)) for name in self.names])
 
     @torch.no_grad()
     def begin(self) -> None:
@@ -64,17 +66,14 @@ class Updates:
         """After it: ‖Δw‖ / ‖w‖ of each layer, embedding and output; about 10⁻³ is usual while a model learns."""
         torch._foreach_sub_(self.before, self.parameters)
         norms = (*torch._foreach_norm(self.before), *torch._foreach_norm(self.parameters))
-        squares = torch.stack(norms).double().square().view(2, -1).tolist()
-        moved: dict[str, float] = {}
-        weights: dict[str, float] = {}
-        for name, change, weight in zip(self.names, *squares, strict=True):
-            part = part_of(name)
-            moved[part], weights[part] = moved.get(part, 0.0) + change, weights.get(part, 0.0) + weight
-        return {part: math.sqrt(moved[part] / weights[part]) if weights[part] else 0.0 for part in moved}
+        squares = torch.stack(norms).double().square().view(2, -1).cpu()
+        moved, weights = squares.new_zeros(2, len(self._parts)).index_add_(1, self._part_of, squares)
+        ratios = torch.where(weights > 0, moved / weights, 0.0).sqrt().tolist()
+        return dict(zip(self._parts, ratios, strict=True))
 
     def parts(self, *prefixes: str) -> list[str]:
         """The name of each layer, embedding and output, behind each of these."""
-        return [prefix + part for prefix in prefixes for part in dict.fromkeys(map(part_of, self.names))]
+        return [prefix + part for prefix in prefixes for part in self._parts]
 
 
 class Gains:

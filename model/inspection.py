@@ -12,6 +12,7 @@ from model.tables import SHOWN, SOURCE, TARGET, scan_records, split_record
 DELIMITERS = ("\t", ",", ";")
 LIMIT = 10 << 20  # bytes: larger files are for the command line
 SAMPLE = 200  # lines on which the delimiter is sought
+FEWEST = 3  # lines that tell a table with spaces behind its commas from a text
 ALIKE = 0.5  # the share of them that must have as many columns as the first
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 Reason = Literal["encoding", "quote", "columns", "empty"]
@@ -123,14 +124,24 @@ def inspect(content: bytes, delimiter: str | None = None) -> Found:
 
 def find_delimiter(text: str) -> str:
     """Of tab, comma and semicolon the one that gives most of the first rows as many columns as the first has; none if
-    there is no such. A text has commas too, but not as many in each line, and with a space behind them.
+    there is no such. A text has commas too, but not as many in each line, and with a space behind them: where each row
+    has as many, and each of them a space, they are between columns all the same.
     """
     sample = "\n".join([line for line in text.split("\n", 4 * SAMPLE)[: 4 * SAMPLE] if line.strip()][:SAMPLE])
     for delimiter in DELIMITERS:
         widths = [_width(row, delimiter) if whole else 0 for _, row, whole in _rows(sample, delimiter)]
         if widths and widths[0] > 1 and widths.count(widths[0]) > ALIKE * len(widths):
             return delimiter
+        if delimiter != "\t" and _is_spaced(sample, delimiter):
+            return delimiter
     return ""
+
+
+def _is_spaced(text: str, delimiter: str) -> bool:
+    """Whether every row has the same columns, several, and a space before each but the first."""
+    rows = [_cells(row, delimiter) if whole else () for _, row, whole in _rows(text, delimiter)]
+    alike = len({len(cells) for cells in rows}) == 1 and len(rows) >= FEWEST and len(rows[0]) > 1
+    return alike and all(cell.startswith(" ") for cells in rows for cell in cells[1:])
 
 
 def usable(found: Found, columns: tuple[int, ...], titled: bool) -> Usable:

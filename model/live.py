@@ -41,9 +41,11 @@ class LiveTraining:
         slots: Slots | None = None,
         clock: Callable[[], float] = time.monotonic,
         unseen: float = UNSEEN,
+        share: float | None = None,
         **budgets: int,
     ) -> None:
-        """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. budgets: of the film.
+        """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. share: of the time,
+        for the film; without it each step is filmed. budgets: of the film.
 
         Raises:
             ValueError: the settings cannot be watched.
@@ -51,7 +53,7 @@ class LiveTraining:
         self.start, self.material, self.source = start, material, source or saving.Source()
         self._choices = Choices.of(settings, start.config)  # as asked for, perhaps not in force yet
         self._driver = Driver(
-            lambda: Watched(start, material, settings, probe, **budgets),
+            lambda: Watched(start, material, settings, probe, share, **budgets),
             self._choices,
             slots or Slots(1),
             clock,

@@ -66,7 +66,7 @@ def _observing(kind: type[nn.Module]) -> type[nn.Module]:
             return compute(self, *inputs)
         seen, path, name, keep = self.__dict__["_seen"]
         model = seen()
-        changes = [change for whose, change in changed if whose is model]
+        changes = [change for whose, change in changed if whose is model] if changed else ()
         for change in changes:
             inputs = change.before(path, self, inputs)
         output: Tensor = compute(self, *inputs)

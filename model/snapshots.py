@@ -22,6 +22,7 @@ class Snapshot:
     busy: something is under way, so that another snapshot will differ. ahead: how many others wait before it.
     accuracy: the share of tokens predicted rightly in the validation split; exact_match: of texts, where a rule says
     what is right. message: what failed, and what to change. unseen: it paused because nobody looked any more.
+    film_every: steps from one new frame of the film to the next.
     """
 
     status: Status
@@ -42,6 +43,7 @@ class Snapshot:
     run: int = 1
     marks: tuple[Mark, ...] = ()
     frames: int = 0
+    film_every: int = 1
     key_steps: tuple[int, ...] = ()
 
 

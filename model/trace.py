@@ -166,7 +166,7 @@ class Trace:
         return self._one((mask or self._masks[path]).visible(queries, keys, device))
 
     def _one(self, tensor: Tensor) -> Tensor:
-        return tensor[self._example if len(tensor) > 1 else 0]
+        return tensor[self._example if tensor.shape[0] > 1 else 0]  # len() of a tensor is slow
 
     def _map(self, path: str, quantity: str) -> Tensor:
         """Scores, scaled, masked or weights from the recorded query and key, by the model's own modules, changed as in

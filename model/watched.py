@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from model.film import Film, KeyFrame
 from model.gradients import Gains, Updates
 from model.inspectable import Inspectable
 from model.materials import SEPARATOR, Answers, Material, Translations
+from model.pace import Pace
 from model.runs import Curves, Mark, Run
 from model.tasks import exact_match
 from model.training import Trainer
@@ -35,12 +37,18 @@ class Watched:
     """
 
     def __init__(
-        self, start: Inspectable, material: Material, settings: TrainingSettings, probe: Probe, **budgets: int
+        self,
+        start: Inspectable,
+        material: Material,
+        settings: TrainingSettings,
+        probe: Probe,
+        share: float | None = None,
+        **budgets: int,
     ) -> None:
-        """budgets: see `Film`."""
+        """share: see `Pace`. budgets: see `Film`."""
         if settings.compile:
             raise ValueError("compile (True) must be off in live training: a compiled network cannot be looked into")
-        self.material, self.budgets = material, budgets
+        self.material, self.budgets, self.pace = material, budgets, Pace(share)
         model = trainable(start.model)
         self.trainer = Trainer(model, *material.corpora(model.config.max_length, settings.undo_merges), settings)
         self._steps = self.trainer.steps()
@@ -63,13 +71,17 @@ class Watched:
         """The step after which the run stands."""
         return self.trainer.progress.step
 
-    def step(self) -> StepReport:
-        """Train one step and watch it.
+    def step(self, filmed: bool = False) -> StepReport:
+        """Train one step and watch it. filmed: it leaves a frame whatever the pace.
 
         Raises:
             FloatingPointError: the loss or a gradient is not finite; the run stands where all of it was.
         """
-        self._updates.begin()
+        began, film = time.perf_counter(), self.run.film
+        key = film.keys.wants(self.stands + 1)
+        filmed = filmed or key or self.pace.due(self.stands + 1)
+        if filmed:
+            self._updates.begin()
         try:
             report = next(self._steps)
         except Exception as error:
@@ -77,10 +89,15 @@ class Watched:
             if isinstance(error, FloatingPointError) and not self._weights_are_finite():
                 raise FloatingPointError(self._leave_broken_weights()) from error
             raise
-        self._note(report)
-        if self.run.film.keys.wants(report.step):
-            self.run.film.record_key(self.capture())
+        self._note(report, filmed, time.perf_counter() - began)
+        if key:
+            film.record_key(self.capture())
         return report
+
+    def catch_up(self) -> None:
+        """Film the step after which the run stands, if that was left out."""
+        if self.run.film.steps[-1] < self.stands:
+            self.run.film.record(self.stands)
 
     @property
     def probe(self) -> Probe:
@@ -147,15 +164,20 @@ class Watched:
         first, now = self.run.film.keys[0], self.choices
         self.branch(first, {name: mine for name, (mine, _) in now.differences(first.choices).items()})
 
-    def _note(self, report: StepReport) -> None:
+    def _note(self, report: StepReport, filmed: bool, trained: float) -> None:
+        """trained: seconds that the step took. What must be looked at costs time, and is measured with the frames."""
+        began = time.perf_counter()
+        shown: dict[str, float] = {}
+        if filmed:
+            ratios = {f"update ratio/{part}": ratio for part, ratio in self._updates.ratios().items()}
+            shown = ratios | self._gains.drifts() | self.run.film.record(report.step)
+        self.pace.note(trained, time.perf_counter() - began if filmed else None)
         figures = {
             "loss": report.loss,
             "rate": report.rate,
             "gradient norm": report.gradient_norm,
             **{f"gradient norm/{part}": norm for part, norm in report.gradient_norms.items()},
-            **{f"update ratio/{part}": ratio for part, ratio in self._updates.ratios().items()},
-            **self._gains.drifts(),
-            **self.run.film.record(report.step),
+            **shown,
             "validation": report.validation,
             "accuracy": report.accuracy,
             "exact match": None if report.validation is None else self._exact_match(),

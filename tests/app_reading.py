@@ -35,9 +35,12 @@ def sent(app: AppTest, key: str) -> Any:
 
 
 def component(app: AppTest, name: str) -> Any:
-    """What a browser component was sent: JSON, or a header and arrays."""
+    """What a browser component was sent: JSON, or a header and arrays, if there are any."""
     (proto,) = [e.proto for e in app.get("bidi_component") if e.proto.component_name == f"vitrine_{name}"]
-    return json.loads(proto.json) if proto.WhichOneof("data") == "json" else unpack(proto.bytes)
+    if proto.WhichOneof("data") == "json":
+        return json.loads(proto.json)
+    header, arrays = unpack(proto.bytes)
+    return (header, arrays) if arrays else header
 
 
 def heads(app: AppTest) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:

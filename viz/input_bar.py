@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.components.views import Mount, token_bar
 from viz.i18n import _
 from viz.pinning import pinned
+from viz.said import said
 from viz.what_if import change, note
 from viz.words import check_explanation, check_name, no_predictions, significant
 from viz.workbench import FIRST_SOURCE, Key, Workbench, attention_kinds, choice, workbench
@@ -29,6 +30,8 @@ def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
     source, *target, button = st.columns([10, 10, 3] if two else [20, 3], vertical_alignment="bottom")
     text_field(source, _("Source") if two else _("Text"), Key.SOURCE, first_source(lens), "")
     act, name, explanation = action(lens)
+    if workbench().what_if.changes:
+        explanation += " · " + _("What-if changes are left out: the unchanged model writes")
     refusal = unable(lens)
     button.button(name, on_click=act, width="stretch", help=refusal or explanation, disabled=bool(refusal))
     if note := reads_ids(lens):
@@ -173,7 +176,7 @@ def pack_tokens(bench: Workbench) -> Mount:
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
-    data["changed"] = {"text": note(bench), "refused": bench.what_if.refused, "words": _changed_words()}
+    data["changed"] = {"text": note(bench), "refused": said(bench.what_if.refused), "words": _changed_words()}
     return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin, on_restore)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +63,9 @@ def saved_folder() -> Path:
 
 def saved_names() -> Sequence[str]:
     """The checkpoints that were saved; one whose name a bundled one has is not seen."""
+    from model.files import finish_all
+
+    finish_all(saved_folder())
     found = {path.parent.name for path in saved_folder().glob("*/config.json")}
     return sorted(name for name in found - set(bundled_names()) if not name.startswith("."))
 
@@ -173,8 +178,6 @@ def _open_own(name: str, path: str, changed: int, device: str, dtype: str, heads
 
 
 def _open(name: str, path: str, device: str, dtype: str, heads: int | None) -> Inspectable:
-    import gc
-
     import torch
 
     from model import open_checkpoint
@@ -189,6 +192,18 @@ def _open(name: str, path: str, device: str, dtype: str, heads: int | None) -> I
     options: dict[str, Any] = {"heads": heads} if heads else {}
     lens = open_checkpoint(path, torch.device(device), DTYPES[dtype], **options)
     lens.name = name  # a folder of Hugging Face's cache is called by a number
-    gc.collect()
-    gc.freeze()  # imports and weights stay: no later collection walks over them
+    spare_collections()
     return lens
+
+
+@cache
+def spare_imports() -> None:
+    """The same once in a process for what the first trainer imports: a collection of it takes as long as two steps."""
+    spare_collections()
+
+
+def spare_collections() -> None:
+    """Imports and weights stay: no later collection walks over them. What was spared before is looked at once more."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -12,6 +13,8 @@ from viz import i18n
 from viz.components.views import training_strip
 from viz.film_feed import film_data
 from viz.i18n import _
+from viz.opening import spare_imports
+from viz.said import said
 from viz.words import significant
 from viz.workbench import Key, Workbench, workbench
 
@@ -31,6 +34,7 @@ PHRASES, TASK = "phrases", "task:"
 ENTRY = "training"  # in the list of models
 STRIP = "training_strip"
 STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
+FILMING = 0.02  # of the time of a training: more often than that no frame is taken
 MOVING = ("preparing", "running", "waiting")
 
 
@@ -73,12 +77,8 @@ def begin(
     target = bench.target if same else None
     if target is None and isinstance(lens, Translator):
         target = lens.target_tokens("")
-    live = trainings().begin(
-        bench.run,
-        lambda slots: LiveTraining(
-            lens, material, settings, Probe(source, target), source=Source(data, ""), slots=slots
-        ),
-    )
+    made = partial(LiveTraining, lens, material, settings, source=Source(data, ""), share=FILMING)
+    live = trainings().begin(bench.run, lambda slots: made(Probe(source, target), slots=slots))
     bench.say(RUN, bench.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
@@ -171,7 +171,7 @@ def status_sentence(snapshot: Snapshot) -> str:
     return {
         "preparing": _("preparing the data …"),
         "waiting": _("waiting: {count} before it").format(count=snapshot.ahead + 1),
-        "failed": snapshot.message,
+        "failed": said(snapshot.message),
         "finished": _("finished"),
     }.get(snapshot.status, "")
 
@@ -216,9 +216,11 @@ def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
     live = training(bench)
     bench.moving = moving
     film, frames = film_data(live, bench.sent)
+    if film:
+        spare_imports()
     training_strip({**strip_data(live), "film": film}, frames, STRIP, lambda: _act(lens), bench.sent.begin)
     if bench.message:
-        st.error(bench.message)
+        st.error(said(bench.message))
     if is_moving(live) != moving or bench.begun:
         bench.begun = False
         st.rerun()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from viz.i18n import _
+from viz.said import said
 from viz.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _made(trained: Inspectable, asked: dict[str, Any]) -> Varied:
     try:
         return Varied(trained, asked, vary(trained, **asked))
     except ValueError as error:
-        return Varied(trained, asked, trained, str(error))
+        return Varied(trained, asked, trained, said(error))
 
 
 def _show(known: Varied) -> None:

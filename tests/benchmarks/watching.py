@@ -6,8 +6,10 @@ trainer.
 The strip trains the bundled model of the `reverse` task while Chromium shows its Attention page, two looks a second;
 it is paused while this process trains the same model on the same data with nothing else, both with one torch thread.
 They take turns of some seconds; the ratio is the median of the rounds'. Steps are counted from one change of the
-strip to another. On a machine that others share the processor time of a step says more than steps a second: that of
-the server, all it does for the page included, beside that of the bare trainer.
+strip to another. On a machine that others share, processor time says more than steps a second: what the training's
+thread takes for a step, film and all, beside the bare trainer's step, and what the server's other threads take for a
+look. Python's lock lets one of them run at a time, so that with two looks a second the trainer keeps
+(1 − 2 · look) · bare step / watched step of its speed.
 """
 
 from __future__ import annotations
@@ -57,9 +59,14 @@ def child() -> int:
     return int(only)
 
 
-def seconds_of(process: int) -> float:
-    """Processor time of a process so far."""
-    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+def seconds_of(process: int) -> dict[str, float]:
+    """Processor time so far of each thread of a process that is there, and by "" of all that ever were."""
+    own = Path(f"/proc/{process}")
+    return {"": _seconds(own / "stat")} | {task.name: _seconds(task / "stat") for task in (own / "task").iterdir()}
+
+
+def _seconds(stat: Path) -> float:
+    fields = stat.read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -73,21 +80,27 @@ def bare_speed(trainer: Trainer) -> tuple[float, float]:
     return count / (time.perf_counter() - began), (time.process_time() - used) / count
 
 
-def watched_speed(page: Page, server: int) -> tuple[float, float, float]:
-    """The same, and how many looks a second found a newer step."""
-    page.evaluate("window.looks = []")
-    step = int(page.locator(".vitrine.strip").get_attribute("data-step") or 0)
-    used = seconds_of(server)
+def watched_speed(page: Page, server: int) -> tuple[float, float, float, float]:
+    """The same, the processor time of a look, and how many looks a second found a newer step."""
     page.get_by_role("button", name="Train on", exact=True).click()
+    page.wait_for_timeout(1500)
+    page.evaluate("window.looks = []")
+    before, step = seconds_of(server), standing(page)
     page.wait_for_timeout(1000 * TURN)
+    after, done = seconds_of(server), standing(page) - step
     looks = page.evaluate("window.looks")
     while page.locator(".vitrine.strip").get_attribute("data-status") == "running":
         page.get_by_role("button", name="Pause").click()
         page.wait_for_timeout(3000)
-    used = seconds_of(server) - used
-    done = int(page.locator(".vitrine.strip").get_attribute("data-step") or 0) - step
-    (first, begins), (last, ends) = looks[1], looks[-1]
-    return (ends - begins) / (last - first), used / done, (len(looks) - 2) / (last - first)
+    everything, training, *_ = sorted((after[name] - before.get(name, 0.0) for name in after), reverse=True)
+    (first, begins), (last, ends) = looks[0], looks[-1]
+    rate = (len(looks) - 1) / (last - first)
+    return (ends - begins) / (last - first), training / done, (everything - training) / (rate * TURN), rate
+
+
+def standing(page: Page) -> int:
+    """The step that the strip shows."""
+    return int(page.locator(".vitrine.strip").get_attribute("data-step") or 0)
 
 
 def main(rounds: int, write: bool) -> None:
@@ -108,20 +121,21 @@ def main(rounds: int, write: bool) -> None:
             bare_speed(trainer)
             for _ in range(rounds):
                 found.append((*bare_speed(trainer), *watched_speed(page, server)))
-                alone, spent, watched, taken, looks = found[-1]
-                print(
-                    f"{alone:.1f} and {watched:.1f} steps/s, {1000 * spent:.0f} and {1000 * taken:.0f} ms, {looks:.1f}"
-                )
+                alone, spent, watched, taken, look, looks = found[-1]
+                times = f"{1000 * spent:.1f} and {1000 * taken:.1f} ms, look {1000 * look:.0f} ms"
+                print(f"{alone:.1f} and {watched:.1f} steps/s, {times}, {looks:.1f} looks/s", flush=True)
             browser.close()
-    alone, spent, watched, taken, looks = (statistics.median(column) for column in zip(*found, strict=True))
+    alone, spent, watched, taken, look, looks = (statistics.median(column) for column in zip(*found, strict=True))
     ratios = [each[2] / each[0] for each in found]
+    kept = [(1 - 2 * each[4]) * each[1] / each[3] for each in found]
     text = "\n".join(
         [
             f"model {MODEL}, {rounds} rounds of {TURN:.0f} s each, medians; load {os.getloadavg()[0]:.1f}",
             f"bare trainer {alone:6.1f} steps a second, {1000 * spent:5.1f} ms of processor time a step",
-            f"watched      {watched:6.1f} steps a second, {1000 * taken:5.1f} ms, {looks:.1f} looks a second",
+            f"watched      {watched:6.1f} steps a second, {1000 * taken:5.1f} ms; a look {1000 * look:.0f} ms, "
+            f"{looks:.1f} a second",
             f"steps a second, ratio   {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
-            f"processor time, ratio   {statistics.median(each[1] / each[3] for each in found):.2f}",
+            f"by processor time       {statistics.median(kept):.2f} ({min(kept):.2f} to {max(kept):.2f})",
             f"target                ≥ {TARGET:.2f}",
         ]
     )

@@ -1,5 +1,7 @@
 """The page of predictions follows typing, its film plays without the server, its tokens can be clicked."""
 
+from xml.etree import ElementTree
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -97,3 +99,33 @@ def test_hostile_tokens_are_shown_and_never_run(visit, lens):
         expect(page.locator(f"{component.get(view, '.vitrine.ranking')}[data-painted]")).to_be_visible()
         page.wait_for_timeout(200)
         assert page.evaluate(INTRUDERS) == 0
+
+
+@pytest.mark.parametrize(
+    ("view", "component", "columns"),
+    [
+        ("Positions", ".vitrine.ranking", "rank,token,probability"),
+        ("Decoding film", FILM, "step,actual token,rank,token"),
+        ("Beam tree", ".vitrine.tree", "candidate,step,continues row,token"),
+    ],
+)
+def test_what_is_made_of_elements_is_saved_as_it_stands(visit, lens, view, component, columns):
+    page = predictions(visit().open(), view)
+    made = page.locator(component)
+    expect(made).to_have_attribute("data-painted", " ".join(lens.source_tokens(FIRST_SOURCE).labels))
+    files = {}
+    for kind in ("PNG", "SVG", "CSV"):
+        made.locator(".opener").click()
+        with page.expect_download() as download:
+            made.get_by_role("button", name=kind, exact=True).click()
+        files[kind] = download.value.path().read_bytes()
+    assert files["PNG"].startswith(b"\x89PNG")
+    assert files["CSV"].decode("utf-8-sig").startswith(columns)
+    drawing = ElementTree.fromstring(files["SVG"])
+    drawn = {node.text for node in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    chips = made.locator("tbody .chip, .chips .chip, .node bdi").all_inner_texts()
+    assert chips
+    assert {text.strip() for text in chips} <= drawn
+    _left, _top, width, height = map(float, drawing.attrib["viewBox"].split())
+    assert width > 200
+    assert height > 150

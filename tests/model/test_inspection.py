@@ -57,6 +57,15 @@ def test_the_delimiter_is_found(text, delimiter):
     assert find_delimiter(text) == delimiter
 
 
+def test_a_comma_and_a_space_are_between_columns_where_every_row_has_them():
+    rows = ["source, target", "a b, b a", "cat, tac", "dog, god"]
+    found = inspect("\n".join(rows).encode())
+    assert (found.delimiter, found.width, found.titled) == (",", 2, True)
+    assert usable(found, (0, 1), titled=True).texts == (("a b", "b a"), ("cat", "tac"), ("dog", "god"))
+    for text in ("Yes, I am.\nNo, he is not.", "\n".join([*rows, "A sentence."]), "\n".join([*rows, "a, b, c"])):
+        assert inspect(text.encode()).delimiter == ""
+
+
 def test_a_delimiter_that_was_chosen_is_taken():
     assert [record.cells for record in inspect(b"a,b\tc", ",").records] == [("a", "b\tc")]
     assert [record.cells for record in inspect(b'"a,b\tc', "").records] == [('"a,b\tc',)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import string
 from pathlib import Path
 from typing import get_args
@@ -28,6 +29,13 @@ DYNAMIC = {
     "HELP[name]": set(HELP.values()),
     "task.description": {task.description for task in TASKS.values()},
 }
+
+
+# The files of model/ whose errors a page shows.
+SPEAKING = (
+    *("config", "training_settings", "changes", "tables", "reading", "inspection", "beam", "sampling", "writing"),
+    *("beginnings", "materials", "tasks", "forecast", "interventions", "corpus", "training", "watched", "live"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +65,28 @@ def texts() -> set[str]:
         else:
             assert ast.unparse(argument) in DYNAMIC, f"{place}: {ast.unparse(argument)} cannot be found in a catalogue"
             found |= DYNAMIC[ast.unparse(argument)]
+    return found | said_by_model()
+
+
+def said_by_model() -> set[str]:
+    """Every sentence of a ValueError in the files whose errors a page shows, its values numbered."""
+    found = set()
+    for name in SPEAKING:
+        path = ROOT / "model" / f"{name}.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "ValueError":
+                (sentence,) = node.args
+                found.add(template(sentence))
     return found
+
+
+def template(sentence: ast.expr) -> str:
+    if isinstance(sentence, ast.Constant):
+        return str(sentence.value)
+    assert isinstance(sentence, ast.JoinedStr), ast.unparse(sentence)
+    numbers = itertools.count()
+    parts = (part.value if isinstance(part, ast.Constant) else f"{{{next(numbers)}}}" for part in sentence.values)
+    return "".join(map(str, parts))
 
 
 def catalogues() -> dict[str, Catalog]:

@@ -151,11 +151,27 @@ function drawSeries(pen, place, header, series) {
     for (const [x, y, index] of mark === "dots" ? piece : []) {
       pen.dot(x, y, 3.5, series.colours?.[index] ?? colour);
       if (!labels || series.ys.length > SPELLED) continue;
-      const [name, beside] = [shortened(labels[index]), 6];
-      const out = x + beside + place.measure(name) > place.width; // then it stands on the left
-      pen.text(name, out ? x - beside : x + beside, y, { token: true, align: out ? "right" : "left" });
+      const name = shortened(labels[index]);
+      const spot = freeSpot(place, x, y, place.measure(name));
+      if (spot) pen.text(name, ...spot, { token: true });
     }
   }
+}
+
+// Where a dot's name meets no other and no edge: right or left of it, a line higher or lower; nowhere, and the pointer
+// has to ask for it.
+function freeSpot(place, x, y, wide) {
+  const beside = 6;
+  for (const down of [0, -FONT, FONT]) {
+    for (const from of [x + beside, x - beside - wide]) {
+      const box = { left: from, right: from + wide, top: y + down - FONT / 2, bottom: y + down + FONT / 2 };
+      const meets = (other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom;
+      if (from < 0 || box.right > place.width || box.top < 0 || place.taken.some(meets)) continue;
+      place.taken.push(box);
+      return [from, y + down];
+    }
+  }
+  return null;
 }
 
 // Lines at places of a numeric axis, with what happened there; a text that would meet another stands under it.
@@ -183,6 +199,7 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   if (place.names.length && lit[x.side] >= 0 && lit[x.side] < place.names.length) band(lit[x.side], "rgba(0,114,178,0.12)");
   drawAxes(pen, place, { ...header, lit, pointed });
   if (place.ranges.y[0] < 0 && place.ranges.y[1] > 0) pen.line([[left, place.y(0)], [right, place.y(0)]], { width: 1 });
+  place.taken = []; // by names of dots
   series.forEach((each) => drawSeries(pen, place, header, each));
   drawMarks(pen, place, header);
   const named = series.filter(({ quiet }) => !quiet);

@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from viz.components import component, pack
 from viz.components.views import Mount
 
-_ranking = component("ranking", "choices")
-_film = component("film", "choices")
-_tree = component("tree")
+_ranking = component("ranking", "plot", "picture", "choices")
+_film = component("film", "plot", "picture", "choices")
+_tree = component("tree", "plot", "picture")
 
 
 def ranking(values: NDArray[np.float32], header: Mapping[str, Any], key: str, on_choice: Callable[[], None]) -> Mount:
     """Tokens with values (row, column); a click on one puts {position, token} into the state as `choice`.
 
     header: `name`, `sentence` and `facts` above them; `columns`, each {name, formula, mark, colour}; `rows`, each
-    {token, label, special, actual, open: may be chosen, rank}, see choices.js; `position`, `stamp`, `words`.
+    {token, label, special, actual, open: may be chosen, rank}, see choices.js; `position`, `stamp`, `file`, `words`,
+    their `csv` without the columns.
     """
     return partial(_ranking, data=pack(header, [values]), key=key, on_choice_change=on_choice)
 
@@ -42,7 +43,7 @@ def film(
     header: `frames`, each {label, special, place: in `kept`, position, sees: so many of the source, sentence, share,
     rows}; `source`, {labels, special, side}; `kept`, {labels, special}, the text written, empty where it is the
     source; `side`, its tokens'; `maps`, names; `columns` as of a ranking; `depth`, rows of a frame; `difference`,
-    `top`, `stamp`, `words`.
+    `top`, `stamp`, `file`, `words`, their `csv` as of a ranking.
     """
     return partial(_film, data=pack(header, [weights, values]), key=key, on_choice_change=on_choice)
 
@@ -51,6 +52,6 @@ def tree(header: Mapping[str, Any], key: str, on_node: Callable[[], None]) -> Mo
     """A beam search's nodes in columns; a click on one puts its number into the state as `node`.
 
     header: `nodes`, each {parent, step, row, label, fate, probability, sentence, open}, the root first; `hypotheses`,
-    each {node, text, score}, best first; `legend`, each {fate, name}; `alt`, `stamp`, `words`.
+    each {node, text, score}, best first; `legend`, each {fate, name}; `alt`, `stamp`, `file`, `words`.
     """
     return partial(_tree, data=pack(header), key=key, on_node_change=on_node)

@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n import _
+from viz.said import said
 
 DECADE = (1, 2, 5)
 
@@ -89,7 +90,7 @@ def number_field(place: DeltaGenerator, field: Field) -> list[float]:
         values = parse(str(st.session_state[field.key] or ""), field)
     except ValueError as error:
         style = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
-        place.html(f'<p role="alert" style="{style}">{html.escape(str(error))}</p>')
+        place.html(f'<p role="alert" style="{style}">{html.escape(said(error))}</p>')
         return []
     _slider(place, field, values[0])
     return values

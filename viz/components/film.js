@@ -30,7 +30,7 @@ function build(parentElement) {
   root.scrub = time.appendChild(element("input"));
   Object.assign(root.scrub, { type: "range", min: 0, step: 1 });
   root.scrub.addEventListener("input", () => seek(root, Number(root.scrub.value)));
-  const scene = root.appendChild(element("div", "scene"));
+  const scene = (root.scene = root.appendChild(element("div", "scene")));
   root.looks = scene.appendChild(element("div", "looks"));
   root.links = root.looks.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
   root.links.setAttribute("aria-hidden", "true");
@@ -40,6 +40,7 @@ function build(parentElement) {
   root.sentence = root.looks.appendChild(element("div", "sentence"));
   root.sentence.setAttribute("aria-live", "polite");
   root.table = scene.appendChild(element("div", "lost")).appendChild(buildChoices());
+  addFiles(root, () => scene, filmLines);
   root.addEventListener("keydown", (event) => steer(root, event));
   const sizes = new ResizeObserver(() => root.film && drawLinks(root));
   sizes.observe(root.looks);
@@ -199,6 +200,19 @@ function showControls(root) {
   root.style.setProperty("--frames", frames.length);
 }
 
+// A line for each token that could have been written.
+function filmLines({ film: { frames, columns, depth, arrays, words } }) {
+  const names = columns.map(({ name }) => name);
+  const lines = frames.flatMap(({ label, rows }, frame) =>
+    rows.map((row, index) => {
+      const from = (frame * depth + index) * columns.length;
+      const values = [...arrays[1].subarray(from, from + columns.length)].map(exact);
+      return [String(frame + 1), label, row.rank, row.label, ...values];
+    }),
+  );
+  return [[...words.csv, ...names], ...lines];
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.film = unpack(data);
@@ -208,6 +222,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   showControls(root);
   showPlaying(root);
   show(root);
+  showFiles(root, root.film);
   root.dataset.painted = root.film.stamp;
   return () => root.stop();
 }

@@ -41,6 +41,24 @@ function measurer(context, look) {
   return (text) => context.measureText(text).width;
 }
 
+const UPRIGHT = /[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff07\uff0a-\uffef]/; // letters that stand in a column; brackets turn
+
+// A pen's text that runs up or down: Chinese letters stand one below the other, what is between them is turned.
+function inColumns(text) {
+  return (words, x, y, options) => {
+    if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
+    const { align = "left", size = FONT } = options;
+    const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
+    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? 1.15 * size : (0.58 * piece.trim().length + 0.5) * size));
+    const whole = lengths.reduce((a, b) => a + b, 0);
+    let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
+    pieces.forEach((piece, index) => {
+      text(piece.trim(), x, from + lengths[index] / 2, { ...options, align: "center", turn: UPRIGHT.test(piece) ? 0 : 90 });
+      from += lengths[index];
+    });
+  };
+}
+
 function canvasPen(context, ratio, look) {
   const hatched = hatch(context, Math.round(6 * ratio));
   hatched.setTransform(new DOMMatrix().scale(1 / ratio));
@@ -50,11 +68,11 @@ function canvasPen(context, ratio, look) {
     context.fillStyle = colour;
     context.fillRect(x, y, width, height);
   };
-  const text = (words, x, y, { align = "left", turn = 0, marked, strong, token, colour, faint }) => {
+  const text = (words, x, y, { align = "left", turn = 0, marked, strong, token, colour, faint, size = FONT }) => {
     context.save();
     context.translate(x, y);
     context.rotate((turn * Math.PI) / 180);
-    context.font = `${strong ? "bold " : ""}${FONT}px ${token ? look.token : look.text}`;
+    context.font = `${strong ? "bold " : ""}${size}px ${token ? look.token : look.text}`;
     context.textAlign = align;
     if (marked) {
       const width = context.measureText(words).width;
@@ -100,7 +118,7 @@ function canvasPen(context, ratio, look) {
     context.fill();
   };
   const { background } = look;
-  return { text, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+  return { text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
 }
 
 function svgPen(svg, look) {
@@ -121,16 +139,16 @@ function svgPen(svg, look) {
     return rgb ? { [use]: `rgb(${rgb})`, [`${use}-opacity`]: alpha } : { [use]: colour };
   };
   const box = (x, y, width, height, colour) => add(svg, "rect", { x, y, width, height, ...paint("fill", colour) });
-  const text = (words, x, y, { align = "left", turn = 0, strong, token, colour = look.colour, faint }) => {
+  const text = (words, x, y, { align = "left", turn = 0, strong, token, colour = look.colour, faint, size = FONT }) => {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     const place = { transform: `translate(${x} ${y}) rotate(${turn})`, "text-anchor": anchor };
-    const style = { "font-family": token ? look.token : look.text, "font-size": FONT, fill: colour, "fill-opacity": faint ? 0.72 : 1 };
+    const style = { "font-family": token ? look.token : look.text, "font-size": size, "fill-opacity": faint ? 0.72 : 1, ...paint("fill", colour) };
     const weight = strong ? { "font-weight": "bold" } : {};
     add(svg, "text", { ...place, ...style, ...weight, dy: "0.35em", direction: "ltr" }, words);
   };
   const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint, radius = 0, fill = "none" }) => {
     const stroke = { stroke: colour, "stroke-width": line, "stroke-opacity": faint ? 0.25 : 1 };
-    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, rx: radius, fill, ...stroke });
+    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, rx: radius, ...paint("fill", fill), ...stroke });
   };
   const picture = (canvas, part, x, y, width, height) => {
     const cut = element("canvas");
@@ -146,7 +164,7 @@ function svgPen(svg, look) {
   };
   const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
   const { background } = look;
-  return { vector: true, text, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+  return { vector: true, text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
 }
 
 const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn

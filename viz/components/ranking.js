@@ -6,6 +6,7 @@ function build(parentElement) {
   heading.append(element("b"), element("span", "muted"));
   root.facts = root.appendChild(element("div", "facts"));
   root.table = root.appendChild(buildChoices());
+  addFiles(root, () => root, rankingLines);
   return root;
 }
 
@@ -14,9 +15,17 @@ function showFacts(parent, facts) {
   facts.forEach((fact, index) => write(parent.children[index] ?? parent.appendChild(element("span", "fact")), fact));
 }
 
+// A line for each token.
+function rankingLines({ shown: { header } }) {
+  const numbers = ({ values }) => [...values].map(exact);
+  const names = header.columns.map(({ name }) => name);
+  return [[...header.words.csv, ...names], ...header.rows.map((row) => [row.rank, row.label, ...numbers(row)])];
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
-  const { name, sentence, facts, columns, rows, words, position, stamp, arrays } = unpack(data);
+  const header = unpack(data);
+  const { name, sentence, facts, columns, rows, words, position, stamp, arrays } = header;
   const [title, aside] = root.querySelector(".heading").children;
   write(title, name);
   write(aside, sentence);
@@ -24,5 +33,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const [values] = arrays;
   const filled = rows.map((row, index) => ({ ...row, values: values.subarray(index * columns.length, (index + 1) * columns.length) }));
   showChoices(root.table, columns, filled, words, (token) => setTriggerValue("choice", { position, token }));
+  showFiles(root, { ...header, rows: filled });
   root.dataset.painted = stamp;
 }

@@ -147,7 +147,8 @@ function showAlignment(tokens, { inserted, deleted }) {
   }
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  const data = unpack(bytes);
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.choose = (side, position) => setTriggerValue("token", { side, position });
   for (const side of ["source", "target"]) {

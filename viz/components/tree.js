@@ -16,6 +16,7 @@ function build(parentElement) {
   root.told = root.appendChild(element("div", "told"));
   root.told.setAttribute("aria-live", "polite");
   root.list = root.appendChild(element("ol", "hypotheses"));
+  addFiles(root, () => root, treeLines);
   return root;
 }
 
@@ -113,6 +114,14 @@ function showLegend(root) {
   });
 }
 
+// A line for each candidate.
+function treeLines(root) {
+  const { nodes, legend, words } = root.data;
+  const fates = Object.fromEntries(legend.map(({ fate, name }) => [fate, name]));
+  const line = (node, at) => [at + 1, node.step, node.parent, node.label, exact(node.probability), fates[node.fate]].map(String);
+  return [words.csv, ...nodes.slice(1).map(line)];
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.data = unpack(data);
@@ -123,5 +132,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   showNodes(root);
   showHypotheses(root);
   tell(root, root.best);
+  showFiles(root, root.data);
   root.dataset.painted = root.data.stamp;
 }

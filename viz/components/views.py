@@ -63,7 +63,7 @@ def token_bar(
     on the pin's buttons "keep", "release", "values" or "differences" as `pin`, one on the changes' as `restore`.
     """
     acts = {"on_token_change": on_token, "on_guess_change": on_guess, "on_pin_change": on_pin}
-    return partial(_token_bar, data=data, key=key, **acts, on_restore_change=on_restore)
+    return partial(_token_bar, data=pack(data), key=key, **acts, on_restore_change=on_restore)
 
 
 def head_grid(

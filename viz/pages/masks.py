@@ -133,9 +133,9 @@ def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) ->
         _("Rules"), names, selection_mode="multi", format_func=rule_name, key=keys[0], on_change=act, **NO_LABEL
     )
     if not cross:
-        st.session_state[keys[1]] = now.window or 0
+        longest = lens.config.max_length  # a wider window hides nothing more
+        st.session_state[keys[1]] = min(now.window or 0, longest)
         place.caption(_("window (0: none)"), width="content")
-        longest = lens.config.max_length
         place.number_input(_("window (0: none)"), 0, longest, key=keys[1], width=110, on_change=act, **NO_LABEL)
 
 

@@ -130,13 +130,13 @@ def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
 def sampling_controls(vocabulary: int) -> Sampling:
     """The sliders; they are in the address too."""
     kept: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
-    limits = [limit for limit in LIMITS if limit < vocabulary]
     first, second, third = st.columns(3)
     temperature = first.slider(_("Temperature T"), 0.05, 5.0, 1.0, 0.05, key=Part.TEMPERATURE, **kept)
-    words = {limit: str(limit) for limit in limits} | {0: _("all")}
-    top_k = second.select_slider(_("Top-k"), limits, 0, key=Part.TOP_K, format_func=words.__getitem__, **kept)
+    words = {limit: str(limit) for limit in LIMITS} | {0: _("all")}
+    # Limits above a small vocabulary stay: the wish outlives a look at another model.
+    top_k = second.select_slider(_("Top-k"), LIMITS, 0, key=Part.TOP_K, format_func=words.__getitem__, **kept)
     top_p = third.slider(_("Top-p"), 0.05, 1.0, 1.0, 0.05, key=Part.TOP_P, **kept)
-    return Sampling(temperature=temperature, top_k=top_k or None, top_p=top_p)
+    return Sampling(temperature=temperature, top_k=top_k if 0 < top_k < vocabulary else None, top_p=top_p)
 
 
 def show_layers(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.inspectable import Inspectable
 from viz import training
 from viz.i18n import _
+from viz.said import said
 from viz.sections import (
     training_begin,
     training_curves,
@@ -28,7 +29,7 @@ SEGMENTS = ("begin", "settings", "curves", "film", "runs")
 class Part(StrEnum):
     """Keys of this page's controls, which are parameters of the address bar."""
 
-    SEGMENT = "part"
+    SEGMENT = "training_part"
 
 
 def page(lens: Inspectable) -> Iterator[None]:
@@ -76,7 +77,7 @@ def standing(place: DeltaGenerator, bench: Workbench) -> None:
             ).format(count=snapshot.ahead)
         )
     elif snapshot.status == "failed":
-        place.error(snapshot.message)
+        place.error(said(snapshot.message))
     elif snapshot.status == "finished":
         place.info(
             _(

@@ -49,6 +49,7 @@ def pack_film(subject: Subject, key: str, on_choice: Callable[[], None]) -> Moun
         "depth": values.shape[1],
         "difference": difference,
         "top": float(np.nan_to_num(np.abs(weights)).max()) or 1.0,
+        "file": "decoding-film",
         "stamp": stamp(subject.trace),
         "words": words(kind, len(frames)),
     }
@@ -142,10 +143,11 @@ def attention_maps(
     return weights.cpu().numpy(), maps, differing
 
 
-def words(kind: AttentionKind, frames: int) -> dict[str, str]:
+def words(kind: AttentionKind, frames: int) -> dict[str, Any]:
     looks = _("it looks at the source") if kind == "cross" else _("it looks at the text before it")
     return {
         **choice_words(),
+        "csv": [_("step"), _("actual token"), _("rank"), _("token")],
         "looks": looks,
         "weight": _("weight"),
         "missing": _("this token is not in the pinned text"),

@@ -135,6 +135,7 @@ def pack_position(subject: Subject, key: str, on_choice: Callable[[], None]) -> 
         "columns": columns,
         "rows": [subject.row(position, token, subject.rank_of(position, token)) for token in tokens],
         "position": position,
+        "file": f"tokens-at-{position}",
         "stamp": stamp(subject.trace),
         "words": choice_words(),
     }

@@ -57,6 +57,7 @@ def pack_drawn(subject: Subject, sampling: Sampling, drawn: Sampled, key: str, o
         "columns": columns,
         "rows": rows,
         "position": position,
+        "file": f"probabilities-at-{position}",
         "stamp": f"{stamp(subject.trace)} {sampling}",
         "words": choice_words(),
     }

@@ -13,6 +13,7 @@ from model.inspectable import Inspectable
 from viz.components.decoding_views import tree
 from viz.components.views import Mount
 from viz.i18n import _
+from viz.parts import plot_words
 from viz.words import significant
 
 
@@ -52,8 +53,13 @@ def pack_tree(lens: Inspectable, found: SearchTree, stamp: str, key: str, on_nod
         ],
         "legend": [{"fate": fate, "name": fate_name(fate)} for fate in ("kept", "finished", "cut")],
         "alt": alt.format(count=len(found.nodes) - 1, finished=len(ranked), text=best),
+        "file": "beam-search",
         "stamp": stamp,
-        "words": {"continue": _("Click to continue from it"), "score": _("score")},
+        "words": {
+            "continue": _("Click to continue from it"),
+            "score": _("score"),
+            **plot_words(_("candidate"), _("step"), _("continues row"), _("token"), _("probability"), _("fate")),
+        },
     }
     return tree(header, key, on_node)
 

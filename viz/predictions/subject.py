@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from model.inspectable import Inspectable
 from model.text import Tokens
 from model.trace import Trace
 from viz.i18n import _
+from viz.parts import plot_words
 from viz.workbench import Workbench
 
 LOSS, PINNED, GOOD = "#5c7cfa", "#963cbe", "#009e73"
@@ -144,8 +146,8 @@ def visible(label: str) -> str:
     return "␣" if label == " " else label.translate(SIGNS)
 
 
-def choice_words() -> dict[str, str]:
-    return {"token": _("token"), "continue": _("Click to continue from it")}
+def choice_words() -> dict[str, Any]:
+    return {"token": _("token"), "continue": _("Click to continue from it"), **plot_words(_("rank"), _("token"))}
 
 
 def gathered(values: Tensor | None, tokens: Sequence[int]) -> list[float]:

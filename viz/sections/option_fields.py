@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.commands.options import HELP
 from viz.i18n import _
+from viz.said import said
 
 WRONG = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
 
@@ -93,7 +94,7 @@ class Form:
             try:
                 values[name] = self.described[name].read(st.session_state[self.key(name)])
             except ValueError as error:
-                wrong[name] = str(error)
+                wrong[name] = said(error)
         return values, wrong
 
     def draw(

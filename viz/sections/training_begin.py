@@ -15,7 +15,8 @@ from model.inspectable import Inspectable
 from model.materials import Material, Units
 from viz import training
 from viz.i18n import _
-from viz.sections import training_cost, training_data, training_network, training_settings
+from viz.said import said
+from viz.sections import training_cost, training_data, training_draft, training_network, training_settings
 from viz.sections.memory import remembered
 from viz.sections.option_fields import whose
 from viz.sections.training_start import start
@@ -56,6 +57,7 @@ def show(bench: Workbench, lens: Inspectable) -> None:
 
 
 def _form(bench: Workbench, lens: Inspectable) -> None:
+    training_draft.recall()
     row = st.container(horizontal=True, vertical_alignment="center")
     new = choice(WAYS, WAYS[0], Part.WAY) == "new"
     choose(_("Which model"), WAYS, WAYS[0], Part.WAY, lambda way: way_name(way, lens), row)
@@ -85,9 +87,10 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
         args=(plan, settings),
     )
     if message := st.session_state.get(Part.MESSAGE):
-        foot.error(message)
+        foot.error(said(message))
     if training.training(bench):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
+    training_draft.keep(bench, training_network.preset_fields() if new else {})
     if plan is not None and settings is not None:
         training_cost.show(costs, plan.lens, plan.config, plan.material, settings)
 
@@ -104,7 +107,7 @@ def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[P
         try:
             plan = Plan(None, new_config(kind, options, found.tokenizers), found, data)
         except ValueError as error:
-            wrong = {whose(str(error), list(options)): str(error)}
+            wrong = {whose(str(error), list(options)): said(error)}
     training_network.fields(form, kind, wrong)
     return plan, [*sentences, *wrong.values()]
 
@@ -134,7 +137,7 @@ def _material(
     try:
         return remembered(Part.MATERIAL, made_of, lambda: material_of(kind, data, units, vocabulary, tokenizers)), []
     except ValueError as error:
-        return None, [str(error)]
+        return None, [said(error)]
 
 
 def _begin(plan: Plan, settings: Any) -> None:

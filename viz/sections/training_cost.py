@@ -18,6 +18,7 @@ from model.inspectable import Inspectable
 from model.materials import Material
 from model.training_settings import TrainingSettings
 from viz.i18n import _
+from viz.said import said
 from viz.sections.memory import remembered
 from viz.words import significant
 
@@ -47,7 +48,7 @@ def show(
         corpora = remembered(Part.CORPORA, made_of, lambda: material.corpora(config.max_length, settings.undo_merges))
         found = remembered(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
     except ValueError as error:
-        place.error(str(error))
+        place.error(said(error))
         return
     if act.button(_("Measure a step"), key=Part.MEASURE, help=_("Trains two steps of a copy, and forgets it")):
         with place:
@@ -86,7 +87,7 @@ def measure(
                 require_memory(2 * forecast(config, corpora[0], settings).training_memory, choose_device())
             return timed_step(lens or fresh("measured", config, material, settings.seed), corpora, settings)
     except (ValueError, FloatingPointError) as error:
-        return str(error)
+        return said(error)
     except (RuntimeError, MemoryError) as error:
         if is_out_of_memory(error):
             return _("A step does not fit into memory: lower batch_tokens or d_model.")

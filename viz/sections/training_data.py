@@ -11,6 +11,7 @@ from model.config import Kind
 from model.reading import TASK_PAIRS
 from model.tasks import TASKS
 from viz.i18n import _
+from viz.said import said
 from viz.sections import training_own
 from viz.sections.memory import remembered
 from viz.workbench import choose
@@ -64,7 +65,7 @@ def _task(place: DeltaGenerator, usual: str) -> Data | None:
     try:
         found = remembered(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
     except ValueError as error:
-        place.error(str(error))
+        place.error(said(error))
         return None
     lines = [f"{pair.source} → {pair.target}" for pair in found.pairs[:SHOWN]]
     place.caption(_("Such as: {examples}").format(examples=" · ".join(f"`{line}`" for line in lines)))

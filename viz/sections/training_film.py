@@ -10,8 +10,9 @@ import streamlit as st
 from viz.components.training_views import training_film
 from viz.i18n import _
 from viz.parts import plot_words
+from viz.said import said
 from viz.sides import SIDES
-from viz.training import training
+from viz.training import FILMING, training
 from viz.words import attention_name
 from viz.workbench import Key, Workbench, choose, workbench
 
@@ -43,6 +44,9 @@ def show() -> None:
     chosen = bench.fit_selection(layers, heads, queries)
     header = {**described(film, kind), "chosen": [chosen.layer, chosen.head], "words": words()}
     training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch)()
+    if (every := live.snapshot.film_every) > 1:
+        text = _("A frame every {every} steps: filming takes at most {share:.0%} of the time that training takes.")
+        st.caption(text.format(every=every, share=FILMING))
 
 
 def described(film: Film, kind: AttentionKind) -> dict[str, Any]:
@@ -83,7 +87,7 @@ def render_again(film: Film, place: st.delta_generator.DeltaGenerator) -> None:
         for share in film.rerender(film.probe):
             bar.progress(share, text=label)
     except ValueError as error:
-        st.error(str(error))
+        st.error(said(error))
         return
     st.rerun()
 

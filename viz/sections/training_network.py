@@ -13,7 +13,7 @@ from model.beginnings import KIND_UNITS, VOCABULARY, Data, preset_options, usual
 from model.config import CHOICES, PRESETS, Kind, TransformerConfig
 from model.materials import Units
 from viz.i18n import _
-from viz.sections.option_fields import Form, options_of
+from viz.sections.option_fields import Form, options_of, written
 from viz.workbench import choice, choose
 
 USUAL = (
@@ -49,6 +49,12 @@ def choose_kind(place: DeltaGenerator) -> tuple[Kind, str]:
         FORM.put(preset_options(kind, preset))
         st.session_state[Part.PUT] = (kind, preset)
     return kind, preset
+
+
+def preset_fields() -> dict[str, Any]:
+    """What the fields hold, by their keys, until one is changed."""
+    kind, preset = st.session_state[Part.PUT]
+    return {FORM.key(name): written(value) for name, value in preset_options(kind, preset).items() if name in DESCRIBED}
 
 
 def chosen_kind() -> Kind:

@@ -16,6 +16,7 @@ from model.inspection import LIMIT, Fault, Found, Usable, decode, inspect, usabl
 from model.tables import SOURCE, TARGET
 from model.text import clean
 from viz.i18n import _
+from viz.said import said
 from viz.sections.memory import remembered
 
 NAME = "data of one's own"  # on the model card: a file's name is nobody's business
@@ -65,7 +66,7 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
         asked = None if delimiter == FOUND else delimiter
         found = remembered(Part.INSPECTED, (content, asked), lambda: inspect(content.data, asked))
     except ValueError as error:
-        place.error(str(error))
+        place.error(said(error))
         return None
     if not found.delimiter and kind != "encoder-decoder":
         text = remembered(Part.USABLE, (content,), lambda: decode(content.data)[0])

@@ -14,6 +14,7 @@ from model.config import CHOICES, TransformerConfig
 from model.training_settings import SETTING_CHOICES, TrainingSettings
 from viz import training
 from viz.i18n import _
+from viz.said import said
 from viz.sections import training_saving
 from viz.sections.option_fields import options_of, written
 from viz.sections.training_start import give_up
@@ -144,7 +145,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
         help=_("The same batches with this one change, beside the run as it is"),
     )
     if message := st.session_state.get(Part.MESSAGE):
-        place.error(message)
+        place.error(said(message))
 
 
 def nearest(run: Run, step: int) -> KeyFrame:

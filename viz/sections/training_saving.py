@@ -15,6 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import opened, training
 from viz.i18n import _
 from viz.opening import bundled_names, saved_folder, saved_names
+from viz.said import said
 from viz.workbench import Key, workbench
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _save() -> None:
     try:
         live.save(folder)
     except (ValueError, OSError) as error:
-        st.session_state[Part.SAID] = ("wrong", _("It could not be saved: {reason}").format(reason=error))
+        st.session_state[Part.SAID] = ("wrong", _("It could not be saved: {reason}").format(reason=said(error)))
         return
     st.session_state[Part.REPLACE] = False
     st.session_state[Part.SAID] = ("good", _("Saved as {name}: it is in the list of models.").format(name=name))

@@ -18,6 +18,7 @@ from viz import training
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.parts import explanation, plot_words
+from viz.said import said
 from viz.sections.option_fields import Form, options_of, whose, written
 from viz.workbench import Workbench, workbench
 
@@ -97,7 +98,7 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
     try:
         return TrainingSettings(**values), {}
     except ValueError as error:
-        return None, {whose(str(error), NAMES) or NAMES[0]: str(error)}
+        return None, {whose(str(error), NAMES) or NAMES[0]: said(error)}
 
 
 def change(name: str) -> None:
@@ -122,7 +123,8 @@ def show(bench: Workbench) -> None:
     """The fields on one side, the schedule that they make on the other."""
     live = training.training(bench)
     settings, wrong = read()
-    wrong |= st.session_state.get(Part.WRONG, {}) | form().read(RATES)[1]
+    broken = {name: said(message) for name, message in st.session_state.get(Part.WRONG, {}).items()}
+    wrong |= broken | form().read(RATES)[1]
     left, right = st.columns([11, 9], gap="medium")
     with left:
         st.caption(

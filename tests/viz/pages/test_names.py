@@ -6,7 +6,7 @@ from collections import Counter
 from enum import StrEnum
 
 from tests.app_reading import opened
-from viz.pages import attention, feed_forward, map, masks, predictions, residual
+from viz.pages import attention, feed_forward, map, masks, predictions, residual, training
 from viz.sections.laboratory import EXPERIMENTS
 
 SHARED = {"stack"}  # means the same on each page that has it
@@ -14,6 +14,7 @@ SHARED = {"stack"}  # means the same on each page that has it
 
 def test_no_two_pages_give_one_name_to_different_choices():
     kinds = [masks.Part, residual.Part, feed_forward.Part, predictions.Part, map.Part, attention.Part, attention.Choice]
+    kinds.append(training.Part)
     names = Counter(name.value for kind in kinds if issubclass(kind, StrEnum) for name in kind)
     names.update(["part", "experiment", "vectors", *EXPERIMENTS["any_length"], "place"])  # of Tokens and positions
     assert {name for name, count in names.items() if count > 1} == SHARED

@@ -143,7 +143,7 @@ def test_the_beam_search_runs_once_and_only_where_it_is_shown(small, monkeypatch
     app.run()
     assert [options["beam"] for options in ran if "beam" in options] == [4]
     tree = before(small, SOURCE, beam=4).tree
-    data = component(app, "tree")[0]
+    data = component(app, "tree")
     assert [node["fate"] for node in data["nodes"]] == [node.fate for node in tree.nodes]
     assert [node["parent"] for node in data["nodes"]] == [node.parent for node in tree.nodes]
     assert [each["score"] for each in data["hypotheses"]] == [tree.score(index) for index in tree.ranked()]

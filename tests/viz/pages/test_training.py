@@ -58,7 +58,7 @@ def page(**address):
 
 
 def part(app, name):
-    app.session_state["part"] = name
+    app.session_state["training_part"] = name
     return app.run()
 
 
@@ -242,6 +242,22 @@ def test_a_reload_finds_the_training_and_one_that_was_freed_is_said():
     assert app.text_input(key="setting_steps").value == "3"
     training.trainings().end(key)
     assert "was freed" in words(page(run=key))
+
+
+def test_a_draft_comes_back_after_a_reload_and_the_part_after_another_page():
+    app = pasted(TABLE, n_heads="1")
+    key = app.query_params["draft"]
+    again = page(draft=key, training_data="own")
+    assert again.text_input(key="network_n_heads").value == "1"
+    assert again.text_area(key="own_pasted").value == TABLE
+    assert "rows to learn from: 6" in words(again)
+    assert "draft" not in page().query_params  # a form that nobody has touched
+    assert page(draft="unknown").text_input(key="network_n_heads").value == "4"
+    part(again, "curves")
+    for name in ("positions", "training"):
+        sound(again.switch_page(f"viz/pages/{name}.py").run())
+    assert again.query_params["training_part"] == "curves"
+    assert again.segmented_control(key="training_part").value == "curves"
 
 
 def test_one_that_waits_says_so_and_goes_on_by_itself():

@@ -1,0 +1,50 @@
+"""Filming costs no more than its share of the time, and leaves what one comes back to."""
+
+import pytest
+
+from model.pace import Pace
+from model.watched import Watched
+from tests.model.live_examples import KEY_EVERY, SETTINGS, live, material, probe, settled, start
+
+
+def noted(pace: Pace, frame: float, step: float = 1.0, count: int = 40) -> int:
+    for _ in range(count):
+        pace.note(step, frame)
+    return pace.every
+
+
+@pytest.mark.parametrize(("frame", "every"), [(0.019, 1), (0.021, 2), (0.05, 4), (1.0, 64)])
+def test_frames_take_at_most_their_share(frame, every):
+    assert noted(Pace(0.02), frame) == every
+    assert noted(Pace(), frame) == 1
+
+
+def test_frames_come_more_often_again_once_they_are_clearly_cheaper():
+    pace = Pace(0.02)
+    assert noted(pace, 0.05) == 4
+    assert noted(pace, 0.039) == 4  # just below: it would soon turn back
+    assert noted(pace, 0.03) == 2
+    assert noted(pace, 0.001) == 1
+    pace.note(1.0, 1.0)  # one that was slow by chance
+    pace.note(1.0, None)
+    assert pace.every == 1
+
+
+def test_a_paced_film_has_its_key_frames_and_what_was_asked_for():
+    lens = start(learned := material())
+    given = Watched(lens, learned, SETTINGS, probe(lens), share=1e-9, key_every=KEY_EVERY)
+    for _ in range(10):
+        given.step()
+    given.step(filmed=True)
+    assert given.run.film.steps.tolist()[-2:] == [8, 11]
+    assert {0, 4, 8} <= set(given.run.film.steps.tolist())
+    assert 2 not in given.run.curves.get("probe loss")[0][2:]
+    assert given.run.curves.get("loss")[0].tolist() == list(range(1, 12))
+
+
+def test_where_a_paced_training_stands_is_on_its_film():
+    training = live(share=1e-9)
+    training.advance(7)
+    assert settled(training).current.film.steps.tolist()[-1] == 7
+    assert training.snapshot.film_every > 1
+    training.close()

@@ -1,0 +1,50 @@
+"""Errors of model/ are said in the language of the page, with the values that they carry."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from model.config import TransformerConfig
+from model.sampling import Sampling
+from model.training_settings import TrainingSettings
+from viz.i18n import use
+from viz.said import said
+
+
+@pytest.fixture(autouse=True)
+def english_again():
+    yield
+    use("en")
+
+
+@pytest.mark.parametrize(
+    ("cause", "sentence"),
+    [
+        (lambda: config(n_heads=3), "d_model（8）必须能被 n_heads（3）整除"),
+        (lambda: config(dropout=1.5), "dropout（1.5）必须不小于 0 且小于 1"),
+        (lambda: config(d_ff=0), "d_ff（0）至少为 1"),
+        (lambda: TrainingSettings(steps=10, clip=0.0), "clip（0.0）必须大于 0"),
+        (lambda: Sampling(top_p=2.0), "top_p（2.0）必须大于 0 且不大于 1"),
+    ],
+)
+def test_an_error_is_said_in_chinese_with_its_values(cause, sentence):
+    with pytest.raises(ValueError, match=r"[a-z]") as raised:
+        cause()
+    assert said(raised.value) == str(raised.value)
+    use("zh")
+    assert said(raised.value).startswith(sentence)
+    assert not re.search(r"must|one of|at least", said(raised.value))
+
+
+def test_what_no_catalogue_has_stays_as_it_is():
+    use("zh")
+    assert said("a {0} of {braces}") == "a {0} of {braces}"
+    for odd in ("", "d_model ({1}) must be divisible by n_heads ({2})\n"):
+        assert said(odd) == odd
+
+
+def config(**options):
+    sizes = {"source_vocabulary": 8, "target_vocabulary": 8, "d_model": 8, "n_heads": 2}
+    return TransformerConfig(**(sizes | options))

@@ -1,0 +1,113 @@
+// Files of a view that is made of elements and not painted on a canvas: what stands on the page is drawn once more with a
+// file's pen. The view has no other drawing to keep in step with.
+
+const EDGE = 12; // around the picture
+
+// A colour as every reader of SVG knows it: red, green, blue and opacity, less of it where the element is faint.
+function plainColour(colour, opacity = 1) {
+  const context = (plainColour.context ??= cleared(element("canvas"), 1, 1));
+  context.clearRect(0, 0, 1, 1);
+  context.fillStyle = colour;
+  context.fillRect(0, 0, 1, 1);
+  const [red, green, blue, alpha] = context.getImageData(0, 0, 1, 1).data;
+  const rest = (alpha / 255) * opacity;
+  return { text: rest < 1 ? `rgba(${red},${green},${blue},${rest})` : `rgb(${red},${green},${blue})`, seen: rest > 0 };
+}
+
+function drawBox(pen, x, y, width, height, style, opacity) {
+  if (width <= 0 || height <= 0 || style.visibility === "hidden") return;
+  if (style.backgroundImage.startsWith("repeating")) pen.hatch(x, y, width, height);
+  const [fill, border] = [style.backgroundColor, style.borderTopColor].map((colour) => plainColour(colour, opacity));
+  const line = style.borderTopStyle === "none" ? 0 : parseFloat(style.borderTopWidth) || 0;
+  const stroke = { width: border.seen ? line : 0, colour: border.text, radius: Math.min(parseFloat(style.borderTopLeftRadius) || 0, height / 2) };
+  if (fill.seen || stroke.width) pen.frame(x + 0.5, y + 0.5, width, height, { ...stroke, ...(fill.seen ? { fill: fill.text } : {}) });
+}
+
+// A line of a drawing in the page, as so many straight pieces.
+function drawPath(pen, path, corner) {
+  const style = getComputedStyle(path);
+  const { text: colour, seen } = plainColour(style.stroke, parseFloat(style.strokeOpacity));
+  if (!seen) return;
+  const { left, top } = path.ownerSVGElement.getBoundingClientRect();
+  const length = path.getTotalLength();
+  const points = Array.from({ length: 25 }, (_, index) => path.getPointAtLength((length * index) / 24));
+  const dash = style.strokeDasharray === "none" ? [] : style.strokeDasharray.split(/[ ,]+/).map(parseFloat);
+  const placed = points.map(({ x, y }) => [x + left - corner.left, y + top - corner.top]);
+  pen.line(placed, { colour, width: parseFloat(style.strokeWidth), dash });
+}
+
+function drawText(pen, node, corner, opacity) {
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const [box, ...more] = range.getClientRects();
+  if (!box || !node.data.trim()) return;
+  const style = getComputedStyle(node.parentElement);
+  const look = { size: parseFloat(style.fontSize), strong: Number(style.fontWeight) > 500, token: /mono|code/i.test(style.fontFamily.split(",")[0]) };
+  const lines = more.length ? textLines(range, node) : [[node.data.trim(), box]];
+  for (const [words, { left, top, height }] of lines) {
+    pen.text(words, left - corner.left, top - corner.top + height / 2, { ...look, colour: plainColour(style.color, opacity).text });
+  }
+}
+
+// The lines into which the page breaks a text.
+function textLines(range, node) {
+  const lines = [];
+  [...node.data].reduce((at, letter) => {
+    range.setStart(node, at);
+    range.setEnd(node, at + letter.length);
+    const box = range.getBoundingClientRect();
+    const last = lines[lines.length - 1];
+    if (last && Math.abs(last[1].top - box.top) < 3) last[0] += letter;
+    else lines.push([letter, box]);
+    return at + letter.length;
+  }, 0);
+  return lines;
+}
+
+function drawElement(pen, node, corner, before = 1) {
+  if (node.nodeType === Node.TEXT_NODE) return drawText(pen, node, corner, before);
+  if (node.nodeType !== Node.ELEMENT_NODE || node.classList.contains("menu")) return;
+  if (node.tagName === "path") return drawPath(pen, node, corner);
+  const style = getComputedStyle(node);
+  if (style.display === "none") return;
+  const opacity = before * parseFloat(style.opacity);
+  const { left, top, width, height } = node.getBoundingClientRect();
+  const [x, y] = [left - corner.left, top - corner.top];
+  if (!(node instanceof SVGElement)) drawBox(pen, x, y, width, height, style, opacity);
+  const sign = getComputedStyle(node, "::before");
+  if (sign.content !== "none" && sign.content !== "normal") {
+    const [wide, high] = [parseFloat(sign.width) || 0, parseFloat(sign.height) || 0];
+    drawBox(pen, x, y + (height - high) / 2, wide, high, sign, opacity);
+  }
+  for (const child of node.childNodes) drawElement(pen, child, corner, opacity);
+}
+
+// Add the menu of files to a view. part(root): the element that is drawn; lines(root): the table of its CSV.
+function addFiles(root, part, lines) {
+  const scrolled = () => root.querySelectorAll(".scroll").forEach((each) => (each.scrollLeft = 0));
+  root.canvas = element("canvas");
+  root.kind = {
+    arrange() {
+      scrolled();
+      const box = part(root).getBoundingClientRect();
+      const boxes = [...part(root).querySelectorAll("*")].map((each) => each.getBoundingClientRect());
+      const reach = (side) => Math.ceil(boxes.reduce((most, other) => Math.max(most, other[side]), box[side]));
+      return { width: reach("right") - Math.floor(box.left) + 2 * EDGE, height: reach("bottom") - Math.floor(box.top) + 2 * EDGE };
+    },
+    draw(pen) {
+      const { left, top } = part(root).getBoundingClientRect();
+      drawElement(pen, part(root), { left: left - EDGE, top: top - EDGE });
+    },
+    lines: () => lines(root),
+  };
+  root.append(buildMenu(root));
+  root.classList.add("filed");
+}
+
+// What the menu needs to know, at each change.
+function showFiles(root, header) {
+  root.shown = { header };
+  const opener = root.querySelector(".opener");
+  opener.title = header.words.download;
+  opener.setAttribute("aria-label", header.words.download);
+}

@@ -1,0 +1,151 @@
+"""Attention: what is drawn of which heads, chosen by the user and kept in the address bar."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import cast
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.heads import METRICS
+from model.analysis.maps import Quantity
+from model.inspectable import Inspectable
+from model.trace import AttentionKind
+from viz.attention.shown import Wish
+from viz.attention.words import combination_name, drawing_name, metric_name, order_name, quantity_name
+from viz.i18n import _
+from viz.words import attention_name, scale_name
+from viz.workbench import Key, attention_kinds, choice, choose, workbench
+
+FILTERS = "head_filters"
+
+
+class Choice(StrEnum):
+    """This page's controls; their names are parameters of the address bar."""
+
+    QUANTITY = "quantity"
+    METRIC = "metric"
+    ORDER = "order"
+    LAYERS = "layers"
+    HEADS = "heads_shown"
+    LEAST = "least"
+    MOST = "most"
+    COMBINATION = "combine"
+    DRAWING = "draw"
+    THRESHOLD = "threshold"
+    BERTVIZ = "bertviz"
+
+
+SCALES = ("one", "largest")
+ORDERS = ("layer", "highest", "lowest")
+COMBINED = ("head", "average", "maximum", "rollout")
+DRAWINGS = ("map", "lines")
+
+
+def show_controls(lens: Inspectable) -> Wish:
+    """What is drawn of every head."""
+    kinds = attention_kinds(lens.model)
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    kind = kinds[0]
+    if len(kinds) > 1:
+        kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
+    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
+    threshold = number(row, _("Hide weights below"), Choice.THRESHOLD, 0.0) or 0.0
+    return Wish(kind, Quantity(quantity), scale, threshold=threshold)
+
+
+def show_head_controls(wish: Wish, lens: Inspectable) -> Wish:
+    """Which heads there are, in which order, and with which number."""
+    row = st.container(horizontal=True, vertical_alignment="center")
+    metric = pick(_("Number of each head"), list(METRICS), Choice.METRIC, metric_name, row)
+    order = choose(_("Order"), ORDERS, ORDERS[0], Choice.ORDER, order_name, row)
+    wish = replace(wish, metric=metric, order=order)
+    filters = row.popover(_("Heads"), width="content", key=FILTERS, on_change="rerun")
+    if not filters.open:  # its controls need not be drawn at every look: the address bar has their values
+        layers = asked_several(depth(lens, wish.kind), Choice.LAYERS)
+        heads = asked_several(lens.config.n_heads, Choice.HEADS)
+        return replace(wish, layers=layers, heads=heads, least=asked(Choice.LEAST), most=asked(Choice.MOST))
+    with filters:
+        layers = several(_("Layers"), depth(lens, wish.kind), Choice.LAYERS)
+        heads = several(_("Heads"), lens.config.n_heads, Choice.HEADS)
+        st.caption(_("Only heads whose number lies between these; the figure combines those that are shown."))
+        low, high = st.columns(2)
+        least = number(low, _("at least"), Choice.LEAST, None)
+        most = number(high, _("at most"), Choice.MOST, None)
+    return replace(wish, layers=layers, heads=heads, least=least, most=most)
+
+
+def show_figure_controls(wish: Wish) -> Wish:
+    """What the large figure joins, and how it is drawn."""
+    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    combination = choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name, row)
+    drawing = choose(_("Drawing"), DRAWINGS, DRAWINGS[0], Choice.DRAWING, drawing_name, row)
+    return replace(wish, combination=combination, drawing=drawing)
+
+
+def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator) -> str:
+    """One of a list, the first unless chosen otherwise, in the address bar by its name."""
+    named = {option: words(option) for option in options}
+    index = list(options).index(choice(options, options[0], key))
+    picked = place.selectbox(
+        label, options, index=index, key=key, format_func=named.__getitem__, label_visibility="collapsed", width=240
+    )
+    if picked != options[0] or key in st.query_params:
+        workbench().say(key, picked)
+    return picked
+
+
+def several(label: str, count: int, key: str) -> list[int]:
+    """Some of so many layers or heads, counted from 0; none stands for all of them."""
+    picked = st.pills(
+        label,
+        list(range(count)),
+        selection_mode="multi",
+        default=asked_several(count, key),
+        format_func=lambda number: str(number + 1),
+        key=f"{key} {count}",
+    )
+    if picked or key in st.query_params:
+        workbench().say(key, ",".join(str(number + 1) for number in picked))
+    return list(picked)
+
+
+def asked_several(count: int, key: str) -> list[int]:
+    """Those of so many that the address bar names."""
+    named = st.query_params.get(key, "").split(",")
+    return [number for number in range(count) if str(number + 1) in named]
+
+
+def number(place: DeltaGenerator, label: str, key: str, low: float | None) -> float | None:
+    """A number, or none where the field is empty."""
+    given = place.number_input(
+        label,
+        low,
+        value=asked(key, low),
+        step=0.05,
+        key=key,
+        placeholder=label,
+        label_visibility="collapsed",
+        width=220,
+    )
+    if given is not None or key in st.query_params:
+        workbench().say(key, "" if given is None else f"{given:g}")
+    return given
+
+
+def asked(key: str, low: float | None = None) -> float | None:
+    """The number in the address bar, if it is one."""
+    try:
+        found = float(st.query_params[key])
+    except (KeyError, ValueError):
+        return None
+    return found if math.isfinite(found) and (low is None or found >= low) else None
+
+
+def depth(lens: Inspectable, kind: AttentionKind) -> int:
+    return lens.config.n_encoder_layers if kind == "encoder" else lens.config.n_decoder_layers
