@@ -245,7 +245,5 @@ def _act(lens: Inspectable) -> None:
     if st.session_state.get(Key.MODEL) != ENTRY:  # what is trained is what one wants to see
         st.session_state[Key.MODEL] = ENTRY
         bench.begun = True
-    if act["name"] == "advance":
-        live.advance(int(act["count"]))
-    else:
-        {"run": live.run, "pause": live.pause, "reset": live.reset}[act["name"]]()
+    advance = partial(live.advance, int(act.get("count") or 1))
+    {"advance": advance, "run": live.run, "pause": live.pause, "reset": live.reset}[act["name"]]()

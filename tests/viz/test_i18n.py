@@ -33,7 +33,18 @@ DYNAMIC = {
 
 # The files of model/ whose errors a page shows.
 SPEAKING = (
-    *("config", "training_settings", "changes", "tables", "reading", "inspection", "beam", "sampling", "writing"),
+    *(
+        "config",
+        "config_rules",
+        "training_settings",
+        "changes",
+        "tables",
+        "reading",
+        "inspection",
+        "beam",
+        "sampling",
+        "writing",
+    ),
     *("beginnings", "materials", "tasks", "forecast", "interventions", "corpus", "training", "watched", "live"),
 )
 
