@@ -245,5 +245,5 @@ def _act(lens: Inspectable) -> None:
     if st.session_state.get(Key.MODEL) != ENTRY:  # what is trained is what one wants to see
         st.session_state[Key.MODEL] = ENTRY
         bench.begun = True
-    advance = partial(live.advance, int(act.get("count") or 1))
-    {"advance": advance, "run": live.run, "pause": live.pause, "reset": live.reset}[act["name"]]()
+    name, steps = act["name"], int(act.get("count") or 1)
+    {"advance": lambda: live.advance(steps), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()
