@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gettext
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 LANGUAGES = {"en": "EN", "zh": "中文"}
 LOCALE = Path(__file__).parent / "locale"
 
-_language: ContextVar[str] = ContextVar("language", default="en")
+_language: ContextVar[str] = ContextVar("language", default="")
+_sessions: list[Callable[[], str]] = []
 
 
 def use(language: str) -> None:
@@ -18,8 +20,13 @@ def use(language: str) -> None:
     _language.set(language if language in LANGUAGES else "en")
 
 
+def follow(session: Callable[[], str]) -> None:
+    """Where nothing is in use yet, speak what `session` says: a button's callback runs before the script does."""
+    _sessions[:] = [session]
+
+
 def language() -> str:
-    return _language.get()
+    return _language.get() or next((each() for each in _sessions), "en")
 
 
 def preferred(locale: str | None) -> str:
@@ -30,7 +37,7 @@ def preferred(locale: str | None) -> str:
 
 def _(text: str) -> str:
     """`text` in the language in use. Placeholders are for `str.format`."""
-    return _catalogue(_language.get()).gettext(text)
+    return _catalogue(language()).gettext(text)
 
 
 @cache

@@ -8,8 +8,11 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from viz import i18n
 from viz.i18n import _
+from viz.workbench import Key
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -17,6 +20,14 @@ if TYPE_CHECKING:
 
     from model import Trace
 
+
+def _language() -> str:
+    """What this session speaks; English where there is none, as in a thread of its own."""
+    alone = get_script_run_ctx(suppress_warning=True) is None
+    return "en" if alone else str(st.session_state.get(Key.LANGUAGE, "en"))
+
+
+i18n.follow(_language)
 
 # Classes of a model that is run by the code of others, in this run of the script; none where our own code runs.
 theirs: ContextVar[tuple[Any, ...]] = ContextVar("theirs", default=())

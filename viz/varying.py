@@ -67,6 +67,12 @@ def varied() -> Varied:
     return known
 
 
+def as_trained(lens: Inspectable) -> Inspectable:
+    """The checkpoint that `lens` is with other positions; itself where it has its own, as while it is trained."""
+    known = st.session_state.get(KEY)
+    return known.trained if known is not None and known.lens is lens else lens
+
+
 def wish(**changes: Any) -> None:
     """Wish for other positions; None takes a wish back. For callbacks: before the script runs."""
     known = varied()

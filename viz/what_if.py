@@ -83,14 +83,15 @@ def note(bench: Workbench) -> str:
     here = [each for each in bench.what_if.changes if bench.trace.attention_paths(each.kind)]
     if not here:
         return ""
-    named = [change_name(each) for each in here[:NAMED]]
+    assert bench.lens is not None
+    named = [change_name(each, bench.lens.config.max_length) for each in here[:NAMED]]
     if len(here) > NAMED:
         named.append(_("and {count} more").format(count=len(here) - NAMED))
     return " · ".join(named)
 
 
-def change_name(changed: MaskChange) -> str:
-    """A change in words; layers, heads and tokens count from 1."""
+def change_name(changed: MaskChange, longest: int) -> str:
+    """A change in words, as a model that reads at most `longest` tokens makes it; they count from 1, as layers do."""
     from model.interventions import Causal, Cells, Window
 
     kind = attention_name(changed.kind)
@@ -99,7 +100,7 @@ def change_name(changed: MaskChange) -> str:
     if isinstance(changed, Causal):
         return f"{kind}: {_('causal mask on') if changed.on else _('causal mask off')}"
     if isinstance(changed, Window):
-        return f"{kind}: {_('window off') if changed.width is None else _('window {n}').format(n=changed.width)}"
+        return f"{kind}: {_window(changed.width, longest)}"
     return f"{kind}: {_('padding mask off')}"
 
 
@@ -113,6 +114,14 @@ def _cell(query: int | None, key: int | None, visible: bool) -> str:
     asks = _("every query") if query is None else _("query {n}").format(n=query + 1)
     asked = _("every key") if key is None else _("key {n}").format(n=key + 1)
     return f"{asks} {'→' if visible else '↛'} {asked}"
+
+
+def _window(width: int | None, longest: int) -> str:
+    if width is None:
+        return _("window off")
+    if width <= longest:
+        return _("window {n}").format(n=width)
+    return _("window {n}, the longest text ({asked} is asked for)").format(n=f"{longest:,}", asked=f"{width:,}")
 
 
 def _number(index: int | None) -> str:

@@ -76,10 +76,13 @@ NAMES = {
 
 
 def test_changes_are_named_and_those_that_concern_another_model_are_not():
-    assert {each: change_name(each) for each in NAMES} == NAMES
+    assert {each: change_name(each, 32) for each in NAMES} == NAMES
+    wide = change_name(Window("decoder", 90_000), 32)
+    assert wide == "Decoder: window 32, the longest text (90,000 is asked for)"
     changes = tuple(NAMES)
     trace = SimpleNamespace(attention_paths=lambda kind: [] if kind == "encoder" else ["path"])
-    bench = SimpleNamespace(trace=trace, what_if=WhatIf(changes))
+    lens = SimpleNamespace(config=SimpleNamespace(max_length=32))
+    bench = SimpleNamespace(trace=trace, lens=lens, what_if=WhatIf(changes))
     assert note(bench) == " · ".join([NAMES[each] for each in changes[1:4]] + ["and 3 more"])
     bench.what_if = WhatIf(changes[:1])
     assert note(bench) == ""

@@ -19,7 +19,7 @@ from viz.input_bar import first_source, typed
 from viz.parts import data_table, explanation
 from viz.sections.before_after import compare, losses_table, pack_changes, pack_losses, verdicts
 from viz.sections.memory import remembered
-from viz.varying import WITH_BASE, Wished, position_name, varied, wish
+from viz.varying import WITH_BASE, Wished, as_trained, position_name, wish
 from viz.workbench import Key, Pin, workbench
 
 TYPE = "applied_type"
@@ -27,7 +27,7 @@ TYPE = "applied_type"
 
 def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     """The wish first; then the text in the model with and without it."""
-    trained = varied().trained
+    trained = as_trained(lens)
     choose_type(lens, trained, row)
     pin = row.container()
     left, right = st.columns([11, 9], gap="medium")

@@ -1,14 +1,12 @@
-"""The laboratory's comparisons: lengths, a misread formula, learned positions, rotary angles and ALiBi."""
+"""The laboratory's comparisons of codes: of several lengths, and of a misread formula."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from model.analysis import positions as analysis
-from model.position_bias import alibi_slopes
 from viz.figures.curves import Curve
 from viz.i18n import _
 from viz.sections.experiments import (
@@ -18,20 +16,11 @@ from viz.sections.experiments import (
     array,
     beyond,
     dimension_curve,
-    dimension_name,
     picture,
     plain,
     table,
 )
-from viz.varying import position_name
 from viz.words import significant
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from model import Inspectable
-
-NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
 
 
 def any_length(settings: Settings) -> Shown:
@@ -110,98 +99,4 @@ def misread(settings: Settings) -> Shown:
     return [*beyond(settings), *said], [
         picture(titles[0], waved, _("dimension"), _("wavelength, positions"), log_y=True),
         picture(titles[1], drawn, _("position p"), "PE"),
-    ]
-
-
-def learned_table(lens: Inspectable) -> Tensor | None:
-    """The trained positions of the first stack that has such, if any."""
-    names = (name for name, _each in lens.model.named_parameters() if name.endswith(".positions.table"))
-    name = next(names, None)
-    return None if name is None else lens.model.get_parameter(name).detach().cpu().double()
-
-
-def learned(settings: Settings, lens: Inspectable) -> Shown:
-    """The trained positions of this model beside sinusoids of the same size."""
-    trained = learned_table(lens)
-    if trained is None:
-        sentence = _("{name} has no learned positions: it was trained with {position}.")
-        return [sentence.format(name=lens.name, position=position_name(lens.config.position))], []
-    length, d_model = trained.shape
-    same = Settings(settings.bases[:1], (length,), (d_model,), settings.dimensions, settings.k)
-    code = same.codes()[0]
-    tables = {_("learned"): trained, _("sinusoidal"): table(code)}
-    said = list(beyond(same))
-    if settings.k < length:
-        errors = []
-        for each in tables.values():
-            moved = analysis.shift_residual(each, analysis.best_shift(each, settings.k), settings.k)
-            errors.append(significant(float(moved.mean() / each.norm(dim=-1).mean())))
-        sentence = _(
-            "The best map pair by pair that moves by k = {k} misses by {learned} of a code's length where it is "
-            "learned, by {sinusoidal} where it is sinusoidal."
-        )
-        said.append(sentence.format(k=settings.k, learned=errors[0], sinusoidal=errors[1]))
-    middle = length // 2
-    alike = [
-        Curve(f"{name}, p = {middle}", np.arange(length) - middle, array(_cosines(each, middle)), number)
-        for number, (name, each) in enumerate(tables.items())
-    ]
-    drawn = [
-        Curve(f"{name}, {dimension_name(same, code, dimension)}", np.arange(length), array(each[:, dimension]), number)
-        for number, (name, each) in enumerate(tables.items())
-        for dimension in settings.dimensions[:1]
-        if dimension < d_model
-    ]
-    titles = _("PE(p, dimension) over p"), _("Cosine of PE(p) and PE(q) over q − p")
-    return said, [
-        picture(titles[0], drawn, _("position p"), "PE"),
-        picture(titles[1], alike, "q − p", "cos"),
-    ]
-
-
-def _cosines(codes: Tensor, place: int) -> Tensor:
-    unit = codes / codes.norm(dim=-1, keepdim=True).clamp(min=1e-12)
-    return analysis.likeness(unit, place)
-
-
-def relative(settings: Settings, lens: Inspectable) -> Shown:
-    """What rotary positions and ALiBi do in heads as this model has them."""
-    width, heads = lens.config.rotary_channels or lens.config.d_head // 2 * 2, lens.config.n_heads
-    near = min(NEAR, settings.lengths[0])
-    distances = np.arange(near)
-    turned = [
-        Curve(_("base {base}").format(base=f"{base:,.6g}"), distances, array(scores) / width, number)
-        for number, base in enumerate(settings.bases)
-        for scores in [analysis.rotary_scores(near, width, base)]
-    ]
-    slopes = alibi_slopes(heads)
-    biased = [
-        Curve(_("head {head}").format(head=head + 1), distances, -float(slope) * distances, head)
-        for head, slope in enumerate(slopes)
-    ]
-    angles = analysis.rotary_angles(near, width, settings.bases[0])
-    pairs = dict.fromkeys((0, width // 4, width // 2 - 1))
-    turns = [
-        Curve(_("pair {number}").format(number=pair), distances[1:], array(angles[1:, pair]), number)
-        for number, pair in enumerate(pairs)
-    ]
-    said = [
-        _("Rotary, base {base}: a step turns the first pair of a head by {first} rad, the last by {last} rad.").format(
-            base=f"{settings.bases[0]:,.6g}",
-            first=significant(float(angles[1, 0])) if near > 1 else "0",
-            last=significant(float(angles[1, -1])) if near > 1 else "0",
-        ),
-        _("ALiBi, {heads} heads: a key one token farther loses {most} in head 1 and {least} in the last.").format(
-            heads=heads, most=significant(float(slopes.max())), least=significant(float(slopes.min()))
-        ),
-    ]
-    titles = (
-        _("Rotary: q·k over the distance, q = k"),
-        _("ALiBi: what is added to the scores"),
-        _("Rotary: angle of a pair of channels"),
-    )
-    return said, [
-        picture(titles[2], turns, _("position p"), _("angle, radians"), log_y=True),
-        picture(titles[0], turned, _("distance"), "q·k / ‖q‖‖k‖"),
-        picture(titles[1], biased, _("distance"), _("bias")),
     ]

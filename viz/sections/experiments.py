@@ -59,9 +59,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Picture:
+    """A figure with its title, its words for screen readers, and the names of its two axes."""
+
     title: str
     figure: Figure
     alt: str
+    x: str
+    y: str
 
 
 Shown = tuple[list[str], list[Picture]]
@@ -180,8 +184,9 @@ def table_picture(
             rows=drawn.shape[0], columns=drawn.shape[1], all_rows=values.shape[0], all_columns=values.shape[1]
         )
     top = max(1e-12, float(np.abs(drawn).max()))
-    figure = table_figure(drawn, _("dimension"), rows or _("position p"), top)
-    return Picture(f"{title} · {name}", figure, f"{title}. {drawn.shape[0]} × {drawn.shape[1]}. {name}")
+    axes = _("dimension"), rows or _("position p")
+    alt = f"{title}. {drawn.shape[0]} × {drawn.shape[1]}. {name}"
+    return Picture(f"{title} · {name}", table_figure(drawn, *axes, top), alt, *axes)
 
 
 def dimension_name(settings: Settings, code: Code, dimension: int) -> str:
@@ -209,7 +214,8 @@ def picture(title: str, drawn: list[Curve], x_title: str, y_title: str, **option
     """The curves as a figure; in words, for screen readers, each with its range."""
     full = [curve for curve in drawn if curve.ys.size]
     ranges = [f"{curve.name}: {significant(curve.ys.min())} … {significant(curve.ys.max())}" for curve in full]
-    return Picture(title, curve_figure(drawn, x_title, y_title, **options), f"{title}. {'; '.join(ranges)}")
+    figure = curve_figure(drawn, x_title, y_title, **options)
+    return Picture(title, figure, f"{title}. {'; '.join(ranges)}", x_title, y_title)
 
 
 def plain(value: float) -> str:

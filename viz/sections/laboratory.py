@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -16,16 +18,19 @@ from model.position_bias import Alibi
 from model.positional import Rotation, sinusoidal
 from model.variation import LONGEST
 from viz.components.fields import Field, number_field
+from viz.components.figure_views import figure_files
 from viz.i18n import _, language
-from viz.parts import data_table, explanation
-from viz.sections import comparisons, experiments
+from viz.parts import data_table, explanation, plot_words
+from viz.sections import comparisons, experiments, model_positions
 from viz.sections.experiments import Picture, Settings, Shown
 from viz.sections.memory import remembered
-from viz.varying import varied
-from viz.workbench import choose
+from viz.varying import as_trained
+from viz.workbench import choose, workbench
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from viz.components.views import Mount
 
 # What can be set for each experiment.
 CODE = ("bases", "lengths", "widths")
@@ -47,13 +52,16 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     settings = controls(lens, name)
     shown: Shown = ([], [])
     if settings is not None:
-        made = _experiment(name, varied().trained)
-        key = (name, settings, varied().trained, language())
+        pin = workbench().pin
+        of = as_trained(lens), pin.lens if pin else None
+        made = _experiment(name, *of)
+        key = (name, settings, *of, language())
         shown = remembered("laboratory", key, lambda: made(settings))
     verdicts, pictures = shown
     st.text("\n".join(verdicts))
-    for column, picture in zip(st.columns(max(2, len(pictures)), gap="medium"), pictures, strict=False):
-        show(column, picture)
+    columns = st.columns(max(2, len(pictures)), gap="medium")
+    for number, (column, picture) in enumerate(zip(columns, pictures, strict=False)):
+        show(column, picture, name, number)
     explain()
     if pictures:
         data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
@@ -65,7 +73,7 @@ def controls(lens: Inspectable, name: str) -> Settings | None:
     """What the fields hold; None while one of them holds no number that can be."""
     widest = max(1024, lens.config.d_model)
     longest = max(2048, min(lens.config.max_length, LONGEST))
-    config = varied().trained.config
+    config = as_trained(lens).config
     fields = {
         "bases": Field("bases", _("base"), "10000, 1000", 1.0, 1e9, whole=False, log=True, most=SEVERAL),
         "lengths": Field("lengths", _("length"), "100", 1, longest, log=True, most=SEVERAL),
@@ -90,15 +98,15 @@ def controls(lens: Inspectable, name: str) -> Settings | None:
     )
 
 
-def _experiment(name: str, lens: Inspectable) -> Callable[[Settings], Shown]:
+def _experiment(name: str, lens: Inspectable, pinned: Inspectable | None) -> Callable[[Settings], Shown]:
     made: dict[str, Callable[[Settings], Shown]] = {
         "curves": experiments.curves,
         "wavelengths": experiments.wavelengths,
         "shift": experiments.shift,
         "any_length": comparisons.any_length,
         "misread": comparisons.misread,
-        "learned": partial(comparisons.learned, lens=lens),
-        "relative": partial(comparisons.relative, lens=lens),
+        "learned": partial(model_positions.learned, lens=lens, pinned=pinned),
+        "relative": partial(model_positions.relative, lens=lens, pinned=pinned),
     }
     return made[name]
 
@@ -115,10 +123,25 @@ def experiment_name(name: str) -> str:
     }[name]
 
 
-def show(place: DeltaGenerator, picture: Picture) -> None:
-    place.markdown(f"**{picture.title}**")
-    config = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "positions"}}
-    place.plotly_chart(picture.figure, theme="streamlit", alt=picture.alt, config=config, key=f"lab_{picture.title}")
+def show(place: DeltaGenerator, picture: Picture, name: str, number: int) -> None:
+    """A figure under its title and the menu of its files."""
+    config = {"displaylogo": False, "modeBarButtonsToRemove": ["toImage"]}  # the menu has it, and CSV too
+    with place.container(key=f"lab_{number}", gap="xsmall"):
+        files(picture, f"positions-{name}-{number + 1}", f"lab_files_{number}")()
+        st.plotly_chart(picture.figure, theme="streamlit", alt=picture.alt, config=config, key=f"lab_{picture.title}")
+
+
+def files(picture: Picture, file: str, key: str) -> Mount:
+    """The title of a figure, and the menu of its files."""
+    drawn = picture.figure.data
+    if drawn and drawn[0].type == "heatmap":
+        header = {"columns": drawn[0].z.shape[1]}
+        arrays, words = [drawn[0].z], plot_words(picture.y, picture.x, _("value"))
+    else:
+        header = {"curves": [html.unescape(each.name) for each in drawn]}
+        arrays = [np.asarray(each[axis], np.float32) for each in drawn for axis in ("x", "y")]
+        words = plot_words(_("curve"), picture.x, picture.y)
+    return figure_files(arrays, {"name": picture.title, "file": file, "words": words, **header}, key)
 
 
 def curves_table(pictures: list[Picture]) -> pd.DataFrame:

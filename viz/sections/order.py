@@ -23,7 +23,7 @@ from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.parts import data_table, explanation, plot_words, stamp
 from viz.sections.memory import remembered
-from viz.varying import varied
+from viz.varying import as_trained
 from viz.words import not_ours, significant
 from viz.workbench import Workbench, workbench
 
@@ -75,7 +75,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
 
 
 def _both(lens: Inspectable, given: Tokens, order: list[int]) -> tuple[Reversal, Reversal]:
-    without = vary(varied().trained, position="none", max_length=lens.config.max_length)
+    without = vary(as_trained(lens), position="none", max_length=lens.config.max_length)
     off, on = (
         Reversal(order_difference(each.model, given.ids, order), states_beside(each.model, given.ids, order))
         for each in (without, lens)

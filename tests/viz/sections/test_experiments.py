@@ -7,7 +7,7 @@ import pytest
 
 from model.checkpoints import open_checkpoint
 from tests.viz.small import small_lens, write_small
-from viz.sections import comparisons, experiments
+from viz.sections import comparisons, experiments, model_positions
 from viz.sections.experiments import Settings
 
 ONE = Settings((10_000.0,), (40,), (8,), (0, 3), k=5, position=20)
@@ -88,21 +88,56 @@ def test_the_misread_formula_is_told_from_the_papers():
 
 def test_learned_positions_stand_beside_sinusoids(tmp_path):
     lens = open_checkpoint(write_small(tmp_path / "a", position="learned"))
-    _said, (curves, alike) = comparisons.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens)
+    _said, (curves, alike) = model_positions.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens)
     table = lens.model.encoder.embedding.positions.table.detach().double().numpy()
     assert np.allclose(curves.figure.data[0].y, table[:, 5])
     assert np.allclose(curves.figure.data[1].y, [code(place, 5, 16) for place in range(32)])
     cosine = table @ table[16] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[16])
     assert np.allclose(alike.figure.data[0].y, cosine)
-    said, pictures = comparisons.learned(ONE, small_lens(tmp_path / "b"))
+    said, pictures = model_positions.learned(ONE, small_lens(tmp_path / "b"))
     assert said == ["b has no learned positions: it was trained with sinusoidal."]
     assert pictures == []
 
 
 def test_rotary_and_alibi_are_those_of_the_models_heads(tmp_path):
     lens = small_lens(tmp_path / "a")  # two heads of 8 channels
-    _said, (angles, product, biases) = comparisons.relative(Settings((100.0,), (12,), (4,)), lens)
+    _said, (angles, product, biases) = model_positions.relative(Settings((100.0,), (12,), (4,)), lens)
     assert np.allclose(angles.figure.data[1].y, np.arange(1, 12) / 100 ** (4 / 8))
     assert product.figure.data[0].y[0] == pytest.approx(1)
     assert product.figure.data[0].y[3] == pytest.approx(sum(math.cos(3 / 100 ** (2 * p / 8)) for p in range(4)) / 4)
     assert np.allclose([curve.y[8] for curve in biases.figure.data], [-8 / 16, -8 / 256])
+
+
+def test_the_pinned_model_stands_beside_dashed(tmp_path):
+    lens = small_lens(tmp_path / "a", position="learned")
+    other = small_lens(tmp_path / "b", seed=1, position="learned", max_length=20)
+    said, (curves, alike) = model_positions.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens, other)
+    before = other.model.encoder.embedding.positions.table.detach().double().numpy()
+    drawn = curves.figure.data[2]
+    assert (drawn.name, drawn.line.dash) == ("learned · pinned, dimension 5", "dash")
+    assert np.allclose(drawn.y, before[:, 5])
+    assert [curve.line.dash for curve in alike.figure.data] == ["solid", "solid", "dash"]
+    assert np.array_equal(alike.figure.data[2].x, np.arange(20) - 10)
+    pairs = before.reshape(20, 8, 2).transpose(1, 0, 2)
+    missed = [pair[:-2] @ np.linalg.lstsq(pair[:-2], pair[2:])[0] - pair[2:] for pair in pairs]
+    error = np.linalg.norm(np.concatenate(missed, 1), axis=1).mean() / np.linalg.norm(before, axis=1).mean()
+    assert said[-1] == f"In the pinned model it misses by {error:.3g}."
+
+
+def test_a_pinned_model_with_other_heads_is_drawn_with_its_own(tmp_path):
+    lens, other = small_lens(tmp_path / "a"), small_lens(tmp_path / "b", n_heads=4)
+    _said, (angles, product, biases) = model_positions.relative(Settings((100.0,), (12,), (4,)), lens, other)
+    assert [curve.name for curve in biases.figure.data[2:]] == [f"head {head} · pinned" for head in range(1, 5)]
+    assert np.allclose([curve.y[8] for curve in biases.figure.data[2:]], [-8 / 4, -8 / 16, -8 / 64, -8 / 256])
+    assert np.allclose(product.figure.data[1].y[3], (math.cos(3) + math.cos(3 / 10)) / 2)  # two pairs a head
+    assert {curve.line.dash for curve in angles.figure.data[3:]} == {"dash"}
+    said, pictures = model_positions.relative(Settings((100.0,), (12,), (4,)), lens, lens)
+    assert said[-1] == "The pinned model has as many heads, as wide: its curves are the same."
+    assert "dash" not in {curve.line.dash for picture in pictures for curve in picture.figure.data}
+
+
+def test_a_pin_without_learned_positions_is_said(tmp_path):
+    lens = small_lens(tmp_path / "a", position="learned")
+    said, (curves, _alike) = model_positions.learned(ONE, lens, small_lens(tmp_path / "b"))
+    assert said[-1] == "b, which is pinned, has no learned positions to compare with (sinusoidal)."
+    assert len(curves.figure.data) == 2

@@ -1,0 +1,62 @@
+// The title and the menu of files of a plotly figure. The figure stands in the same container of the page and is drawn
+// by plotly: its files are what is seen of it, zoomed as it is. The menu is that of the other plots.
+
+const SHARP = 3; // pixels of a PNG to one of the page
+
+function figureOf(root) {
+  return root.getRootNode().host.closest(":has(.js-plotly-plot)").querySelector(".js-plotly-plot");
+}
+
+// The layers of the figure, one above the other, as one drawing.
+function drawingOf(root) {
+  const layers = [...figureOf(root).querySelectorAll(".main-svg")].filter((each) => !each.closest(".modebar"));
+  const { width, height } = layers[0].getBoundingClientRect();
+  const look = appearance(root);
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const sizes = { viewBox: `0 0 ${width} ${height}`, width, height, "font-family": look.text };
+  for (const [name, value] of Object.entries(sizes)) svg.setAttribute(name, value);
+  const ground = svg.appendChild(document.createElementNS(svg.namespaceURI, "rect"));
+  for (const [name, value] of Object.entries({ width, height, fill: look.background })) ground.setAttribute(name, value);
+  for (const layer of layers) {
+    const copy = svg.appendChild(layer.cloneNode(true));
+    copy.removeAttribute("style"); // a background of its own would hide the layers below
+    copy.querySelectorAll("[style*=vector-effect]").forEach(({ style }) => (style.vectorEffect = "none")); // lines grow with the rest
+    copy.querySelectorAll(".hoverlayer, .zoomlayer, .drag, .draglayer").forEach((each) => each.remove());
+  }
+  return { width, height, blob: new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }) };
+}
+
+FILES.SVG = async (root) => drawingOf(root).blob;
+
+FILES.PNG = async (root) => {
+  const { width, height, blob } = drawingOf(root);
+  const image = new Image(width * SHARP, height * SHARP);
+  image.src = URL.createObjectURL(blob);
+  await image.decode();
+  const canvas = element("canvas");
+  cleared(canvas, image.width, image.height).drawImage(image, 0, 0, image.width, image.height);
+  URL.revokeObjectURL(image.src);
+  return new Promise((done) => canvas.toBlob(done));
+};
+
+function figureLines({ header: { words, curves, columns, arrays } }) {
+  if (columns) return [words.csv, ...[...arrays[0]].map((value, cell) => [String(Math.floor(cell / columns)), String(cell % columns), exact(value)])];
+  const points = (name, index) => [...arrays[2 * index]].map((x, at) => [name, exact(x), exact(arrays[2 * index + 1][at])]);
+  return [words.csv, ...curves.flatMap(points)];
+}
+
+export default function ({ data, parentElement }) {
+  let root = parentElement.querySelector(".vitrine");
+  if (!root) {
+    root = parentElement.appendChild(element("div", "vitrine plot figure"));
+    root.kind = { lines: figureLines };
+    root.heading = root.appendChild(element("div", "heading"));
+    root.heading.append(element("b"), buildMenu(root));
+  }
+  const header = unpack(data);
+  root.shown = { header };
+  write(root.heading.firstChild, header.name);
+  const opener = root.querySelector(".opener");
+  opener.title = header.words.download;
+  opener.setAttribute("aria-label", header.words.download);
+}
