@@ -84,7 +84,7 @@ def position_name(config: TransformerConfig) -> str:
         "learned": _("learned positions"),
         "rotary": _("queries and keys are turned (rotary)"),
         "alibi": _("scores fall with distance (ALiBi)"),
-        "relative": _("scores have a bias for each distance (T5)"),
+        "relative": _("scores have a distance bias (T5)"),
         "none": _("no positions"),
         "other": _("positions in a way of its own"),
     }[config.position]

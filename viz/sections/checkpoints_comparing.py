@@ -17,7 +17,7 @@ from viz.packing import weights_heads, weights_moved
 from viz.packing.weights_table import shape_text
 from viz.parts import data_table, explanation
 from viz.sections import checkpoints_pair, checkpoints_runs
-from viz.sections.checkpoints_chosen import choose_subject, choose_tensor, chosen_place, follow_sidebar, lens_of
+from viz.sections.checkpoints_chosen import choose_pair, choose_tensor, chosen_place, follow_sidebar, lens_of
 from viz.sections.checkpoints_following import CHOSEN, follow
 from viz.sections.checkpoints_heads import KIND, LEAVE, leave, open_head
 from viz.sections.checkpoints_measuring import Moving, moving
@@ -47,10 +47,7 @@ def show(bench: Workbench) -> None:
     now = follow_sidebar(AFTER)
     others = sorted((name for name in names if name != now), key=lambda name: name.split("-")[0] != now.split("-")[0])
     other = others[0] if others else now
-    row.markdown("**A**", width="content")
-    before = choose_subject(row.container(width=210), _("A: before"), BEFORE, other)
-    row.markdown("→ **B**", width="content")
-    after = choose_subject(row.container(width=210), _("B: after"), AFTER, now)
+    before, after = choose_pair(row, (BEFORE, AFTER), (other, now))
     if before is None or after is None:
         return
     try:

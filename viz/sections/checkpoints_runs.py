@@ -58,7 +58,7 @@ def show(row: DeltaGenerator) -> None:
             st.error(f"{name}: {error}")
             return
     steps = {subject.name: step_of(subject.path) for subject, _found in runs}
-    known = all(step is not None for step in steps.values())
+    known = None not in steps.values() and len(set(steps.values())) > 1
     if known:
         runs.sort(key=lambda run: steps[run[0].name] or 0)
     places = [steps[subject.name] or 0 for subject, _found in runs] if known else list(range(1, len(runs) + 1))
