@@ -196,7 +196,8 @@ def describe(lens: Inspectable, form: str) -> str:
         dtype=dtype,
     )
     text = f"{text} · {form}"
-    return html.escape(text.replace(" ", "\N{NO-BREAK SPACE}").replace("\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}", " · "))
+    # A line ends behind a point, and never within a part.
+    return html.escape(text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· "))
 
 
 main()

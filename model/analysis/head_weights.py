@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import torch
@@ -17,8 +18,15 @@ Circuit = Literal["scores", "output"]
 
 
 def attentions(model: Network) -> dict[str, MultiHeadAttention]:
-    """Every attention of the model by its module path, in the order of computation."""
-    return {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    """Every attention of the model by its module path, in the order of computation: of a hosted model none, which has
+    matrices of its own where ours has these four.
+    """
+    found = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    return {name: module for name, module in found.items() if all(map(partial(_has_weight, module), PROJECTIONS))}
+
+
+def _has_weight(attention: MultiHeadAttention, projection: str) -> bool:
+    return hasattr(getattr(attention, projection, None), "weight")
 
 
 def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor, "head channel d_model"]:

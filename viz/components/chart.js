@@ -47,7 +47,7 @@ function roundMarks(low, high, most) {
 }
 
 const brief = (value) =>
-  (Math.abs(value) >= 1e5 || (value && Math.abs(value) < 1e-3) ? value.toExponential() : value.toLocaleString("en", { maximumSignificantDigits: 12 })).replace("-", "−");
+  (Math.abs(value) >= 1e7 || (value && Math.abs(value) < 1e-3) ? value.toExponential() : value.toLocaleString("en", { maximumSignificantDigits: 12 })).replace("-", "−");
 
 // From a value to its place between two ends.
 function scaleOf([low, high], log, from, to) {
@@ -145,6 +145,7 @@ function drawSeries(pen, place, header, series) {
     }
     for (const [x, y, index] of mark === "bars" ? piece : []) {
       const base = place.y(Math.max(place.ranges.y[0], Math.min(place.ranges.y[1], 0)));
+      if (y === base) continue; // a bar of 0 is none
       const left = x - 0.4 * place.wide + bars.indexOf(series) * share;
       pen.box(left, Math.min(y, base), Math.max(1, share - 1), Math.max(0.5, Math.abs(base - y)), series.colours?.[index] ?? colour);
     }

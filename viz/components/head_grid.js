@@ -3,6 +3,7 @@
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
 const LEVELS = 65533; // of a value; above it a cell is not drawn
+const NARROW = 74; // CSS pixels of a thumbnail whose number stands below its name
 
 // The pixel, 0xAABBGGRR, of every level; none for those that are not drawn.
 function levelColours(low, high, top, hues) {
@@ -72,6 +73,7 @@ function paint(root) {
   const { picture, columns, rows, cells, states } = root.shown;
   const { clientWidth, clientHeight } = root.grid;
   if (!clientWidth) return; // not laid out yet: the observer of its size calls again
+  if (!root.places) root.grid.classList.toggle("narrow", clientWidth / columns < NARROW);
   root.places ??= places(root);
   const ratio = window.devicePixelRatio || 1;
   const context = cleared(root.atlas, Math.round(clientWidth * ratio), Math.round(clientHeight * ratio));

@@ -120,15 +120,20 @@ function drawStream(pen, place, stack, header) {
   const leaving = (row, item) => [[item.x + 16, item.y], [item.x + 16, row.top - 0.4 * gap], [rail, row.top - 0.4 * gap]];
   let flow = flowOf(header, first.items.at(-1));
   let from = first.top - 0.4 * gap;
+  let entered = {}; // where the first block of a layer reads the stream: those beside it read it there, too
   flowing(pen, header, leaving(first, first.items.at(-1)), flow, { tip: false });
   for (const row of others) {
     const between = (left, right) => [[left.x + left.width, row.middle], [right.x - 1, row.middle]];
+    const aside = header.parallel && row.layer !== null && row.layer === entered.layer;
+    if (!aside) entered = { layer: row.layer, y: row.middle, flow, crossed: row.top - 0.4 * gap };
     const into = [[rail, row.middle], [row.items[0].x - 1, row.middle]];
+    const past = [[rail + 11, entered.y], [rail + 11, row.middle], [row.items[0].x - 1, row.middle]];
     const up = row.top - 0.4 * gap;
     const sum = row.items.find(({ block }) => block.kind === "residual");
     const passes = row.onRail && header.bypass;
     flowing(pen, header, [[rail, from], [rail, passes ? up + 7 : row.middle]], flow, { tip: false });
-    flowing(pen, header, into, flow, { most: 7 });
+    if (aside) pen.line([[rail + 11, entered.crossed + 6], [rail + 11, entered.crossed - 6]], { colour: pen.background, width: 8 });
+    flowing(pen, header, aside ? past : into, aside ? entered.flow : flow, { most: aside ? 3 : 7 });
     row.items.forEach((item, index) => {
       if (index) flowing(pen, header, between(row.items[index - 1], item), flowOf(header, row.items[index - 1]), { most: 7 });
     });

@@ -120,7 +120,7 @@ function bytesText(bytes) {
 function cellText(value, kind) {
   if (kind === "text") return value;
   if (kind === "count") return value.toLocaleString("en");
-  if (kind === "share") return value === 0 ? "0" : `${significant(100 * value)} %`;
+  if (kind === "share") return value === 0 ? "0" : value < 1e-4 ? "< 0.01 %" : `${significant(100 * value)} %`;
   return significant(value);
 }
 

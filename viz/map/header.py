@@ -149,7 +149,7 @@ def summary(lens: Inspectable, found: list[Block]) -> Said:
         "sandwich": _("before and after each block (sandwich)"),
     }[config.norm_placement]
     said = [
-        (_("parameters"), f"{sum(block.parameters for block in found):,}"),
+        (_("parameters"), f"{lens.model.parameter_count():,}"),
         (_("matrix products"), "\n".join(products)),
         (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),
     ]

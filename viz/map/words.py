@@ -59,7 +59,8 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
     """The line over a block on the map."""
     if block.kind == "embedding":
         times = f" × √{config.d_model}" if config.scale_embedding else ""
-        return f"{_('embedding')}{times} + {position_name(config)}"
+        sign = "+" if config.position in POSITIONS_ADDED else "·"
+        return f"{_('embedding')}{times} {sign} {position_name(config)}"
     if block.kind == "output":
         sizes = f"{config.d_model} → {config.vocabulary:,}"
         tied = f" · {_('tied')}" if block.tied else ""
@@ -81,9 +82,9 @@ def position_name(config: TransformerConfig) -> str:
         "sinusoidal": _("sinusoidal positions"),
         "sinusoidal-halves": _("sinusoidal positions, sines first"),
         "learned": _("learned positions"),
-        "rotary": _("no positions: queries and keys are turned (rotary)"),
-        "alibi": _("no positions: scores fall with distance (ALiBi)"),
-        "relative": _("no positions: scores have a learned bias for each distance (T5)"),
+        "rotary": _("queries and keys are turned (rotary)"),
+        "alibi": _("scores fall with distance (ALiBi)"),
+        "relative": _("scores have a distance bias (T5)"),
         "none": _("no positions"),
         "other": _("positions in a way of its own"),
     }[config.position]

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from model.analysis.maps import Maps
 from model.config import TransformerConfig
-from model.errors import require
 from model.interventions import Causal, Cells, MaskChange, PaddingSeen, Window
 from model.trace import AttentionKind, Trace
 
@@ -71,11 +70,6 @@ def cells_at(visible: Tensor, query: int, key: int) -> Tensor:
 
 
 def fit(bench: Workbench, trace: Trace, kind: AttentionKind) -> Selection:
-    """The selection inside what this kind of attention has.
-
-    Raises:
-        AbsentError: the model shows its weights, and not what the mask is put on.
-    """
+    """The selection inside what this kind of attention has."""
     maps = Maps(trace, kind)
-    require(trace.model, f"{maps.paths[0]}.scores")
     return bench.fit_selection(maps.layers, maps.heads, maps.queries)

@@ -88,27 +88,25 @@ def words_of(kind: str) -> tuple[str, str]:
 
 def sentence(found: Finding) -> str:
     """What was found, with its number."""
-    count = len(found.rows)
     return {
-        "nan": _("{number} values are NaN"),
-        "infinite": _("{number} values are infinite"),
+        "nan": _("values that are NaN: {number}"),
+        "infinite": _("values that are infinite: {number}"),
         "zero": _("all {number} values are 0"),
         "constant": _("every value is {number}"),
         "half": _("the largest is {number}"),
         "condition": _("σ₁/σₙ is {number}"),
         "copy": _("equal to {other}: {bytes} could be saved"),
         "near_copy": _("differs from {other} by {share}"),
-        "dead_units": _("{count} units, {share} of all: {rows}"),
-        "large_gain": _("{count} features, {share} of all: {rows}"),
-        "small_gain": _("{count} features, {share} of all: {rows}"),
-        "long_rows": _("{count} rows, the longest {number} times the median: {rows}"),
-        "short_tokens": _("{count} tokens, {share} of the vocabulary: {rows}"),
-        "same_tokens": _("{count} tokens, {share} of the vocabulary: {rows}"),
+        "dead_units": _("units: {rows} ({share} of all)"),
+        "large_gain": _("features: {rows} ({share} of all)"),
+        "small_gain": _("features: {rows} ({share} of all)"),
+        "long_rows": _("rows: {rows} (the longest {number} times the median)"),
+        "short_tokens": _("tokens: {rows} ({share} of the vocabulary)"),
+        "same_tokens": _("tokens: {rows} ({share} of the vocabulary)"),
     }[found.kind].format(
         number=f"{found.number:,.0f}" if 1000 <= abs(found.number) < 1e9 else significant(found.number),
         share=f"{significant(100 * found.number)} %",
         bytes=bytes_text(int(found.number)) if found.kind == "copy" else "",
         other=short(found.other),
-        count=f"{count:,}",
         rows=rows_text(found.rows),
     )

@@ -49,8 +49,8 @@ class Run:
 
 
 def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool, key: str) -> Mount:
-    """A line for each tensor. known: places are steps; else they are the order of the checkpoints."""
-    places = np.array([run.place for run in runs], np.float32)
+    """A line for each tensor. known: places are steps; else the checkpoints stand side by side."""
+    places = np.array([run.place for run in runs] if known else range(len(runs)), np.float32)
     shown = list(tensors[:MOST])
     before = common_part(shown)
     series = []
@@ -67,10 +67,11 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
         f"{each.name} {significant(float(first))} → {significant(float(last))}"
         for each, (first, last) in zip(series, ends, strict=False)
     )
+    names = [run.name[:24] for run in runs]
     header = {
-        "x": {"title": _("step") if known else _("order of the checkpoints")},
+        "x": {"title": _("step")} if known else {"title": _("checkpoint"), "labels": names, "side": ""},
         "y": {"title": title},
-        "marks": [{"x": run.place, "text": run.name[:24]} for run in runs] if len(runs) <= 6 else [],
+        "marks": [{"x": run.place, "text": run.name[:24]} for run in runs] if known and len(runs) <= 6 else [],
         "tall": 300,
         "name": title,
         "sentence": sentence,

@@ -87,7 +87,7 @@ def summary(statistics: Statistics) -> str:
         deviation=significant(statistics.deviation),
         low=significant(statistics.minimum),
         high=significant(statistics.maximum),
-        zeros=f"{significant(100 * statistics.zeros)} %",
+        zeros="< 0.01 %" if 0 < statistics.zeros < 1e-4 else f"{significant(100 * statistics.zeros)} %",
     )
     if statistics.nan or statistics.infinite:
         line += _(" · {nan} NaN · {infinite} infinite").format(

@@ -14,10 +14,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.effects import prediction_changes
 from model.attention import Masked, Weights
+from model.errors import require
 from model.inspectable import Inspectable
 from model.interventions import Cells
 from model.masks import ChangedMask, Mask
-from model.trace import AttentionKind
+from model.trace import ATTENTION_PATHS, AttentionKind
 from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import first_source, typed
@@ -59,13 +60,18 @@ EXPERIMENTS = ("order", "numbers", "future", "batch")
 
 
 def page(lens: Inspectable) -> Iterator[None]:
-    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted.
+
+    Raises:
+        AbsentError: the model shows its weights, and not what the mask is put on.
+    """
     kinds = attention_kinds(lens.model)
     row = st.container(horizontal=True, vertical_alignment="center")
     kind = chosen_kind(kinds)
     if len(kinds) > 1:
         choose(_("Attention"), kinds, kind, Part.KIND, attention_name, row)
         kind = chosen_kind(kinds)
+    require(lens.model, f"{ATTENTION_PATHS[kind].format(0)}.scores")
     show_rules(row, lens, kind)
     choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name, row)
     left, right = st.columns([4, 9], gap="medium")

@@ -46,6 +46,19 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str) ->
     return found[name]
 
 
+def choose_pair(
+    row: DeltaGenerator, keys: tuple[str, str], defaults: tuple[str, str]
+) -> tuple[Subject | None, Subject | None]:
+    """Two files, each field beside its letter also where the row is broken."""
+    places = []
+    for letter in ("**A**", "→ **B**"):
+        pair = row.container(horizontal=True, vertical_alignment="center", width="content")
+        pair.markdown(letter, width="content")
+        places.append(pair.container(width=210))
+    before = choose_subject(places[0], _("A: before"), keys[0], defaults[0])
+    return before, choose_subject(places[1], _("B: after"), keys[1], defaults[1])
+
+
 def follow_sidebar(key: str) -> str:
     """The model in the sidebar, to begin with; while the field shows that model, it goes on to the next with it."""
     now, before = str(st.session_state.get(Key.MODEL) or ""), st.session_state.get(FOLLOWED)

@@ -17,11 +17,12 @@ from viz.packing import weights_heads, weights_moved
 from viz.packing.weights_table import shape_text
 from viz.parts import data_table, explanation
 from viz.sections import checkpoints_pair, checkpoints_runs
-from viz.sections.checkpoints_chosen import choose_subject, choose_tensor, chosen_place, follow_sidebar, lens_of
+from viz.sections.checkpoints_chosen import choose_pair, choose_tensor, chosen_place, follow_sidebar, lens_of
 from viz.sections.checkpoints_following import CHOSEN, follow
 from viz.sections.checkpoints_heads import KIND, LEAVE, leave, open_head
 from viz.sections.checkpoints_measuring import Moving, moving
 from viz.sections.checkpoints_subjects import Subject, subjects
+from viz.sections.checkpoints_tensor import beside
 from viz.words import attention_name
 from viz.workbench import Key, Pin, Workbench, choose, workbench
 
@@ -46,9 +47,7 @@ def show(bench: Workbench) -> None:
     now = follow_sidebar(AFTER)
     others = sorted((name for name in names if name != now), key=lambda name: name.split("-")[0] != now.split("-")[0])
     other = others[0] if others else now
-    before = choose_subject(row.container(width=210), _("A: before"), BEFORE, other)
-    row.markdown("→", width="content")
-    after = choose_subject(row.container(width=210), _("B: after"), AFTER, now)
+    before, after = choose_pair(row, (BEFORE, AFTER), (other, now))
     if before is None or after is None:
         return
     try:
@@ -89,10 +88,10 @@ def tensors(before: Subject, after: Subject, found: Moving) -> None:
     """The ranking, and the chosen tensor of both."""
     follow([found], partial(tree, before, after, found))
     info = found.same[place_of(found)]
-    checkpoints_pair.show(before, after, info)
-    explain()
+    change = found.of(info)
+    checkpoints_pair.show(before, after, info, equal=change is not None and change.largest == 0)
+    beside(explain, partial(moved_data, before, after, found))
     left_over(before, after)
-    moved_data(before, after, found)
 
 
 def moved_data(before: Subject, after: Subject, found: Moving) -> None:
@@ -151,8 +150,7 @@ def layers(before: Subject, after: Subject, found: Moving) -> None:
     stack = choose(_("Stack"), stacks, stacks[0], "compare_stack", str, place) if len(stacks) > 1 else stacks[0]
     file = f"{before.name}-{after.name}"
     follow([found], lambda: draw(weights_moved.layer_chart(found.same, found.of, stack, file, LAYERS)))
-    explain()
-    moved_data(before, after, found)
+    beside(explain, partial(moved_data, before, after, found))
 
 
 def draw(mount: object) -> None:
@@ -180,9 +178,9 @@ def heads(bench: Workbench, before: Subject, after: Subject, found: Moving) -> N
     weights_moved.head_panels(
         changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind)
     )()
-    explain()
     file = f"moved-heads-{before.name}-{after.name}-{kind}"
-    data_table("moved_heads_data", lambda: weights_heads.norm_table(torch.from_numpy(changes)), file)
+    table = partial(weights_heads.norm_table, torch.from_numpy(changes))
+    beside(explain, lambda: data_table("moved_heads_data", table, file))
 
 
 def on_head(name: str, kind: str) -> None:

@@ -32,6 +32,12 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     leave()
     lens = lens_of(subject)
     kinds = weights_heads.kinds_of(lens) if lens else []
+    if lens is not None and not lens.model.ours:
+        st.info(
+            _("{name} runs by transformers' own code: which part of its matrices is which head's is not known here.")
+            .format(name=subject.name)
+        )  # fmt: skip
+        return
     if lens is None or not kinds:
         st.info(
             _("{name} does not open as a model whose heads are known: its tensors can be read, but not cut into heads.")

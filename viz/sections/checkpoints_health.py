@@ -33,8 +33,10 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     chosen = found.table[place_of(found, known)]
     follow([examined], partial(findings, subject, found, examined, chosen.name, known is None))
     checkpoints_tensor.show(subject, found, chosen)
-    explain()
-    data_table("health_data", lambda: weights_health.health_table(known or []), f"health-{subject.name}")
+    checkpoints_tensor.beside(
+        explain,
+        lambda: data_table("health_data", lambda: weights_health.health_table(known or []), f"health-{subject.name}"),
+    )
 
 
 def waiting(found: Filling) -> None:
@@ -57,8 +59,9 @@ def findings(subject: Subject, found: Measured, examined: Examined, chosen: str,
 
 def place_of(found: Measured, known: list[Finding] | None) -> int:
     """The number of the tensor that is looked at, at first that of the first finding."""
-    first = known[0].tensor if known else ""
-    return chosen_place(found.table, lambda place: found.table[place].name == first)
+    if not known:
+        return chosen_place(found.table)
+    return chosen_place(found.table, lambda place: found.table[place].name == known[0].tensor)
 
 
 def on_finding(found: Measured, known: list[Finding]) -> None:

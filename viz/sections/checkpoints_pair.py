@@ -17,11 +17,16 @@ from viz.sections.checkpoints_subjects import Subject
 from viz.words import token_code
 
 
-def show(before: Subject, after: Subject, info: TensorInfo) -> None:
-    """The tensor of this name in both."""
+def show(before: Subject, after: Subject, info: TensorInfo, equal: bool) -> None:
+    """The tensor of this name in both. equal: value for value."""
     heading = st.container(horizontal=True, vertical_alignment="bottom")
     heading.markdown(f"**{token_code(short(info.name))}**", width="content")
     heading.caption(shape_text(info.shape), width="content")
+    if equal:
+        st.info(_("In {before} and {after} this tensor is equal, value for value.").format(
+            before=before.name, after=after.name
+        ))  # fmt: skip
+        return
     weights = []
     for subject in (before, after):
         found = measured(subject)

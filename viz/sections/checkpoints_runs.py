@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import streamlit as st
@@ -15,7 +15,8 @@ from viz.packing import weights_steps
 from viz.parts import data_table
 from viz.sections.checkpoints_following import follow
 from viz.sections.checkpoints_measuring import measured
-from viz.sections.checkpoints_subjects import subjects
+from viz.sections.checkpoints_subjects import Subject, subjects
+from viz.workbench import Key
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
 ANY = "*.weight"
@@ -25,7 +26,14 @@ def show(row: DeltaGenerator) -> None:
     """A statistic of the tensors whose names match a pattern, a line each."""
     found = {subject.name: subject for subject in subjects()}
     names = list(found)
-    chosen = row.multiselect(_("Checkpoints"), names, alike(names), key=CHOSEN, label_visibility="collapsed", width=330)
+    chosen = row.multiselect(
+        _("Checkpoints"),
+        names,
+        [] if CHOSEN in st.session_state else alike(list(found.values())),
+        key=CHOSEN,
+        label_visibility="collapsed",
+        width=330,
+    )
     statistics = list(weights_steps.STATISTICS)
     statistic = row.selectbox(
         _("Statistic"),
@@ -50,7 +58,7 @@ def show(row: DeltaGenerator) -> None:
             st.error(f"{name}: {error}")
             return
     steps = {subject.name: step_of(subject.path) for subject, _found in runs}
-    known = all(step is not None for step in steps.values())
+    known = None not in steps.values() and len(set(steps.values())) > 1
     if known:
         runs.sort(key=lambda run: steps[run[0].name] or 0)
     places = [steps[subject.name] or 0 for subject, _found in runs] if known else list(range(1, len(runs) + 1))
@@ -70,13 +78,18 @@ def show(row: DeltaGenerator) -> None:
     data_table("steps_data", lambda: weights_steps.steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")
 
 
-def alike(names: Sequence[str]) -> list[str]:
-    """Those to begin with: the largest group whose names begin alike."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(name.split("-")[0], []).append(name)
-    best = max(groups.values(), key=len, default=[])
-    return best if len(best) > 1 else list(names[:2])
+def alike(found: Sequence[Subject]) -> list[str]:
+    """Those to begin with: whose names and shapes of tensors are the shown model's, else the largest such group."""
+    groups: dict[Hashable, list[str]] = {}
+    for subject in found:
+        try:
+            key = frozenset((info.name, info.shape) for info in subject.table())
+        except (ValueError, OSError):
+            continue
+        groups.setdefault(key, []).append(subject.name)
+    shown = st.session_state.get(Key.MODEL)
+    best = max(groups.values(), key=lambda names: (len(names) > 1, shown in names, len(names)), default=[])
+    return best if len(best) > 1 else [subject.name for subject in found[:2]]
 
 
 def tensors(runs: Sequence[weights_steps.Run], pattern: str) -> list[str]:

@@ -32,7 +32,7 @@ CLOSER = 48  # rows and columns that a click looks at
 
 
 def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
-    """The chosen tensor; its numbers are computed once."""
+    """The chosen tensor; its numbers are computed once. Of a single number all is said in the heading."""
     heading = st.container(horizontal=True, vertical_alignment="bottom")
     heading.markdown(f"**{token_code(short(info.name))}**", width="content")
     heading.caption(f"{shape_text(info.shape)} · {info.dtype} · {bytes_text(info.bytes)}", width="content")
@@ -48,13 +48,18 @@ def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
         with right:
             spread([weight])
             details(subject, weight)
-    else:
+    elif info.shape:
         with left:
             weights_values.feature_chart([weight], FEATURES)()
         with right:
             spread([weight])
-    with left:
-        explain()
+
+
+def beside(*parts: Callable[[], None]) -> None:
+    """What can be opened below a view: the explanation, and the data beside it."""
+    for place, part in zip(st.columns(len(parts)), parts, strict=True):
+        with place:
+            part()
 
 
 def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | str:

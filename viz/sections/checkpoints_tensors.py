@@ -23,12 +23,12 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     """The tree goes on by itself while something is being measured."""
     follow([found], partial(tree, subject, found))
     checkpoints_tensor.show(subject, found, found.table[chosen_place(found.table)])
-    data_table(
-        "tensors_data",
-        lambda: statistics_table(found.table, found.of),
-        f"tensors-{subject.name}",
-        _("Data of all tensors"),
-    )
+    checkpoints_tensor.beside(checkpoints_tensor.explain, partial(data, subject, found))
+
+
+def data(subject: Subject, found: Measured) -> None:
+    table = partial(statistics_table, found.table, found.of)
+    data_table("tensors_data", table, f"tensors-{subject.name}", _("Data of all tensors"))
 
 
 def tree(subject: Subject, found: Measured) -> None:

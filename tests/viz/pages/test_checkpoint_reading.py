@@ -151,10 +151,10 @@ def test_the_health_report_names_what_is_wrong(here):
     header, _arrays = sent(sound(app), "w_findings")
     groups = {group["title"]: group for group in header["groups"]}
     assert [(item["name"], item["sentence"]) for item in groups["NaN values"]["items"]] == [
-        (MATRIX, "1 values are NaN")
+        (MATRIX, "values that are NaN: 1")
     ]
     (unit,) = [item for item in groups["Dead units"]["items"] if item["name"] == hidden]
-    assert unit["sentence"].endswith(": 3")
+    assert unit["sentence"].startswith("units: 3 (")
     assert unit["chosen"]
     assert groups["Infinite values"]["items"] == []
 
@@ -217,7 +217,9 @@ def test_a_statistic_is_shown_over_steps(here):
     old, new = pair(here)
     for name, step in (("run-1", 300), ("run-2", 100)):
         (here / name / "training.json").write_text(json.dumps({"steps": step}))
-    app = page("compare", compare_view="steps", compare_pattern=MATRIX)
+    write_small(here / "other-1", d_model=12)
+    write_small(here / "another", d_model=20)
+    app = page("compare", compare_view="steps", compare_pattern=MATRIX, model="run-1")
     app.text_input(key="compare_pattern").set_value(MATRIX).run()
     header, (steps, norms) = sent(sound(app), "steps_chart")
     assert steps.tolist() == [100, 300]
