@@ -16,7 +16,7 @@ from viz.film_feed import is_behind
 from viz.i18n import _
 from viz.parts import theirs
 from viz.said import said
-from viz.words import page_name
+from viz.words import literal, page_name
 from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def main() -> None:
     except ValueError as error:
         if showing.fall_back(name, said(error), chosen, names):
             st.rerun()
-        st.error(said(error))
+        st.error(literal(said(error)))
         return
     showing.show_refusal(chosen)
     summary.caption(describe(lens, showing.format_of(here, name, lens)))
@@ -127,7 +127,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
         try:
             input_bar.look(bench, lens)
         except ValueError as error:  # a text that this model cannot read
-            bar.error(str(error))
+            bar.error(literal(str(error)))
             return
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long
@@ -176,7 +176,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
     )
     name = name or ""
     if asked is not None and asked not in names:
-        st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=name))
+        st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
     return name
 
 

@@ -15,6 +15,7 @@ from tokenizers.processors import TemplateProcessing
 from model.config import Kind
 from model.counterparts.families import counterpart
 from model.counterparts.parameters import Parameters
+from model.errors import CheckpointError
 from model.files import write_tensors
 from model.inspectable import Inspectable
 from model.text import Tokenizer
@@ -42,7 +43,13 @@ LICENCES = {
 
 
 def folder_zipped(folder: Path, name: str) -> bytes:
-    """A folder as one file, which unpacks into a folder of that name. What is hidden, or no file, stays out."""
+    """A folder as one file, which unpacks into a folder of that name. What is hidden, or no file, stays out.
+
+    Raises:
+        CheckpointError: the name leads out of the folder where it is unpacked.
+    """
+    if name in ("", ".", "..") or {"/", "\\"} & set(name):
+        raise CheckpointError(f"{name[:60]!r} is no name of a folder: choose another one")
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(folder.rglob("*")):
@@ -56,10 +63,10 @@ def huggingface_zipped(lens: Inspectable, name: str, card: str = "") -> bytes:
     """The same of the folder that `export_huggingface` writes.
 
     Raises:
-        CheckpointError: no family computes what this model does.
+        CheckpointError: no family computes what this model does, or the name leads elsewhere.
     """
     with TemporaryDirectory() as place:
-        folder = Path(place) / name
+        folder = Path(place) / "written"
         export_huggingface(lens, folder, card)
         return folder_zipped(folder, name)
 

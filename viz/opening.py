@@ -22,6 +22,7 @@ CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
 SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
 MODELS = "VITRINE_MODELS"  # in the environment: a folder whose folders and files are checkpoints
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".gguf")  # of files in that folder
+UNNAMED = "checkpoint"  # what has no name of its own, or one that leads elsewhere
 GIVEN = "--checkpoint"  # on the command line, behind "--": a checkpoint to be shown at first
 
 
@@ -81,7 +82,7 @@ def given_paths() -> list[Path]:
     pairs = [word.partition("=") for word in words]
     found = [value for name, sign, value in pairs if name == GIVEN and sign]
     found += [after for before, after in pairwise(words) if before == GIVEN]
-    return [Path(text).expanduser().absolute() for text in found]
+    return [Path(os.path.abspath(os.path.expanduser(text))) for text in found]
 
 
 def places(opened: Sequence[Place] = ()) -> list[Place]:
@@ -111,11 +112,12 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def unused(name: str, taken: Iterable[str]) -> str:
-    """The name, with a number where it is taken."""
-    used, found, number = set(taken), name, 1
+    """The name, with a number where it is taken; another one for what would be a folder elsewhere in an archive."""
+    plain = UNNAMED if name in ("", ".", "..") or {"/", "\\"} & set(name) else name
+    used, found, number = set(taken), plain, 1
     while found in used:
         number += 1
-        found = f"{name}-{number}"
+        found = f"{plain}-{number}"
     return found
 
 

@@ -12,6 +12,7 @@ import streamlit as st
 from viz import opened
 from viz.i18n import _
 from viz.opening import Place, bundled_names, find, open_place
+from viz.words import literal
 from viz.workbench import Key, Workbench, choice, workbench
 
 if TYPE_CHECKING:
@@ -146,10 +147,10 @@ def show_refusal(page: str) -> None:
         known.refused, known.refusal = "", ("", "")
     if not known.refused:
         return
-    st.error(known.refusal[0])
+    st.error(literal(known.refusal[0]))
     if known.asks_heads:
         row = st.container(horizontal=True, vertical_alignment="bottom")
-        label = _("Heads of {name}").format(name=known.refused)
+        label = _("Heads of {name}").format(name=literal(known.refused))
         heads = row.selectbox(label, known.asks_heads, index=None, key=Part.HEADS, placeholder="?", width=220)
         row.button(
             _("Show it with so many heads"),

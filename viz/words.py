@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from viz.i18n import _
+
+MARKS = re.compile(r"[\\`*\[\]$~#<]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
 
 
 def not_ours() -> str:
@@ -29,6 +33,11 @@ def token_code(label: str) -> str:
     """A token inside a sentence of Markdown, where nothing of it means anything."""
     fence = "`" * (label.count("`") + 1)
     return f"{fence} {token_sign(label)} {fence}" if "`" in label else f"`{token_sign(label) or '∅'}`"
+
+
+def literal(text: str) -> str:
+    """A sentence in which strangers' names may be, as Markdown that shows it as it is: no link, picture or formula."""
+    return MARKS.sub(r"\\\g<0>", " ".join(text.splitlines()))
 
 
 def page_name(name: str) -> str:

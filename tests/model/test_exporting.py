@@ -216,3 +216,9 @@ def test_an_export_opens_here_again(kind, options, tmp_path):
     assert_close(second["output.logits"], first["output.logits"], rtol=1e-5, atol=2e-5)
     if kind == "decoder-only":
         assert again.source_tokens("The cat sees the doctor.") == tokens[0]
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", ""])
+def test_a_name_that_leads_elsewhere_is_no_folder_in_an_archive(tmp_path, name):
+    with pytest.raises(CheckpointError, match="no name of a folder"):
+        folder_zipped(tmp_path, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz import i18n, opened
 from viz.i18n import _
+from viz.words import literal
 from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def show(bench: Workbench, place: DeltaGenerator) -> None:
 def report(bench: Workbench) -> None:
     """What came of it, and how far a transfer is."""
     if said := st.session_state.get(Part.SAID):
-        MESSAGE[said[0]](said[1])
+        MESSAGE[said[0]](literal(said[1]))
     found = opened.opened(bench)
     if found and found.download is not None:
         st.fragment(_fetching, run_every=1.0)(bench, found.download)
@@ -82,7 +84,7 @@ def _upload(place: DeltaGenerator) -> None:
     )
     place.caption(_("They stay in this session and are removed with it. Nothing that they hold is run."))
     if files:
-        words = _("Open {name}").format(name=files[0].name)
+        words = _("Open {name}").format(name=literal(files[0].name))
         if len(files) > 1:
             words = _("Open these {count} files").format(count=len(files))
         place.button(words, key=Part.SEND, on_click=_send, width="stretch")
@@ -182,8 +184,9 @@ def _look() -> None:
 
     if not is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
         return
-    path = Path(str(st.session_state.get(Part.PATH) or "").strip()).expanduser().absolute()
-    if not path.exists():
+    text = str(st.session_state.get(Part.PATH) or "").strip()
+    path = Path(os.path.abspath(os.path.expanduser(text)))  # without "..", which would be a name
+    if not os.path.exists(path):  # Path.exists raises where the name is too long or a folder is closed
         _say("wrong", _("{path} is not there: give the path of a checkpoint's folder or file").format(path=path))
         return
     if problem := listed(path).problem:

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import showing
 from viz.i18n import _
 from viz.sections.checkpoints_subjects import Subject, subjects
+from viz.words import literal
 from viz.workbench import Key, workbench
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str) ->
     )
     name = name if name in found else names[0]
     if asked is not None and asked not in found:
-        place.warning(_("The address asks for a checkpoint that is not here. This is {name}.").format(name=name))
+        place.warning(
+            _("The address asks for a checkpoint that is not here. This is {name}.").format(name=literal(name))
+        )
     return found[name]
 
 

@@ -23,7 +23,7 @@ from viz.sections.checkpoints_heads import KIND, LEAVE, leave, open_head
 from viz.sections.checkpoints_measuring import Moving, moving
 from viz.sections.checkpoints_subjects import Subject, subjects
 from viz.sections.checkpoints_tensor import beside
-from viz.words import attention_name
+from viz.words import attention_name, literal
 from viz.workbench import Key, Pin, Workbench, choose, workbench
 
 if TYPE_CHECKING:
@@ -53,14 +53,16 @@ def show(bench: Workbench) -> None:
     try:
         found = moving(before, after)
     except (ValueError, OSError) as error:
-        st.error(str(error))
+        st.error(literal(str(error)))
         return
     trace_button(bench, row, before, after)
     if view != "tensors":
-        st.caption(differences(before, after, found))
+        st.caption(literal(differences(before, after, found)))
     if not found.same:
         st.info(
-            _("No tensor of {before} has a name and a shape of {after}.").format(before=before.name, after=after.name)
+            _("No tensor of {before} has a name and a shape of {after}.").format(
+                before=literal(before.name), after=literal(after.name)
+            )
         )
     elif view == "tensors":
         tensors(before, after, found)
@@ -163,7 +165,7 @@ def heads(bench: Workbench, before: Subject, after: Subject, found: Moving) -> N
     lens = lens_of(after)
     kinds = weights_heads.kinds_of(lens) if lens else []
     if lens is None or not kinds:
-        st.info(_("{name} does not open as a model whose heads are known.").format(name=after.name))
+        st.info(_("{name} does not open as a model whose heads are known.").format(name=literal(after.name)))
         return
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, st.container()))
     changes = found.remember(

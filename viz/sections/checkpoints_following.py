@@ -9,6 +9,7 @@ import streamlit as st
 from viz import i18n
 from viz.i18n import _
 from viz.sections.checkpoints_measuring import TOLD, Filling
+from viz.words import literal
 from viz.workbench import Key
 
 EVERY = 0.4  # seconds between two looks at what has been measured
@@ -45,4 +46,4 @@ def buttons(filling: Filling, number: int) -> None:
     if filling.finished and filling.stopped:
         st.button(_("Measure the rest"), on_click=filling.go_on, key=f"go_on_measuring_{number}")
     if filling.failed:
-        st.caption(_("Not measured: {reason}").format(reason=next(iter(filling.failed.values()))))
+        st.caption(_("Not measured: {reason}").format(reason=literal(next(iter(filling.failed.values())))))

@@ -14,7 +14,7 @@ from viz.parts import data_table, explanation
 from viz.sections.checkpoints_chosen import CHECKPOINT, REGION, lens_of
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
-from viz.words import attention_name
+from viz.words import attention_name, literal
 from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     if lens is None or not kinds:
         st.info(
             _("{name} does not open as a model whose heads are known: its tensors can be read, but not cut into heads.")
-            .format(name=subject.name)
+            .format(name=literal(subject.name))
         )  # fmt: skip
         return
     row = st.container(horizontal=True)

@@ -14,10 +14,12 @@ from viz import opened, showing, training
 from viz.i18n import _
 from viz.opening import Place, saved_folder
 from viz.sections.training_saving import NAME, refused
+from viz.words import literal
 from viz.workbench import Key, Workbench, workbench
 
 MESSAGE = {"good": st.success, "wrong": st.error}
 TITLE = re.compile(r"^(#{1,6}) ", re.MULTILINE)
+PICTURE = re.compile(r"!+\[")  # "!![" without its first sign would still be one
 TALL = 420  # pixels of the card
 
 
@@ -40,7 +42,7 @@ def show(bench: Workbench) -> None:
     """Of the model that is shown: what can be taken away, its name, its card."""
     name = str(st.session_state.get(Key.MODEL) or "")
     if said := st.session_state.pop(Part.SAID, None):
-        MESSAGE[said[0]](said[1])
+        MESSAGE[said[0]](literal(said[1]))
     place = next((each for each in opened.all_places(bench) if each.name == name), None)
     left, right = st.columns([5, 9], gap="large")
     if place is None:
@@ -70,14 +72,14 @@ def _in_training(place: DeltaGenerator, bench: Workbench) -> None:
 
 
 def _take_away(place: DeltaGenerator, kept: Place) -> None:
-    place.markdown(f"**{_('Take {name} away').format(name=kept.name)}**")
+    place.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
     found = kept.listed()
     if found.format != "Vitrine":
         form = f"{found.format}: {found.family}" if found.family else found.format
         place.caption(
             _(
                 "{name} is not of Vitrine ({format}): it is kept as it came. Models of Vitrine can be taken away."
-            ).format(name=kept.name, format=form)
+            ).format(name=literal(kept.name), format=literal(form))
         )
         return
     from model.exporting import folder_zipped, huggingface_zipped
@@ -99,7 +101,7 @@ def _take_away(place: DeltaGenerator, kept: Place) -> None:
         lens = showing.open_named(kept.name)
         family = counterpart(lens.config).title
     except ValueError as error:
-        place.info(str(error))
+        place.info(literal(str(error)))
         return
     place.download_button(
         _("Hugging Face's folder as .zip"),
@@ -149,7 +151,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
     try:
         text = read_card(kept.path)
     except ValueError as error:
-        place.error(str(error))
+        place.error(literal(str(error)))
         return
     key = f"{Part.CARD}_{kept.name}"
     look, edit = place.tabs([_("Preview"), _("Edit")], key=f"{Part.CARD}_tabs")
@@ -190,11 +192,8 @@ def front_matter(card: str) -> tuple[str, str]:
 
 
 def harmless(card: str) -> str:
-    """Markdown as it is shown: HTML is text to Streamlit, and pictures, which the browser would fetch, are links.
-
-    Its titles are those of a card on a page.
-    """
-    return TITLE.sub(lambda found: "#" * min(6, len(found[1]) + 3) + " ", card.replace("![", "["))
+    """Markdown as it is shown: HTML is text to Streamlit, pictures, which would be fetched, are links; small titles."""
+    return TITLE.sub(lambda found: "#" * min(6, len(found[1]) + 3) + " ", PICTURE.sub("[", card))
 
 
 def _refused(name: str) -> str:

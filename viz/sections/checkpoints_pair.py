@@ -14,7 +14,7 @@ from viz.packing.weights_values import short, summary
 from viz.sections import checkpoints_tensor
 from viz.sections.checkpoints_measuring import measured
 from viz.sections.checkpoints_subjects import Subject
-from viz.words import token_code
+from viz.words import literal, token_code
 
 
 def show(before: Subject, after: Subject, info: TensorInfo, equal: bool) -> None:
@@ -33,7 +33,7 @@ def show(before: Subject, after: Subject, info: TensorInfo, equal: bool) -> None
         own = next(each for each in found.table if each.name == info.name)
         weight = checkpoints_tensor.weight_of(subject, found, own)
         if isinstance(weight, str):
-            st.caption(f"{subject.name}: {weight}")
+            st.caption(literal(f"{subject.name}: {weight}"))
             return
         weights.append(weight)
     st.caption(f"A: {summary(weights[0].statistics)}  \nB: {summary(weights[1].statistics)}")

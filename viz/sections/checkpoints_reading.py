@@ -9,6 +9,7 @@ from viz.packing.weights_table import totals
 from viz.sections import checkpoints_heads, checkpoints_health, checkpoints_tensors
 from viz.sections.checkpoints_chosen import CHECKPOINT, choose_subject, follow_sidebar
 from viz.sections.checkpoints_measuring import measured
+from viz.words import literal
 from viz.workbench import Workbench, choose
 
 VIEWS = {
@@ -30,10 +31,10 @@ def show(bench: Workbench) -> None:
     try:
         found = measured(subject)
     except (ValueError, OSError) as error:
-        st.error(str(error))
+        st.error(literal(str(error)))
         return
     if not found.table:
-        st.info(_("{name} holds no tensor.").format(name=subject.name))
+        st.info(_("{name} holds no tensor.").format(name=literal(subject.name)))
         return
     if view != "tensors":
         row.caption(totals(found.table), width="content")

@@ -16,6 +16,7 @@ from viz.parts import data_table
 from viz.sections.checkpoints_following import follow
 from viz.sections.checkpoints_measuring import measured
 from viz.sections.checkpoints_subjects import Subject, subjects
+from viz.words import literal
 from viz.workbench import Key
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
@@ -55,7 +56,7 @@ def show(row: DeltaGenerator) -> None:
         try:
             runs.append((found[name], measured(found[name])))
         except (ValueError, OSError) as error:
-            st.error(f"{name}: {error}")
+            st.error(literal(f"{name}: {error}"))
             return
     steps = {subject.name: step_of(subject.path) for subject, _found in runs}
     known = None not in steps.values() and len(set(steps.values())) > 1

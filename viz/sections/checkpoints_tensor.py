@@ -19,7 +19,7 @@ from viz.parts import explanation
 from viz.sections.checkpoints_chosen import REGION, lens_of
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
-from viz.words import token_code
+from viz.words import literal, token_code
 from viz.workbench import choose, workbench
 
 # A key belongs to one component: the browser keeps what it has drawn under it.
@@ -38,7 +38,7 @@ def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
     heading.caption(f"{shape_text(info.shape)} · {info.dtype} · {bytes_text(info.bytes)}", width="content")
     weight = weight_of(subject, found, info)
     if isinstance(weight, str):
-        st.caption(weight)
+        st.caption(literal(weight))
         return
     heading.caption(summary(weight.statistics), width="content")
     left, right = st.columns([11, 9], gap="medium")
@@ -184,7 +184,7 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     try:
         row = weights_rows.row_of(str(st.session_state[key] or ""), rows, tokenizer)
     except ValueError as error:
-        st.caption(str(error))
+        st.caption(literal(str(error)))
         return
     weights_rows.neighbour_chart(weight, row, tokenizer, NEAR)()
 

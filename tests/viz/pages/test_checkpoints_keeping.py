@@ -100,3 +100,4 @@ def test_a_card_is_shown_without_what_it_would_fetch():
     assert front_matter(CARD) == ("license: mit", CARD.split("---\n")[2])
     assert front_matter("no front") == ("", "no front")
     assert harmless("# A\n#### B\n![x][y] ![z](u)") == "#### A\n###### B\n[x][y] [z](u)"
+    assert harmless("!![x](u) !!![y](v) \\\\![z](w)") == "[x](u) [y](v) \\\\[z](w)"

@@ -274,3 +274,26 @@ def test_a_place_that_is_gone_does_not_break_the_list(here):
             file.unlink()
         folder.rmdir()
     assert rows(app.run())["sent"]["problem"]
+
+
+def test_names_that_lead_elsewhere_are_not_those_of_the_list(here):
+    """A folder called ".." was written beside the temporary one, and everything there packed with it."""
+    folder = write_small(here / "sent", seed=2, n_decoder_layers=1)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as packing:
+        for file in folder.iterdir():
+            packing.write(file, file.name)
+    app = sound(uploaded(page(), "...zip", archive.getvalue()))
+    assert "checkpoint is in the list" in said(app)
+    assert viz.opening.unused("a/../..", ["checkpoint"]) == "checkpoint-2"
+
+
+def test_a_path_that_no_disk_has_is_said_as_it_was_typed():
+    """In a sentence, and not as Markdown: a picture in it would be fetched."""
+    app = page()
+    for path in ("~nobody-of-that-name/x", "/" + "x" * 5000, "a\0b", "/![x](http://evil/a.png)"):
+        app.text_input(key="adding_path").set_value(path).run()
+        app = app.button(key="adding_look").click().run()
+        assert not app.exception
+        assert "is not there" in app.error[0].value
+    assert "!\\[x\\]" in app.error[0].value
