@@ -32,11 +32,6 @@ class Listed:
     bytes: int = 0
     problem: str = ""
 
-    @property
-    def is_folder(self) -> bool:
-        """With a config: it says what it is, and is listed as a model. A bare file has to be tried."""
-        return self.format in ("Vitrine", "Hugging Face")
-
 
 def listed(path: Path) -> Listed:
     """What a folder or file is; what is wrong with it is said in `problem`, and nothing is raised."""

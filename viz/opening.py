@@ -132,18 +132,9 @@ def open_place(place: Place, precision: str | None = None, heads: int | None = N
     if not place.path.exists():
         raise ValueError(f"{place.path} is not there: give the path of a checkpoint's folder or file")
     dtype = precision or str(choose_dtype()).removeprefix("torch.")
-    opener = _open_own if place.origin == "opened" else _open_model
+    opener = _open_own if place.origin == "opened" else _open_shared
     made: Inspectable = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, heads)
     return made
-
-
-def open_model(name: str) -> Inspectable:
-    """A bundled or saved checkpoint by its name.
-
-    Raises:
-        ValueError: there is no such checkpoint, or it is damaged, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
-    """
-    return open_place(find(name, places()))
 
 
 def find(name: str, here: Sequence[Place]) -> Place:
@@ -168,7 +159,7 @@ def _listed(path: str, changed: int) -> Listed:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _open_model(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
+def _open_shared(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
     return _open(name, path, device, dtype, heads)
 
 
