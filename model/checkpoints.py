@@ -23,7 +23,7 @@ from model.inspectable import Inspectable
 from model.network import Network
 from model.safe_folder import read_config, require_weights
 from model.safe_header import read_header
-from model.safe_json import read_json
+from model.safe_json import read_record
 from model.text import MASK, Tokenizer
 from model.transformer import build
 from model.writing import LanguageModel, Translator
@@ -113,7 +113,7 @@ def _is_ours(folder: Path) -> bool:
     """Whether a folder has a config.json that is neither Hugging Face's nor lies beside another's weights."""
     if not (folder / CONFIG).exists():
         return False
-    said = _read_record(folder / CONFIG)
+    said = read_record(folder / CONFIG)
     theirs = "model_type" in said or "architectures" in said
     return not theirs and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
 
@@ -131,7 +131,7 @@ def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspec
     except ValueError as error:
         raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
     model.to(device=device, dtype=dtype).eval().requires_grad_(False)
-    training = _read_record(folder / TRAINING) if (folder / TRAINING).exists() else {}
+    training = read_record(folder / TRAINING)
     return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)
 
 
@@ -167,10 +167,3 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path.name} cannot be read: {error}") from error
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    record = read_json(path, nan=True)  # a loss may be NaN
-    if not isinstance(record, dict):
-        raise CheckpointError(f"{path.name} must hold a JSON object, not {type(record).__name__}")
-    return record

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.errors import first_line
+
 
 def compiled(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The same function, compiled at its first calls: for their lengths, then for any.
@@ -23,7 +25,7 @@ def compiled(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
         try:
             made: Tensor = quick(*inputs)
         except torch._dynamo.exc.TorchDynamoException as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
+            reason = first_line(error).rstrip(".")
             raise ValueError(
                 f"compile is on and torch.compile failed: {reason}; train without it, or install what it lacks "
                 "(most often a C++ compiler; Debian: apt-get install g++)"

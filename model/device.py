@@ -9,6 +9,8 @@ import threading
 
 import torch
 
+from model.errors import first_line
+
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -27,8 +29,7 @@ def choose_device() -> torch.device:
         device = torch.device(wanted)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"VITRINE_DEVICE ({wanted!r}) cannot be used here: {reason}") from error
+        raise ValueError(f"VITRINE_DEVICE ({wanted!r}) cannot be used here: {first_line(error)}") from error
     return device
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 LONGEST = 600  # characters of a sentence: a file may hold names of any length
 
 
-def first_line(error: BaseException) -> str:
+def first_line(error: BaseException, longest: int = 160) -> str:
     """What an error says, as a part of a sentence: libraries go on for many lines, or say nothing."""
-    lines = str(error).splitlines()
-    return lines[0][:120] if lines else type(error).__name__
+    lines = str(error).strip().splitlines()
+    return lines[0][:longest] if lines else type(error).__name__
 
 
 class CheckpointError(ValueError):

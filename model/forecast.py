@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 
 import torch
 
@@ -14,11 +12,9 @@ from model.config import TransformerConfig
 from model.copies import trainable
 from model.corpus import Batch, Corpus
 from model.inspectable import Inspectable
+from model.memory import free_memory
 from model.training import Trainer
 from model.training_settings import TrainingSettings
-
-CGROUP = Path("/sys/fs/cgroup")
-MEMINFO = Path("/proc/meminfo")
 
 
 def forecast(config: TransformerConfig, corpus: Corpus, settings: TrainingSettings) -> Costs:
@@ -45,21 +41,6 @@ def timed_step(start: Inspectable, corpora: tuple[Corpus, Corpus], settings: Tra
     return [report.seconds for report in islice(trainer.steps(), 2)][-1]
 
 
-def free_memory(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
-    """Bytes that this process can still get on the CPU; None where the system does not say."""
-    limits: list[Callable[[], int]] = [
-        lambda: next(1024 * int(line.split()[1]) for line in _lines(meminfo) if line.startswith("MemAvailable")),
-        lambda: int(_lines(cgroup / "memory.max")[0]) - int(_lines(cgroup / "memory.current")[0]),
-    ]
-    known = []
-    for limit in limits:
-        try:
-            known.append(limit())
-        except (OSError, ValueError, IndexError, StopIteration):  # not Linux, or "max": no limit
-            continue
-    return min(known, default=None)
-
-
 def require_memory(needed: int, device: torch.device) -> None:
     """A process that takes more than there is is killed by the system, with all its sessions.
 
@@ -72,10 +53,6 @@ def require_memory(needed: int, device: torch.device) -> None:
             f"the training needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower d_model, the "
             "layers or batch_tokens"
         )
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="ascii").splitlines()
 
 
 def costs_of_batch(config: TransformerConfig, batch: Batch) -> Costs:

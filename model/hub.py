@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, first_line
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # No code is ever fetched; .bin, which is pickled, only of a model that has no safetensors.
@@ -169,5 +169,5 @@ def _reason(error: Exception) -> str:
         "ConnectionError": "there is no connection to the network",
         "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set",
     }
-    first = (str(error).strip().splitlines() or [kind])[0][:160]
+    first = first_line(error)
     return said.get(kind, f"{first} ({kind})" if first != kind else kind)

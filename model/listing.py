@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from model.checkpoints import CONFIG
 from model.config import Kind, TransformerConfig
-from model.errors import CheckpointError
-from model.safe_json import read_json
+from model.safe_json import read_object
+from model.tensors import size, tensor_table
 
-CONFIG = "config.json"
 FILES = {".safetensors": "safetensors", ".pt": "PyTorch", ".pth": "PyTorch", ".bin": "PyTorch", ".gguf": "GGUF"}
 KINDS: dict[str, Kind] = {"CausalLM": "decoder-only", "LMHeadModel": "decoder-only", "MaskedLM": "encoder-only"}
 # Families whose kind no name of an architecture tells.
@@ -32,37 +32,27 @@ class Listed:
     bytes: int = 0
     problem: str = ""
 
-    @property
-    def is_folder(self) -> bool:
-        """With a config: it says what it is, and is listed as a model. A bare file has to be tried."""
-        return self.format in ("Vitrine", "Hugging Face")
-
 
 def listed(path: Path) -> Listed:
     """What a folder or file is; what is wrong with it is said in `problem`, and nothing is raised."""
     try:
-        return _folder(path) if path.is_dir() else _file(path)
-    except (CheckpointError, ValueError, OSError) as error:
+        known = _said(path)
+        parameters, held = size(tensor_table(path))
+    except (ValueError, OSError) as error:
         return Listed(_format_of(path), problem=str(error))
+    return replace(known, parameters=parameters, bytes=held)
 
 
-def _folder(path: Path) -> Listed:
+def _said(path: Path) -> Listed:
+    """As far as names and a config say it."""
+    if not path.is_dir():
+        return Listed(_format_of(path))
     if not (path / CONFIG).is_file():
-        parameters, size = _tensors(path)
-        return Listed("safetensors", parameters=parameters, bytes=size)
-    options = _options(path / CONFIG)
+        return Listed("safetensors")
+    options = read_object(path / CONFIG, nan=True)
     if "model_type" in options or "architectures" in options:
-        family, kind = str(options.get("model_type", "")), _kind(options)
-        parameters, size = _tensors(path)
-        return Listed("Hugging Face", family, kind, parameters, size)
-    config = TransformerConfig.from_dict(options)
-    parameters, size = _tensors(path)
-    return Listed("Vitrine", "", config.kind, parameters, size)
-
-
-def _file(path: Path) -> Listed:
-    parameters, size = _tensors(path)
-    return Listed(_format_of(path), parameters=parameters, bytes=size)
+        return Listed("Hugging Face", str(options.get("model_type", "")), _kind(options))
+    return Listed("Vitrine", kind=TransformerConfig.from_dict(options).kind)
 
 
 def _format_of(path: Path) -> str:
@@ -73,24 +63,9 @@ def _format_of(path: Path) -> str:
 
 def _is_foreign(path: Path) -> bool:
     try:
-        return "model_type" in _options(path / CONFIG)
+        return "model_type" in read_object(path / CONFIG, nan=True)
     except ValueError:
         return False
-
-
-def _tensors(path: Path) -> tuple[int, int]:
-    """Parameters and bytes, a tensor that lies in another's place counted once."""
-    from model.tensors import tensor_table
-
-    table = [info for info in tensor_table(path) if info.place == info.name]
-    return sum(info.elements for info in table), sum(info.bytes for info in table)
-
-
-def _options(path: Path) -> dict[str, Any]:
-    options = read_json(path)
-    if not isinstance(options, dict):
-        raise CheckpointError(f"{path.name} must hold a JSON object, not {type(options).__name__}")
-    return options
 
 
 def _kind(options: dict[str, Any]) -> Kind | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, first_line
 from model.pickled import read_pickled
 from model.safe_formats import require_indexed, weights_of
 from model.safe_gguf import GgufFile
@@ -72,8 +72,8 @@ class TensorInfo:
         try:
             return measure(self.load())
         except (SafetensorError, RuntimeError, NotImplementedError) as error:
-            reason = str(error).splitlines()[0]
-            raise ValueError(f"torch cannot compute with {self.dtype}, the type of {self.name!r}: {reason}") from error
+            reason = f"{self.dtype}, the type of {self.name!r}: {first_line(error)}"
+            raise ValueError(f"torch cannot compute with {reason}") from error
 
 
 def tensor_table(path: Path | str) -> list[TensorInfo]:
@@ -95,6 +95,21 @@ def tensor_table(path: Path | str) -> list[TensorInfo]:
             infos.append(info)
     require_indexed(found, weights)
     return infos
+
+
+def read_tensors(path: Path | str) -> dict[str, Tensor]:
+    """Every tensor of the same paths by its name. Values stay in the files until they are used.
+
+    Raises:
+        CheckpointError: as of `tensor_table`.
+    """
+    return {info.name: info.load() for info in tensor_table(path)}
+
+
+def size(table: Iterable[TensorInfo]) -> tuple[int, int]:
+    """Parameters and bytes, a tensor that lies in another's place counted once."""
+    own = [info for info in table if info.place == info.name]
+    return sum(info.elements for info in own), sum(info.bytes for info in own)
 
 
 def measure(tensor: Tensor) -> Measures:

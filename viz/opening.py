@@ -134,18 +134,9 @@ def open_place(place: Place, precision: str | None = None, heads: int | None = N
     if not place.path.exists():
         raise ValueError(f"{place.path} is not there: give the path of a checkpoint's folder or file")
     dtype = precision or str(choose_dtype()).removeprefix("torch.")
-    opener = _open_own if place.origin == "opened" else _open_model
+    opener = _open_own if place.origin == "opened" else _open_shared
     made: Inspectable = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, heads)
     return made
-
-
-def open_model(name: str) -> Inspectable:
-    """A bundled or saved checkpoint by its name.
-
-    Raises:
-        ValueError: there is no such checkpoint, or it is damaged, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
-    """
-    return open_place(find(name, places()))
 
 
 def find(name: str, here: Sequence[Place]) -> Place:
@@ -170,7 +161,7 @@ def _listed(path: str, changed: int) -> Listed:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _open_model(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
+def _open_shared(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
     return _open(name, path, device, dtype, heads)
 
 
@@ -184,10 +175,10 @@ def _open(name: str, path: str, device: str, dtype: str, heads: int | None) -> I
 
     from model import open_checkpoint
     from model.device import DTYPES, keep_freed_memory
-    from model.hosted.forecast import require_room
     from model.listing import listed
+    from model.memory import require_room
 
-    require_room([listed(Path(path)).parameters], DTYPES[dtype], torch.device(device))
+    require_room(listed(Path(path)).parameters, DTYPES[dtype], torch.device(device))
     keep_freed_memory()
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core

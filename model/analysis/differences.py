@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # Quantities with a row per key; all others have one per query or position.
 OF_KEYS = ("key", "value")
-PER_HEAD = ("query", "key", "value", "heads")
 
 
 @dataclass(frozen=True)

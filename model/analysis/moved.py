@@ -1,26 +1,18 @@
-"""Two files of tensors beside each other: which tensors moved, and by how much; one quantity over many files."""
+"""A tensor beside what it was in another file: how far it moved, whole or head by head."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from model.analysis.weights import BLOCK, Statistics, readable, statistics
+from model.analysis.weights import BLOCK
 from model.tensors import TensorInfo
-
-if TYPE_CHECKING:
-    import pandas
-
-# What `over_steps` can show: every number of `Statistics`.
-OVER_STEPS = tuple(field.name for field in dataclasses.fields(Statistics) if field.type in ("float", "int"))
 
 
 @dataclass(frozen=True)
@@ -37,40 +29,6 @@ class Moved:
     cosine: float
     largest: float
     place: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Movement:
-    """What two files have in common and what not.
-
-    moved: a row for each tensor of the same name and shape, in the order of the second file.
-    reshaped: name, shape before and shape after. unreadable: names whose types torch cannot compute with.
-    """
-
-    moved: list[Moved]
-    only_before: list[str]
-    only_after: list[str]
-    reshaped: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
-    unreadable: list[str]
-
-
-def compare(before: Sequence[TensorInfo], after: Sequence[TensorInfo]) -> Movement:
-    """Every tensor of two files; names are what makes two of them one."""
-    pairs = list(common(before, after))
-    old, new = ({info.name for info in infos} for infos in (before, after))
-    return Movement(
-        [moved(one, other) for one, other in pairs if one.shape == other.shape and readable(one) and readable(other)],
-        [info.name for info in before if info.name not in new],
-        [info.name for info in after if info.name not in old],
-        [(one.name, one.shape, other.shape) for one, other in pairs if one.shape != other.shape],
-        [one.name for one, other in pairs if not (readable(one) and readable(other))],
-    )
-
-
-def common(before: Sequence[TensorInfo], after: Sequence[TensorInfo]) -> Iterator[tuple[TensorInfo, TensorInfo]]:
-    """Tensors of the same name, in the order of the second file."""
-    old = {info.name: info for info in before}
-    return ((old[info.name], info) for info in after if info.name in old)
 
 
 def moved(before: TensorInfo, after: TensorInfo) -> Moved:
@@ -111,33 +69,6 @@ def moved_per_head(
     old, new = (_by_head(info.load(), heads, dimension) for info in (before, after))
     one, other = old.norm(dim=1), new.norm(dim=1)
     return torch.stack([(new - old).norm(dim=1) / one, (old * new).sum(dim=1) / (one * other)])
-
-
-def over_steps(tables: Sequence[tuple[str, Sequence[TensorInfo]]], statistic: str) -> pandas.DataFrame:
-    """One statistic of every tensor that all files have: a row for each file, by its label, a column for each tensor.
-
-    Raises:
-        ValueError: `statistic` is none of `OVER_STEPS`.
-    """
-    import pandas
-
-    if statistic not in OVER_STEPS:
-        raise ValueError(f"statistic ({statistic!r}) must be one of {', '.join(OVER_STEPS)}")
-    shared = [{info.name for info in infos if readable(info)} for _label, infos in tables]
-    names = [info.name for info in tables[0][1] if all(info.name in each for each in shared)] if tables else []
-    rows = [list(_of_names(infos, names, statistic)) for _label, infos in tables]
-    return pandas.DataFrame(rows, index=[label for label, _infos in tables], columns=names)
-
-
-def _of_names(infos: Sequence[TensorInfo], names: Sequence[str], statistic: str) -> Iterator[float]:
-    """The statistic of these tensors, each place of the file read once."""
-    every = {info.name: info for info in infos}
-    known: dict[str, float] = {}
-    for name in names:
-        place = every[name].place
-        if place not in known:
-            known[place] = getattr(statistics(every[name].load()), statistic)
-        yield known[place]
 
 
 def _pieces(before: TensorInfo, after: TensorInfo) -> Iterator[tuple[Tensor, Tensor]]:

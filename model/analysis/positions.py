@@ -83,14 +83,6 @@ def likeness(table: Float[Tensor, "length d_model"], place: int) -> Float[Tensor
     return table @ table[place]
 
 
-def likenesses(table: Float[Tensor, "length d_model"], cosines: bool = False) -> Float[Tensor, "length length"]:
-    """PE(p) · PE(q) for every pair, in float32; as cosines where asked, 0 of a code of zeros."""
-    rows = table.detach().float()
-    if cosines:
-        rows = rows / rows.norm(dim=-1, keepdim=True).clamp(min=1e-12)
-    return rows @ rows.T
-
-
 def likeness_error(table: Float[Tensor, "length d_model"], places: Sequence[int]) -> float:
     """How far PE(p) · PE(q) differs, at most, between these p at one and the same distance q − p."""
     length, largest = len(table), 0.0

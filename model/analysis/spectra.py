@@ -49,7 +49,7 @@ def all_singular_values(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInf
     """
     chosen = [info for info in first_of_places(infos) if has_spectrum(info)]
     with ThreadPoolExecutor(min(TOGETHER, os.cpu_count() or 1), initializer=compute_alone) as pool:
-        values = pool.map(_values_of, chosen)
+        values = pool.map(spectrum, chosen)
         try:
             for info in chosen:
                 yield info, next(values)
@@ -118,7 +118,8 @@ def condition(values: Float[Tensor, " count"]) -> float:
     return float(values.max()) / least if least else math.inf
 
 
-def _values_of(info: TensorInfo) -> Tensor:
+def spectrum(info: TensorInfo) -> Float[Tensor, " count"]:
+    """The singular values of a file's tensor that `has_spectrum`; none where an element is not finite."""
     values = info.load()
     if not bool(torch.isfinite(_ends(values)).all()):
         return torch.zeros(0, dtype=torch.float64)

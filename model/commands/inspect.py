@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from model.analysis.weights import readable, statistics
 from model.checkpoints import CONFIG, TRAINING
+from model.safe_json import read_object
 from model.tensors import Measures, TensorInfo, tensor_table
 
 COLUMNS = ("name", "shape", "dtype", "bytes", "norm", "largest")
@@ -131,7 +131,7 @@ def _header(path: Path) -> list[str]:
     files = [path / CONFIG, path / TRAINING]
     if not all(file.is_file() for file in files):
         return []
-    return [*(f"{file.name}: {_summary(_read_record(file))}" for file in files), ""]
+    return [*(f"{file.name}: {_summary(read_object(file, nan=True))}" for file in files), ""]
 
 
 def _summary(record: dict[str, Any]) -> str:
@@ -143,13 +143,3 @@ def _summary(record: dict[str, Any]) -> str:
         elif not isinstance(value, list):
             said.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
     return _printable(", ".join(said))
-
-
-def _read_record(file: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file} cannot be read as JSON: {error}") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"{file} must hold a JSON object, not {type(record).__name__}")
-    return record

@@ -22,12 +22,9 @@ from model.foreign.family import Family, Given, modern
 from model.foreign.gpt import GPT2, GPT_NEOX, OPT
 from model.foreign.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
 from model.foreign.pieces import Piece, Plan
-from model.foreign.settings import UnknownError, settings_of
+from model.foreign.settings import UnknownError
 from model.foreign.t5 import T5
-from model.foreign.weights import read_weights
 from model.skeleton import skeleton
-
-__all__ = ["FAMILIES", "read_weights", "rebuilt_config", "renamed", "settings_of"]
 
 FAMILIES: dict[str, Family] = {
     "gpt2": GPT2,
@@ -54,7 +51,7 @@ def rebuilt_config(settings: Mapping[str, Any], names: Collection[str]) -> Trans
     """The config of ours that computes the same; None where the model, or anything that its config.json asks for, is
     not known to be the same.
 
-    settings: of `settings_of`. names: of the tensors in the file.
+    settings: config.json. names: of the tensors in the file.
 
     Raises:
         CheckpointError: settings and names contradict each other, or a setting is out of its range.

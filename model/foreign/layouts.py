@@ -16,12 +16,12 @@ from model.foreign.bare_ids import BareIds
 from model.foreign.layouts_annotated import annotated
 from model.foreign.layouts_gpt import first_min_gpt, gpt
 from model.foreign.layouts_torch import torch_transformer
-from model.foreign.records import read_record
 from model.foreign.state import Layout, State
 from model.foreign.tokenizer_files import TOKENIZER, open_tokenizers
 from model.pickled import Plain, read_state
 from model.safe_folder import require_weights
 from model.safe_header import read_header
+from model.safe_json import read_record
 from model.text import Tokenizer
 
 LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer)

@@ -12,13 +12,14 @@ from model.checkpoints import CONFIG, INSPECTABLES
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.assembling import assembled
-from model.foreign.families import read_weights, rebuilt_config, renamed, settings_of
+from model.foreign.families import rebuilt_config, renamed
 from model.foreign.layouts import KNOWN, SUFFIXES, open_state
-from model.foreign.records import read_record
 from model.foreign.tokenizer_files import open_tokenizers
 from model.inspectable import Inspectable
 from model.network import Network
 from model.safe_folder import require_weights
+from model.safe_json import read_record
+from model.tensors import read_tensors
 from model.text import Tokenizer
 
 
@@ -48,8 +49,7 @@ def _open_folder(folder: Path, device: torch.device, dtype: torch.dtype) -> Insp
     settings = read_record(folder / CONFIG)
     config = None
     if isinstance(settings.get("model_type"), str):
-        settings = settings_of(folder)
-        weights = read_weights(folder)
+        weights = read_tensors(folder)
         config = rebuilt_config(settings, weights.keys())
     if config is None:
         from model.hosted.opening import open_hosted

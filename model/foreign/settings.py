@@ -1,16 +1,13 @@
-"""config.json of Hugging Face's checkpoints: read, and every value in it accounted for."""
+"""config.json of Hugging Face's checkpoints: every value in it accounted for."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from model.checkpoints import CONFIG
 from model.errors import CheckpointError
 
-CONFIG = "config.json"
-LARGEST = 1 << 20  # bytes; real ones have a few thousand
 MOST = 10_000_000  # of anything that is counted
 # What changes nothing in a forward pass: names, sizes of files, training, generation.
 HARMLESS = frozenset(
@@ -32,28 +29,6 @@ HARMLESS = frozenset(
     "unsloth_fixed".split()
 )
 OFF: tuple[Any, ...] = (None, False, [], {})  # the values of options that are not used
-
-
-def settings_of(folder: Path) -> dict[str, Any]:
-    """config.json in a checkpoint folder of Hugging Face.
-
-    Raises:
-        CheckpointError: it is missing or damaged, or not one of Hugging Face's; the message says which.
-    """
-    path = folder / CONFIG
-    if not path.is_file():
-        raise CheckpointError(f"{folder.name} has no {CONFIG}: it is no checkpoint folder of Hugging Face")
-    if path.stat().st_size > LARGEST:
-        raise CheckpointError(f"{path.name} in {folder.name} has {path.stat().st_size:,} bytes: at most {LARGEST:,}")
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path.name} in {folder.name} cannot be read as JSON ({type(error).__name__}): save the model again"
-        ) from error
-    if not isinstance(settings, dict) or not isinstance(settings.get("model_type"), str):
-        raise CheckpointError(f"{path.name} in {folder.name} names no model_type, which Hugging Face's always do")
-    return settings
 
 
 class UnknownError(Exception):

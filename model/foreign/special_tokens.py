@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from model.foreign.records import read_record
+from model.safe_json import read_record
 
 NAMES = {
     "padding": ("pad_token",),

@@ -14,11 +14,11 @@ import tokenizers
 
 from model.errors import CheckpointError
 from model.foreign.bare_ids import BareIds
-from model.foreign.records import read_record
 from model.foreign.slow_tokenizer import SlowTokenizer
 from model.foreign.special_tokens import names_of, special_tokens
 from model.foreign.tokenizer import ForeignTokenizer
 from model.hosted.library import library
+from model.safe_json import read_record
 from model.safe_tokenizer import read_tokenizer
 from model.text import Tokenizer
 

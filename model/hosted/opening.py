@@ -14,15 +14,16 @@ import torch
 from model.checkpoints import INSPECTABLES
 from model.config import Kind
 from model.device import choose_device_map
-from model.errors import CheckpointError
+from model.errors import CheckpointError, first_line
 from model.foreign.opening import first_text, sizes_of
 from model.foreign.tokenizer_files import open_tokenizers
 from model.hosted.building import build_hosted
-from model.hosted.forecast import require_room
 from model.hosted.interface import register
 from model.hosted.library import alone, library
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
+from model.memory import require_room
+from model.tensors import size, tensor_table
 
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE = "AutoModelForSeq2SeqLM", "AutoModel"
@@ -68,7 +69,8 @@ def open_network(
             f"{folder.name} brings Python code of its own (auto_map in config.json), which is never run here: "
             "open a model of a family that transformers itself knows"
         )
-    require_room(folder, dtype, device if device_map is None else None)
+    parameters, _bytes = size(tensor_table(folder))
+    require_room(parameters, dtype, device if device_map is None else None)
     with alone, _quietly():
         kind, made = _load(folder, family, device, dtype, device_map)
         return build_hosted(made, kind, settings)
@@ -88,7 +90,8 @@ def _load(
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # the library raises what it likes on a damaged config
-        raise CheckpointError(f"{folder.name}: transformers cannot read its config.json: {_first(error)}") from error
+        reason = f"transformers cannot read its config.json: {first_line(error)}"
+        raise CheckpointError(f"{folder.name}: {reason}") from error
     kind, kinds = _kind(transformers, config, family)
     # Where a model's code never asks for a function by its name, its own would be given masks that it does not expect.
     attention = register() if kinds._supports_attention_backend or kinds._can_set_attn_implementation() else "eager"
@@ -109,7 +112,7 @@ def _load(
         raise
     except Exception as error:
         raise CheckpointError(
-            f"{folder.name}: transformers cannot open this {family} model: {_first(error)}"
+            f"{folder.name}: transformers cannot open this {family} model: {first_line(error)}"
         ) from error
     if lacking := [*loading["missing_keys"], *loading["mismatched_keys"]]:
         raise CheckpointError(
@@ -147,11 +150,6 @@ def _order(wrote: str, two: bool, masked: bool) -> list[tuple[Kind, str]]:
     if wrote.endswith("Model") and "LM" not in wrote and masked:
         return [("encoder-only", BARE)]
     return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]
-
-
-def _first(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
 
 
 @contextmanager

@@ -103,20 +103,6 @@ class HostedGatedFeedForward(HostedFeedForward, GatedFeedForward):
     forward = GatedFeedForward.forward
 
 
-class HostedEmbedding(nn.Module):
-    """What enters a stack, and the tokens and positions that it is the sum of where that is so.
-
-    factor: what the tokens' rows are multiplied by.
-    """
-
-    def __init__(self, weight: Tensor | None, factor: float) -> None:
-        super().__init__()
-        self.output = nn.Identity()
-        self.__dict__["factor"] = factor
-        if weight is not None:
-            self.tokens = HostedTokens(weight, factor)
-
-
 class HostedTokens(nn.Embedding):
     """The rows of the tokens, times a factor; in a pass, those that the model looked up."""
 

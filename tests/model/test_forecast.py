@@ -10,7 +10,7 @@ from model.beginnings import Data, material_of, new_config, phrase_data, preset_
 from model.corpus import PairCorpus
 from model.data import Pair, in_split, split_of
 from model.demonstration import fresh
-from model.forecast import forecast, free_memory, require_memory, timed_step
+from model.forecast import forecast, require_memory, timed_step
 from model.materials import Answers, RunningText, Sentences, Translations
 from model.transformer import build
 from tests.model.live_examples import PAIRS, SETTINGS, material, start
@@ -44,18 +44,6 @@ def test_a_measured_step_leaves_the_model_as_it_was():
     before = [weights.clone() for weights in lens.model.parameters()]
     assert 0 < timed_step(lens, learned.corpora(16, 0.0), SETTINGS) < 10
     assert all(torch.equal(old, new) for old, new in zip(before, lens.model.parameters(), strict=True))
-
-
-def test_the_smaller_of_free_memory_and_the_groups_limit_counts(tmp_path):
-    info = tmp_path / "meminfo"
-    info.write_text("MemTotal: 9 kB\nMemAvailable:    3000 kB\n")
-    assert free_memory(info, tmp_path) == 3000 * 1024
-    (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory.current").write_text("500\n")
-    assert free_memory(info, tmp_path) == 3000 * 1024
-    (tmp_path / "memory.max").write_text("2500\n")
-    assert free_memory(info, tmp_path) == 2000
-    assert free_memory(tmp_path / "none", tmp_path / "none") is None
 
 
 def test_more_memory_than_there_is_is_refused():

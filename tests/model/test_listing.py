@@ -28,7 +28,6 @@ def test_our_folder(tmp_path):
     assert (found.format, found.family, found.kind, found.problem) == ("Vitrine", "", "encoder-decoder", "")
     assert found.parameters == open_checkpoint(folder).model.parameter_count()
     assert found.bytes == 4 * found.parameters
-    assert found.is_folder
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_files_of_tensors(tmp_path):
     torch.save(tied, tmp_path / "x.pt")
     assert listed(tmp_path / "x.safetensors").format == "safetensors"
     found = listed(tmp_path / "x.pt")
-    assert (found.format, found.kind, found.parameters, found.is_folder) == ("PyTorch", None, 22, False)
+    assert (found.format, found.kind, found.parameters) == ("PyTorch", None, 22)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"d_model": 7}', '{"model_type": "gpt2", "model_type": "bert"}'])

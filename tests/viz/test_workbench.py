@@ -11,7 +11,7 @@ import viz.opening
 import viz.workbench
 from model.text import train_characters
 from tests.viz.small import small_lens, write_small
-from viz.opening import checkpoint_names, open_model
+from viz.opening import checkpoint_names, find, open_place, places
 from viz.workbench import Key, Parameter, Selection, Workbench, attention_kinds
 
 
@@ -140,7 +140,7 @@ def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
     (tmp_path / "no checkpoint").mkdir()
     (tmp_path / "file.json").write_text("{}")
     assert checkpoint_names() == ["first", "second"]
-    lens = open_model("first")
+    lens = open_place(find("first", places()))
     assert (lens.name, attention_kinds(lens.model)) == ("first", ["encoder", "decoder", "cross"])
 
 
@@ -149,7 +149,7 @@ def test_a_name_that_is_no_checkpoint_is_a_value_error(tmp_path, monkeypatch, na
     monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
     write_small(tmp_path / "first")
     with pytest.raises(ValueError, match=r"there is no checkpoint .*: choose one of first"):
-        open_model(name)
+        open_place(find(name, places()))
 
 
 def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monkeypatch):
@@ -160,7 +160,7 @@ def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monke
     for name in ("a", "z", ".a.1.writing"):
         write_small(tmp_path / "saved" / name, seed=1)
     assert checkpoint_names() == ["z", "a"]
-    bundled, saved = open_model("z"), open_model("a")
+    bundled, saved = open_place(find("z", places())), open_place(find("a", places()))
     assert not torch.equal(next(bundled.model.parameters()), next(saved.model.parameters()))
     monkeypatch.setenv(viz.opening.SAVED, " ")
     assert viz.opening.saved_folder() == Path.home() / ".vitrine" / "checkpoints"

@@ -1,25 +1,38 @@
-// Every head of one kind of attention as a thumbnail: a row a layer.
+// Heads as thumbnails, a button each, in any order.
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
-// One picture of a pixel per cell: layers below each other, heads side by side.
-// signed: weights are differences, in the colours of differences.
-function cellPicture(canvas, weights, visible, { layers, heads, rows, columns, tops, signed }) {
-  const context = cleared(canvas, heads * columns, layers * rows);
+const LEVELS = 65533; // of a value; above it a cell is not drawn
+const NARROW = 74; // CSS pixels of a thumbnail whose number stands below its name
+
+// The pixel, 0xAABBGGRR, of every level from low to high; none for those above, which are not drawn.
+function levelColours(low, high, top, hues, most) {
+  const [below, above] = hues.map(([r, g, b]) => (b << 16) | (g << 8) | r);
+  const colours = new Uint32Array(most + 3);
+  const step = (high - low) / most;
+  for (let level = 0; level <= most; level++) {
+    const value = low + level * step;
+    const strength = Math.min(255, Math.round((255 * Math.abs(value)) / top));
+    colours[level] = (strength << 24) | (value < 0 ? below : above);
+  }
+  return colours;
+}
+
+// One picture of a pixel per cell: as many thumbnails side by side as the grid has columns. most: the level of `high`.
+// tops: of each thumbnail the value with the full colour. states: 1, the cell is drawn.
+function cellPicture(canvas, { levels, states, count, columns, rows, cells, low, high, most = LEVELS, tops, difference }) {
+  const context = cleared(canvas, columns * cells, Math.ceil(count / columns) * rows);
   const image = context.createImageData(canvas.width, canvas.height);
-  const cells = rows * columns;
-  for (let index = 0; index < layers * heads; index++) {
-    const top = tops[index];
-    const corner = Math.floor(index / heads) * rows * canvas.width + (index % heads) * columns;
+  const pixels = new Uint32Array(image.data.buffer);
+  const hues = difference ? DIFFERENCE : [HUE, HUE];
+  let colours;
+  for (let index = 0; index < count; index++) {
+    if (tops[index] !== tops[index - 1]) colours = levelColours(low, high, tops[index], hues, most);
+    const corner = Math.floor(index / columns) * rows * canvas.width + (index % columns) * cells;
     for (let row = 0; row < rows; row++) {
-      let at = 4 * (corner + row * canvas.width);
-      for (let cell = row * columns; cell < (row + 1) * columns; cell++, at += 4) {
-        if (!visible[cell]) continue;
-        const weight = weights[index * cells + cell];
-        const hue = signed ? DIFFERENCE[weight < 0 ? 0 : 1] : HUE;
-        image.data[at] = hue[0];
-        image.data[at + 1] = hue[1];
-        image.data[at + 2] = hue[2];
-        image.data[at + 3] = Math.min(255, (255 * Math.abs(weight)) / top);
+      let at = corner + row * canvas.width;
+      let from = (index * rows + row) * cells;
+      for (let cell = row * cells; cell < (row + 1) * cells; cell++, at++, from++) {
+        if (states[cell] === 1) pixels[at] = colours[levels[from]];
       }
     }
   }
@@ -27,18 +40,21 @@ function cellPicture(canvas, weights, visible, { layers, heads, rows, columns, t
   return canvas;
 }
 
-// Masked cells do not depend on the head: one hatched picture lies under all thumbnails. None: null.
-function hatchPicture(visible, rows, columns) {
-  if (visible.every((cell) => cell)) return null;
-  const scale = Math.max(1, Math.ceil(96 / Math.max(rows, columns)));
+// Masked cells do not depend on the head: one hatched picture, as large as a thumbnail, lies under all. None: null.
+function hatchPicture(states, rows, columns, width, height) {
+  if (states.every((state) => state === 1)) return null;
   const canvas = element("canvas");
-  canvas.width = columns * scale;
-  canvas.height = rows * scale;
+  canvas.width = width;
+  canvas.height = height;
   const context = canvas.getContext("2d");
   context.fillStyle = hatch(context, 6);
+  const [x, y] = [(column) => Math.round((column * width) / columns), (row) => Math.round((row * height) / rows)];
   for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) {
-      if (!visible[row * columns + column]) context.fillRect(column * scale, row * scale, scale, scale);
+    for (let column = 0, end; column < columns; column = end) {
+      end = column + 1;
+      if (states[row * columns + column] === 1) continue;
+      while (end < columns && states[row * columns + end] !== 1) end++;
+      context.fillRect(x(column), y(row), x(end) - x(column), y(row + 1) - y(row));
     }
   }
   return canvas;
@@ -53,49 +69,79 @@ function thumbnailPlaces(root) {
   });
 }
 
+// The hatched picture of the same cells in the same size is made once: a film paints many frames over it.
+function hatchedUnder(root, width, height) {
+  const { states, rows, cells } = root.shown;
+  const known = root.hatched;
+  if (known?.states === states && known.width === width && known.height === height) return known.picture;
+  root.hatched = { states, width, height, picture: hatchPicture(states, rows, cells, width, height) };
+  return root.hatched.picture;
+}
+
+// root.shown: what `cellPicture` draws.
 function paintThumbnails(root) {
-  const { cells, hatched, heads, rows, columns } = root.picture;
   const { clientWidth, clientHeight } = root.grid;
-  if (!clientWidth) return; // not laid out yet: the observer of its size calls again
+  if (!clientWidth || !root.shown) return; // not laid out yet: the observer of its size calls again
+  const { columns, rows, cells } = root.shown;
+  if (!root.places) root.grid.classList.toggle("narrow", clientWidth / columns < NARROW);
   root.places ??= thumbnailPlaces(root);
   const ratio = window.devicePixelRatio || 1;
   const context = cleared(root.atlas, Math.round(clientWidth * ratio), Math.round(clientHeight * ratio));
+  const sizes = root.places.length ? root.places[0].slice(2).map((length) => Math.round(length * ratio)) : [];
+  const hatched = sizes.length ? hatchedUnder(root, ...sizes) : null;
   root.places.forEach((place, index) => {
     const [left, top, width, height] = place.map((length) => Math.round(length * ratio));
-    context.imageSmoothingEnabled = rows > height || columns > width;
+    context.imageSmoothingEnabled = rows > height || cells > width;
     if (hatched) context.drawImage(hatched, left, top, width, height);
-    const [x, y] = [(index % heads) * columns, Math.floor(index / heads) * rows];
-    context.drawImage(cells, x, y, columns, rows, left, top, width, height);
+    const [x, y] = [(index % columns) * cells, Math.floor(index / columns) * rows];
+    context.drawImage(root.picture, x, y, cells, rows, left, top, width, height);
   });
 }
 
-function buildThumbnails(root, layers, heads, choose) {
-  const grid = element("div", "grid");
-  grid.style.setProperty("--heads", heads);
-  root.thumbnails = [];
-  for (let layer = 0; layer < layers; layer++) {
-    for (let head = 0; head < heads; head++) {
-      const button = element("button", "head");
-      button.type = "button";
-      const title = element("span", "title");
-      const dot = element("i", "dot");
-      dot.style.background = `hsl(${(head * 137.5) % 360} 65% 50%)`; // a head's fixed colour
-      title.append(dot, element("span", "name", `${layer + 1}.${head + 1}`));
-      button.append(title, element("span", "map"));
-      button.addEventListener("click", () => choose(layer, head));
-      root.thumbnails.push(button);
-      grid.appendChild(button);
-    }
-  }
-  root.grid = grid;
-  root.cells = element("canvas");
-  root.atlas = grid.appendChild(element("canvas", "atlas"));
+function showThumbnails(root, shown) {
+  root.shown = shown;
+  cellPicture(root.picture, shown);
+  paintThumbnails(root);
+}
+
+// The grid, its canvases and the line below. made: gets each new thumbnail, its map and its number, to listen to them.
+function buildThumbnails(root, made) {
+  root.grid = element("div", "grid");
+  root.picture = element("canvas");
+  root.atlas = root.grid.appendChild(element("canvas", "atlas"));
   root.tip = element("div", "tip muted");
-  root.replaceChildren(grid, root.tip);
-  root.places = undefined;
-  root.sizes?.disconnect();
+  root.append(root.grid, root.tip);
+  root.thumbnails = [];
+  root.made = made;
   root.sizes = new ResizeObserver(() => {
     root.places = undefined;
     paintThumbnails(root);
+  });
+  root.sizes.observe(root.grid);
+}
+
+function newThumbnail(root, index) {
+  const button = element("button", "head");
+  button.type = "button";
+  const title = element("span", "title");
+  title.append(element("i", "dot"), element("span", "name"), element("span", "number"));
+  const map = element("span", "map");
+  button.append(title, map);
+  root.made(button, map, index);
+  root.grid.insertBefore(button, root.atlas);
+  return button;
+}
+
+// One for each [layer, head], so many beside each other; those that are there are used again.
+function arrangeThumbnails(root, order, columns) {
+  const before = `${root.thumbnails.length} ${root.style.getPropertyValue("--columns")}`;
+  root.style.setProperty("--columns", columns);
+  while (root.thumbnails.length > order.length) root.thumbnails.pop().remove();
+  while (root.thumbnails.length < order.length) root.thumbnails.push(newThumbnail(root, root.thumbnails.length));
+  if (before !== `${order.length} ${columns}`) root.places = undefined;
+  order.forEach(([layer, head], index) => {
+    const [dot, name] = root.thumbnails[index].firstElementChild.children;
+    dot.style.background = headColour(head);
+    write(name, `${layer + 1}.${head + 1}`);
   });
 }

@@ -50,6 +50,7 @@ function buildFilm(parentElement) {
   root.note = root.appendChild(element("div", "note"));
   const scene = root.appendChild(element("div", "scene"));
   root.heads = scene.appendChild(element("div", "heads"));
+  buildThumbnails(root.heads, (button, _map, index) => button.addEventListener("click", () => chooseHead(root, index)));
   root.large = buildPlot(scene.appendChild(element("div", "large")), "heatmap", KIND);
   const guesses = scene.appendChild(element("div", "guesses"));
   root.named = guesses.appendChild(element("div", "muted"));
@@ -69,7 +70,7 @@ function buildFilm(parentElement) {
   root.stop = () => {
     play(root, false);
     sizes.disconnect();
-    root.heads.sizes?.disconnect();
+    root.heads.sizes.disconnect();
     root.large.stop();
     silent();
     dark();
@@ -271,7 +272,9 @@ function choosePosition(root, position) {
   showFilmSoon(root);
 }
 
-function chooseHead(root, layer, head) {
+function chooseHead(root, index) {
+  const heads = root.heads.shown.columns;
+  const [layer, head] = [Math.floor(index / heads), index % heads];
   root.chosen = [layer, head];
   root.trigger("head", { layer, head });
   showFilmSoon(root);
@@ -291,8 +294,8 @@ function showFrame(root) {
   const cells = rows * columns;
   if (root.heads.shape !== `${layers}x${heads}`) {
     root.heads.shape = `${layers}x${heads}`;
-    buildThumbnails(root.heads, layers, heads, (layer, head) => chooseHead(root, layer, head));
-    root.heads.sizes.observe(root.heads.grid);
+    const order = Array.from({ length: layers * heads }, (_, index) => [Math.floor(index / heads), index % heads]);
+    arrangeThumbnails(root.heads, order, heads);
   }
   const [layer, head] = (root.chosen = [Math.min(root.chosen[0], layers - 1), Math.min(root.chosen[1], heads - 1)]);
   let weights = filmWeights(kind, step);
@@ -304,10 +307,12 @@ function showFrame(root) {
     sentence = words.between.replace("{a}", a.toLocaleString("en")).replace("{b}", b.toLocaleString("en"));
   }
   const top = root.comparing ? Math.max(1, largest(weights)) : 255;
-  const shape = { layers, heads, rows, columns, tops: Array(layers * heads).fill(top), signed: root.comparing };
-  const hatched = (root.hatched ??= { picture: hatchPicture(visible, rows, columns) }).picture;
-  root.heads.picture = { ...shape, cells: cellPicture(root.heads.cells, weights, visible, shape), hatched };
-  paintThumbnails(root.heads);
+  const count = layers * heads;
+  const scale = root.comparing
+    ? { low: -1, high: 1, most: 510, levels: Uint16Array.from(weights, (weight) => weight + 255) }
+    : { low: 0, high: 1, most: 255, levels: weights };
+  const tops = Array(count).fill(top / 255);
+  showThumbnails(root.heads, { ...scale, tops, difference: root.comparing, states: visible, count, columns: heads, rows, cells: columns });
   root.heads.thumbnails.forEach((button, index) => {
     const here = index === layer * heads + head;
     button.classList.toggle("chosen", here);
@@ -386,7 +391,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine.training-film") ?? buildFilm(parentElement);
   const header = unpack(data);
   root.header = { ...header, visible: header.arrays[0] };
-  root.hatched = undefined;
   root.trigger = (name, value) => setTriggerValue(name, value);
   root.chosen = header.chosen;
   showWords(root);

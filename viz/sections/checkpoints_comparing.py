@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 BEFORE, AFTER, VIEW = "compare_a", "compare_b", "compare_view"
 TREE, LAYERS, HEADS = "moved_tree", "moved_layers", "moved_heads"
 VIEWS = ("tensors", "layers", "heads", "steps")
-LISTED = 40  # names that only one has
 
 
 def show(bench: Workbench) -> None:

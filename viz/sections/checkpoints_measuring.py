@@ -117,11 +117,11 @@ class Measured(Filling):
     """The statistics of a table, by the place in the file."""
 
     def __init__(self, table: list[TensorInfo]) -> None:
-        from model.analysis.weights import readable
+        from model.analysis.weights import first_of_places, readable
 
         self.table = table
-        own = {info.place: info for info in reversed(table) if readable(info)}
-        super().__init__([(place, info.bytes, partial(_statistics, info)) for place, info in reversed(own.items())])
+        own = [info for info in first_of_places(table) if readable(info)]
+        super().__init__([(info.place, info.bytes, partial(_statistics, info)) for info in own])
 
     def of(self, info: TensorInfo) -> Statistics | None:
         return self.found.get(info.place)
@@ -147,11 +147,12 @@ class Examined(Filling):
     """What is wrong with a file, as `findings`: at first without what only the singular values tell."""
 
     def __init__(self, measured: Measured) -> None:
-        from model.analysis.spectra import has_spectrum
+        from model.analysis.spectra import has_spectrum, spectrum
+        from model.analysis.weights import first_of_places
 
-        own = {info.place: info for info in reversed(measured.table) if has_spectrum(info)}
+        own = [info for info in first_of_places(measured.table) if has_spectrum(info)]
         jobs: list[Job] = [(FIRST, 0, partial(self._health, measured, {}))]
-        jobs += [(place, info.bytes, partial(_spectrum, info)) for place, info in reversed(own.items())]
+        jobs += [(info.place, info.bytes, partial(spectrum, info)) for info in own]
         super().__init__([*jobs, (LAST, 0, lambda: self._health(measured, self._spectra()))])
 
     @property
@@ -160,20 +161,13 @@ class Examined(Filling):
         return found
 
     def _spectra(self) -> dict[str, Tensor]:
-        return {place: values for place, values in self.found.items() if place != FIRST and values is not None}
+        return {place: values for place, values in self.found.items() if place != FIRST}
 
     @staticmethod
     def _health(measured: Measured, spectra: dict[str, Tensor]) -> list[Finding]:
         from model.analysis.health import health
 
         return health(measured.table, measured.found, spectra)
-
-
-def _spectrum(info: TensorInfo) -> Tensor | None:
-    from model.analysis.spectra import singular_values
-
-    values = info.load()
-    return singular_values(values) if bool(values.isfinite().all()) else None
 
 
 def _statistics(info: TensorInfo) -> Statistics:

@@ -19,12 +19,12 @@ class Room:
     def needed(self, found: Listed) -> int:
         """Bytes of the weights in this precision."""
         from model.device import DTYPES
-        from model.hosted.forecast import needed
+        from model.memory import needed
 
-        return needed([found.parameters], DTYPES[self.precision])
+        return needed(found.parameters, DTYPES[self.precision])
 
     def fits(self, needed: int) -> bool:
-        from model.hosted.forecast import SPARE
+        from model.memory import SPARE
 
         return needed * SPARE <= self.free
 
@@ -38,7 +38,7 @@ class Room:
 def room(precision: str) -> Room:
     """As it is now."""
     from model.device import choose_device
-    from model.hosted.forecast import available
+    from model.memory import available
 
     device = choose_device()
     return Room(str(device), precision, available(device))

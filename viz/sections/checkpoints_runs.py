@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.checkpoints import TRAINING
+from model.errors import CheckpointError
+from model.safe_json import read_record
 from viz.i18n import _
 from viz.packing import weights_steps
 from viz.parts import data_table
@@ -103,8 +105,7 @@ def tensors(runs: Sequence[weights_steps.Run], pattern: str) -> list[str]:
 def step_of(path: Path) -> int | None:
     """The step at which a checkpoint of ours was saved, as its training.json says."""
     try:
-        record = json.loads((path / "training.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        step = read_record(path / TRAINING).get("steps")
+    except CheckpointError:
         return None
-    step = record.get("steps") if isinstance(record, dict) else None
     return step if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < 1 << 53 else None

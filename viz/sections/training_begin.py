@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.beginnings import Data, material_of, new_config
 from model.config import TransformerConfig
+from model.errors import LONGEST, first_line
 from model.inspectable import Inspectable
 from model.materials import Material, Units
 from viz import training
@@ -145,7 +146,7 @@ def _begin(plan: Plan, settings: Any) -> None:
         st.session_state[Part.MESSAGE] = ""
         start(plan.lens, plan.config, plan.material, settings, plan.data.name)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch says RuntimeError where memory does not suffice
-        st.session_state[Part.MESSAGE] = str(error).splitlines()[0]
+        st.session_state[Part.MESSAGE] = first_line(error, LONGEST)
 
 
 def way_name(way: str, lens: Inspectable) -> str:

@@ -1,4 +1,4 @@
-"""What moved between two files, beside numpy; per head; and a statistic over several files."""
+"""How far a tensor moved between two files, beside numpy; and per head."""
 
 from __future__ import annotations
 
@@ -9,20 +9,8 @@ import pytest
 import torch
 
 from model.analysis import moved as module
-from model.analysis.moved import OVER_STEPS, Moved, compare, moved, moved_per_head, over_steps
-from model.tensors import TensorInfo
+from model.analysis.moved import moved, moved_per_head
 from tests.model.analysis.test_weights import info
-
-
-def test_every_tensor_is_in_one_of_the_lists():
-    before = [info("gone", torch.ones(2)), info("same", torch.ones(2, 2)), info("other", torch.ones(3))]
-    before.append(TensorInfo("strange", (4,), "F6_E2M3", 3, "strange", lambda: torch.ones(4)))
-    after = [info("strange", torch.ones(4)), info("other", torch.ones(4)), info("same", torch.ones(2, 2))]
-    after.append(info("new", torch.ones(1)))
-    found = compare(before, after)
-    assert found.moved == [Moved("same", 0.0, 1.0, 0.0, (0, 0))]
-    assert (found.only_before, found.only_after) == (["gone"], ["new"])
-    assert (found.reshaped, found.unreadable) == ([("other", (3,), (4,))], ["strange"])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32])
@@ -66,33 +54,3 @@ def test_heads_move_one_by_one(columns):
     assert bias[0, 0] == pytest.approx(1 / math.sqrt(2))
     with pytest.raises(ValueError, match=r"w of shape \(8, 8\) has no 3 heads along dimension"):
         moved_per_head(info("w", a), info("w", b), 3, columns)
-
-
-def test_a_statistic_over_the_steps_of_a_run():
-    loads = []
-    tables = []
-    for step in (10, 20):
-        weight = torch.full((2, 2), float(step))
-        infos = [
-            info("a", weight),
-            info("b", weight * 2),
-            info("tied", weight, place="a"),
-            info(f"only {step}", weight),
-        ]
-        tables.append((str(step), [_counted(each, loads) for each in infos]))
-    found = over_steps(tables, "mean")
-    assert found.index.tolist() == ["10", "20"]
-    assert found.to_dict("list") == {"a": [10, 20], "b": [20, 40], "tied": [10, 20]}
-    assert loads == ["a", "b", "a", "b"]
-    assert over_steps([], "mean").empty
-    assert {"mean", "deviation", "zeros", "nan"} <= set(OVER_STEPS)
-    with pytest.raises(ValueError, match=r"statistic \('counts'\) must be one of mean, "):
-        over_steps(tables, "counts")
-
-
-def _counted(given: TensorInfo, loads: list[str]) -> TensorInfo:
-    def load() -> torch.Tensor:
-        loads.append(given.name)
-        return given.load()
-
-    return TensorInfo(given.name, given.shape, given.dtype, given.bytes, given.place, load)

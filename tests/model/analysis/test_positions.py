@@ -11,7 +11,6 @@ from model.analysis.positions import (
     length_difference,
     likeness,
     likeness_error,
-    likenesses,
     misread,
     misread_wavelengths,
     pair_error,
@@ -99,15 +98,6 @@ def test_likeness_depends_on_the_distance_alone():
     assert likeness_error(misread(30, 8, 50.0), [0, 11, 29]) > 0.01
     shifted = torch.arange(4, dtype=torch.float64)[:, None]  # p·q: 0·d at p = 0, 1·(1 + d) at p = 1
     assert likeness_error(shifted, [0, 1]) == 3.0
-
-
-def test_likenesses_of_every_pair():
-    table = torch.randn(9, 4, dtype=torch.float64)
-    table[3] = 0
-    every = torch.stack([likeness(table, place) for place in range(9)])
-    assert_close(likenesses(table), every.float())
-    cosines = torch.cosine_similarity(table[:, None], table[None], dim=-1)
-    assert_close(likenesses(table, cosines=True), cosines.float())
 
 
 def test_a_code_is_the_same_at_any_length():

@@ -110,7 +110,7 @@ def test_errors_are_one_sentence(tmp_path, capsys, file):
     (tmp_path / "cut.pt").write_bytes(file.read_bytes()[:300])
     for arguments, message in [
         ([file, "--match", "nothing"], "no name of the 4 tensors in .* matches 'nothing'"),
-        ([tmp_path / "c"], "config.json cannot be read as JSON"),
+        ([tmp_path / "c"], "config.json is not valid JSON"),
         ([tmp_path / "cut.pt"], "cut.pt cannot be read as a file of torch.save"),
         ([tmp_path / "none"], "none does not exist: give"),
     ]:

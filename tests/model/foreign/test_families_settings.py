@@ -11,8 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from model.config import TransformerConfig
 from model.errors import CheckpointError
-from model.foreign.families import FAMILIES, read_weights, rebuilt_config, renamed, settings_of
-from tests.model.foreign.twins import KINDS, SOURCE, VOCABULARY, changed, compared, rebuilt, saved
+from model.foreign.families import FAMILIES, rebuilt_config, renamed
+from model.tensors import read_tensors
+from tests.model.foreign.twins import KINDS, SOURCE, VOCABULARY, changed, compared, read_settings, rebuilt, saved
 
 CLASSES = {
     "gpt2": "GPT2",
@@ -105,12 +106,12 @@ def config_of(settings, names) -> TransformerConfig:
 )
 def test_what_is_not_known_to_be_the_same_is_left_to_others(kind, changes, folders):
     folder = folders(kind)
-    assert rebuilt_config(settings_of(folder), names_of(folder)) is not None
-    assert rebuilt_config(settings_of(folder) | changes, names_of(folder)) is None
+    assert rebuilt_config(read_settings(folder), names_of(folder)) is not None
+    assert rebuilt_config(read_settings(folder) | changes, names_of(folder)) is None
 
 
 def test_a_tensor_of_something_else_is_left_to_others(folders):
-    settings, names = settings_of(folders("bert-bare")), names_of(folders("bert-bare"))
+    settings, names = read_settings(folders("bert-bare")), names_of(folders("bert-bare"))
     assert rebuilt_config(settings, [*names, "pooler.dense.scale", "embeddings.position_ids"]) is not None
     assert rebuilt_config(settings, [*names, "classifier.weight"]) is None
     assert rebuilt_config(settings, [*names, "encoder.layer.0.adapter.weight"]) is None
@@ -139,19 +140,19 @@ def test_a_tensor_of_something_else_is_left_to_others(folders):
 def test_contradictions_are_refused_in_a_sentence(kind, changes, message, folders):
     folder = folders(kind)
     with pytest.raises(CheckpointError, match=re.escape(message)):
-        rebuilt_config(settings_of(folder) | changes, names_of(folder))
+        rebuilt_config(read_settings(folder) | changes, names_of(folder))
 
 
 @pytest.mark.parametrize(("kind", "name"), [("gpt2", "transformer.wte.weight"), ("t5", "shared.weight")])
 def test_a_missing_embedding_is_said(kind, name, folders):
     names = [other for other in names_of(folders(kind)) if other != name]
     with pytest.raises(CheckpointError, match=f"the weights lack {name}"):
-        rebuilt_config(settings_of(folders(kind)), names)
+        rebuilt_config(read_settings(folders(kind)), names)
 
 
 def test_tensors_that_do_not_fit_are_refused_in_a_sentence(folders):
     folder = folders("gpt2")
-    settings, weights = settings_of(folder), read_weights(folder)
+    settings, weights = read_settings(folder), read_tensors(folder)
     config = rebuilt_config(settings, weights)
     name = "transformer.h.0.attn.c_attn.weight"
     for tensor, message in (
@@ -174,11 +175,11 @@ def test_tensors_that_do_not_fit_are_refused_in_a_sentence(folders):
 
 def test_old_names_and_old_files_are_read(folders, tmp_path):
     """GPT-2 as on the hub (no prefix, kept masks), BERT's of TensorFlow, Marian with its curves in the file."""
-    weights = read_weights(folders("gpt2"))
+    weights = read_tensors(folders("gpt2"))
     old = {name.removeprefix("transformer."): tensor.clone() for name, tensor in weights.items()}
     old |= {"h.0.attn.bias": torch.ones(1, 1, 24, 24), "h.1.attn.masked_bias": torch.tensor(-1e4)}
     assert_same(folders("gpt2"), tmp_path / "gpt2", old)
-    weights = read_weights(folders("bert"))
+    weights = read_tensors(folders("bert"))
     old = {
         name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): each
         for name, each in weights.items()
@@ -187,7 +188,7 @@ def test_old_names_and_old_files_are_read(folders, tmp_path):
     old |= {"cls.seq_relationship.weight": torch.zeros(2, 32), "bert.pooler.dense.bias": torch.zeros(32)}
     assert_same(folders("bert"), tmp_path / "bert", old)
     table = rebuilt(folders("marian")).encoder.embedding.positions.table
-    old = read_weights(folders("marian"))
+    old = read_tensors(folders("marian"))
     old |= {f"model.{stack}.embed_positions.weight": table.clone() for stack in ("encoder", "decoder")}
     assert_same(folders("marian"), tmp_path / "marian", old)
     assert rebuilt(tmp_path / "marian").config.position == "learned"
@@ -219,52 +220,12 @@ def test_shards_and_pickled_weights_are_read(folders, tmp_path):
         save_file({name: weights[name] for name in part}, tmp_path / file)
     index = {"weight_map": {name: file for file, part in parts.items() for name in part}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert read_weights(tmp_path).keys() == weights.keys()
+    assert read_tensors(tmp_path).keys() == weights.keys()
     pickled = tmp_path / "pickled"
     pickled.mkdir()
     torch.save(weights, pickled / "pytorch_model.bin")
-    for name, tensor in read_weights(pickled).items():
+    for name, tensor in read_tensors(pickled).items():
         assert torch.equal(tensor, weights[name])
-
-
-@pytest.mark.parametrize(
-    ("index", "message"),
-    [
-        ('{"weight_map": {"a": "../a.safetensors"}}', "names '../a.safetensors': only .safetensors files beside it"),
-        ('{"weight_map": {"a": "/etc/passwd"}}', "names '/etc/passwd': only"),
-        ('{"weight_map": {"a": "a.bin"}}', "names 'a.bin': only"),
-        ('{"weight_map": {"a": "a.safetensors"}}', "lacks a.safetensors, which"),
-        ('{"weight_map": {"a": 3}}', "names '3': only"),
-        ('{"weight_map": {"a": []}}', "is no index of weights"),
-        ("[" * 100_000, "is no index of weights"),
-        ("{}", "is no index of weights"),
-    ],
-)
-def test_an_index_names_only_files_beside_it(index, message, tmp_path):
-    (tmp_path / "model.safetensors.index.json").write_text(index)
-    with pytest.raises(CheckpointError, match=re.escape(message)):
-        read_weights(tmp_path)
-
-
-def test_folders_that_are_none_are_refused_in_a_sentence(tmp_path):
-    with pytest.raises(CheckpointError, match="has no weights: neither"):
-        read_weights(tmp_path)
-    with pytest.raises(CheckpointError, match=r"has no config.json"):
-        settings_of(tmp_path)
-    for text, message in (
-        ("{", "cannot be read as JSON"),
-        ("[1]", "names no model_type"),
-        ("{}", "names no model_type"),
-    ):
-        (tmp_path / "config.json").write_text(text)
-        with pytest.raises(CheckpointError, match=message):
-            settings_of(tmp_path)
-    (tmp_path / "config.json").write_bytes(b" " * (1 << 21))
-    with pytest.raises(CheckpointError, match="at most"):
-        settings_of(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"no header")
-    with pytest.raises(CheckpointError, match="cannot be read as safetensors"):
-        read_weights(tmp_path)
 
 
 def test_settings_may_be_left_out_where_they_are_null(folders):

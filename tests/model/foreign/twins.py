@@ -22,8 +22,10 @@ from transformers.models.t5 import modeling_t5
 
 from model.config import TransformerConfig
 from model.foreign.assembling import assembled
-from model.foreign.families import read_weights, rebuilt_config, renamed, settings_of
+from model.foreign.families import rebuilt_config, renamed
 from model.network import Network
+from model.safe_json import read_object
+from model.tensors import read_tensors
 from model.trace import Trace, record
 
 VOCABULARY, WIDTH, LAYERS, LENGTH = 50, 32, 2, 24
@@ -122,7 +124,7 @@ def saved(kind: str, folder: Path) -> Any:
 
 def rebuilt(folder: Path, dtype: torch.dtype = torch.float32) -> Network:
     """Ours with the weights of a folder of theirs."""
-    settings, weights = settings_of(folder), read_weights(folder)
+    settings, weights = read_settings(folder), read_tensors(folder)
     config = rebuilt_config(settings, weights)
     assert isinstance(config, TransformerConfig)
     return assembled(config, renamed(settings, config, weights), dtype=dtype)
@@ -195,4 +197,8 @@ class Doubled:
 
 def changed(folder: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a folder with other values; None: left out."""
-    return {name: value for name, value in (settings_of(folder) | changes).items() if value is not None}
+    return {name: value for name, value in (read_settings(folder) | changes).items() if value is not None}
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    return read_object(folder / "config.json")

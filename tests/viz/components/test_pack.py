@@ -73,6 +73,7 @@ def test_the_arrays_entry_is_the_formats_own():
 
 PARTS = (
     "plot",
+    "picture",
     "choices",
     "map_layout",
     "map_drawing",

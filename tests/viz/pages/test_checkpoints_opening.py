@@ -90,7 +90,7 @@ def test_a_narrower_precision_opens_the_model_again():
 
 
 def test_what_does_not_fit_is_refused_before_it_is_opened(monkeypatch):
-    monkeypatch.setattr("model.hosted.forecast.available", lambda _device=None: 1000)
+    monkeypatch.setattr("model.memory.available", lambda _device=None: 1000)
     app = opened(model="mine")
     assert "needs 0.0 GB in float32" in app.error[0].value
     monkeypatch.undo()
@@ -98,7 +98,7 @@ def test_what_does_not_fit_is_refused_before_it_is_opened(monkeypatch):
 
 def test_the_list_says_what_does_not_fit(monkeypatch):
     app = page()
-    monkeypatch.setattr("model.hosted.forecast.available", lambda _device=None: 1000)
+    monkeypatch.setattr("model.memory.available", lambda _device=None: 1000)
     refused = rows(app.run())["mine"]
     assert not refused["fits"]
     assert "mine needs" in refused["refused"]

@@ -21,6 +21,7 @@ from tests.app_reading import opened, sound
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
 from viz import training
+from viz.opening import find, open_place, places
 from viz.sections import training_own, training_settings
 from viz.sections.option_fields import whose, written
 from viz.sections.training_saving import refused
@@ -292,7 +293,7 @@ def test_a_trained_model_goes_on_gently_with_its_own_tokenizers():
     app.session_state["setting_steps"] = "1"
     app.run()
     app.button(key="begin_button").click().run()
-    given, before = live(sound(app)), viz.opening.open_model("small")
+    given, before = live(sound(app)), open_place(find("small", places()))
     assert (given.snapshot.step, given.start.name) == (1, "small")
     assert given.material.tokenizers == (before.source_tokenizer, before.target_tokenizer)
 

@@ -1,0 +1,36 @@
+"""How much memory is free, and the sentence where a model needs more."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.errors import CheckpointError
+from model.memory import available, free_memory, needed, require_room
+
+
+def test_the_smaller_of_free_memory_and_the_groups_limit_counts(tmp_path):
+    info = tmp_path / "meminfo"
+    info.write_text("MemTotal: 9 kB\nMemAvailable:    3000 kB\n")
+    assert free_memory(info, tmp_path) == 3000 * 1024
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("500\n")
+    assert free_memory(info, tmp_path) == 3000 * 1024
+    (tmp_path / "memory.max").write_text("2500\n")
+    assert free_memory(info, tmp_path) == 2000
+    assert free_memory(tmp_path / "none", tmp_path / "none") is None
+
+
+def test_what_is_free_is_less_than_what_there_is():
+    assert 0 < available(torch.device("cpu")) < 1 << 46
+    assert available() >= available(torch.device("cpu")) // 2
+
+
+def test_the_refusal_names_what_would_fit():
+    assert needed(42, torch.float16) == 84
+    require_room(1000, torch.float32, None, free=4400)
+    sentence = r"this model needs 14\.2 GB in float32 and 8\.1 GB are free: choose bfloat16"
+    with pytest.raises(CheckpointError, match=sentence):
+        require_room(3_550_000_000, torch.float32, None, free=8_100_000_000)
+    with pytest.raises(CheckpointError, match="choose a smaller model"):
+        require_room(3_550_000_000, torch.bfloat16, None, free=1_000_000)
