@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import i18n, input_bar, opened, showing, training, varying
 from viz.components.views import page_file
 from viz.film_feed import is_behind
+from viz.given import unfollowed
 from viz.i18n import _
 from viz.parts import theirs
 from viz.said import said
@@ -93,12 +94,18 @@ def main() -> None:
         )
     live = training.training(bench)
     try:
-        lens = live.start if live and name == training.ENTRY else showing.open_shown(bench, here, name)
+        if live and name == training.ENTRY:
+            lens = live.start
+        else:
+            with summary, st.spinner(_("Opening {name} …").format(name=name)):  # seen where it takes half a second
+                lens = showing.open_shown(bench, here, name)
     except ValueError as error:
         if showing.fall_back(name, said(error), chosen, names):
             st.rerun()
         st.error(literal(said(error)))
         return
+    for sentence in unfollowed():
+        st.warning(sentence)
     showing.show_refusal(chosen)
     summary.caption(describe(lens, showing.format_of(here, name, lens)))
     input_bar.follow_model(bench, lens)

@@ -93,7 +93,9 @@ def places(opened: Sequence[Place] = ()) -> list[Place]:
     found += [Place(name, saved_folder() / name, "saved") for name in saved_names() if name not in own]
     wanted = os.environ.get(MODELS, "").strip()
     folder = Path(wanted).expanduser() if wanted else None
-    configured = sorted(filter(is_checkpoint, folder.iterdir())) if folder and folder.is_dir() else []
+    configured: list[Path] = []
+    if folder and folder.is_dir():  # of models, or itself one
+        configured = [folder] if (folder / "config.json").is_file() else sorted(filter(is_checkpoint, folder.iterdir()))
     for origin, paths in (("given", given_paths()), ("folder", configured)):
         for path in paths:
             if not any(place.path == path for place in found):

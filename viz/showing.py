@@ -11,7 +11,7 @@ import streamlit as st
 
 from viz import opened
 from viz.i18n import _
-from viz.opening import Place, bundled_names, find, open_place
+from viz.opening import Place, bundled_names, find, given_paths, open_place
 from viz.words import literal
 from viz.workbench import Key, Workbench, choice, workbench
 
@@ -71,9 +71,10 @@ def model_names(here: Sequence[Place]) -> list[str]:
 
 def first_index(here: Sequence[Place], names: Sequence[str]) -> int:
     """The number of the model that a visit begins with: given on the command line, else the first bundled one."""
-    for origin in ("given", "bundled"):
-        for place in here:
-            if place.origin == origin and place.name in names:
+    given = [path.resolve() for path in given_paths()]  # one that is saved or bundled may be given too
+    for wanted in (lambda place: place.path.resolve() in given, lambda place: place.origin == "bundled"):
+        for place in filter(wanted, here):
+            if place.name in names:
                 return names.index(place.name)
     return 0
 
@@ -147,8 +148,15 @@ def show_refusal(page: str) -> None:
         known.refused, known.refusal = "", ("", "")
     if not known.refused:
         return
-    st.error(literal(known.refusal[0]))
-    if known.asks_heads:
+    if not known.asks_heads:
+        st.error(literal(known.refusal[0]))
+    else:
+        st.info(
+            _(
+                "{name} is not shown yet: its weights do not tell how many attention heads share them. Choose the "
+                "number that it was trained with."
+            ).format(name=literal(known.refused))
+        )
         row = st.container(horizontal=True, vertical_alignment="bottom")
         label = _("Heads of {name}").format(name=literal(known.refused))
         heads = row.selectbox(label, known.asks_heads, index=None, key=Part.HEADS, placeholder="?", width=220)

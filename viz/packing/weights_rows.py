@@ -69,7 +69,10 @@ def first_row(text: str, rows: int, tokenizer: Tokenizer | None) -> str:
     """What the field begins with: a token in the middle of the shown text, as it is typed where that finds it."""
     if tokenizer is None:
         return str(min(10, rows - 1))
-    ids = tokenizer.encode(text).ids
+    try:
+        ids = tokenizer.encode(text).ids
+    except ValueError:  # the text is of the shown model, which may be another: words, where this one's are ids
+        ids = []
     if not ids:
         return "#0"
     token = ids[len(ids) // 2]

@@ -11,8 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 
+import viz.opening
 from model.checkpoints import open_checkpoint
 from tests.app_reading import APP, sent, sound
+from tests.model.foreign.layout_references import GPT
 from tests.viz.small import write_small
 
 WEIGHTS = "model.safetensors"
@@ -202,6 +204,17 @@ def test_their_traces_are_pinned_and_shown(here, typed):
     assert bench.traced[0] == text
     expected = open_checkpoint(here / "run-1").trace(text)
     assert torch.equal(bench.pin.trace["output.logits"], expected["output.logits"])
+
+
+def test_a_table_of_tokens_that_are_ids_is_read_while_a_model_of_words_is_shown(here, monkeypatch):
+    monkeypatch.setenv(viz.opening.MODELS, str(here / "models"))
+    write_small(here / "words")
+    (here / "models").mkdir()
+    torch.save({"model": GPT().state_dict(), "model_args": {"n_head": 3}}, here / "models" / "ids.pt")
+    app = page(model="words", checkpoint="ids.pt", tensor="model.transformer.wte.weight", source="The cat sees.")
+    header, (_places, cosines) = sent(app, "w_near")
+    assert header["note"] == "0 · #0"
+    assert len(cosines) == len(header["x"]["labels"])
 
 
 def test_what_only_one_has_is_said(here):

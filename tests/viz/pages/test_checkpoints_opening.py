@@ -162,7 +162,8 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
     torch.save(GPT().state_dict(), here / "models" / "gpt.pt")
     app = page()
     app.selectbox(key="model").set_value("gpt.pt").run()
-    assert "how many heads" in app.error[0].value
+    assert not app.error
+    assert "gpt.pt is not shown yet" in app.info[0].value
     assert app.selectbox(key="model").value == "small"
     assert app.button(key="shown_with_heads").disabled
     app.selectbox(key="shown_heads").set_value(3).run()
@@ -297,3 +298,22 @@ def test_a_path_that_no_disk_has_is_said_as_it_was_typed():
         assert not app.exception
         assert "is not there" in app.error[0].value
     assert "!\\[x\\]" in app.error[0].value
+
+
+def test_what_the_command_line_and_the_environment_ask_for_in_vain_is_said(here, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["app.py", "--help", f"--checkpoint={here / 'saved' / 'mine'}", "--checkpoint"])
+    monkeypatch.setenv(viz.opening.MODELS, str(here / "nowhere"))
+    app = sound(opened())
+    assert app.selectbox(key="model").value == "mine"
+    said = [warning.value for warning in app.warning]
+    assert [sentence.split()[0] for sentence in said] == ["--help", "After", "VITRINE_MODELS"]
+    assert "-- --checkpoint PATH" in said[0]
+    assert str(here / "nowhere") in said[2]
+
+
+def test_the_folder_of_models_may_be_one_model(here, monkeypatch):
+    monkeypatch.setenv(viz.opening.MODELS, str(here / "saved" / "mine"))
+    monkeypatch.setenv(viz.opening.SAVED, str(here / "empty"))
+    app = sound(page())
+    assert not app.warning
+    assert list(rows(app)) == ["mine", "small"]
