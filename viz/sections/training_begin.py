@@ -20,7 +20,7 @@ from viz.sections import training_cost, training_data, training_draft, training_
 from viz.sections.memory import remembered
 from viz.sections.option_fields import whose
 from viz.sections.training_start import start
-from viz.words import no_predictions, not_ours
+from viz.words import no_training
 from viz.workbench import Workbench, choice, choose
 
 WAYS = ("new", "on")
@@ -114,11 +114,8 @@ def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[P
 
 def _on(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The model that is shown, with its own tokenizers."""
-    if not lens.model.ours:
-        place.info(not_ours())
-        return None, []
-    if not lens.predicts:
-        place.info(no_predictions())
+    if refused := no_training(lens.model.ours, lens.predicts):
+        place.info(refused)
         return None, []
     place.markdown(
         _(
