@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from model.errors import AbsentError
+from model.errors import AbsentError, require
 from model.hosted.reasons import Reason
 from viz.i18n import _
 
@@ -18,6 +18,11 @@ def unless_absent(make: Callable[[], Made]) -> tuple[Made | None, str]:
         return make(), ""
     except AbsentError as absent:
         return None, absent_words(absent)
+
+
+def lacks(model: object, *names: str) -> bool:
+    """Whether a model says that it does not have one of these quantities."""
+    return bool(unless_absent(lambda: require(model, *names))[1])
 
 
 def reason_words(reason: str) -> str:

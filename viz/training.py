@@ -15,7 +15,7 @@ from viz.film_feed import film_data
 from viz.i18n import _
 from viz.opening import spare_imports
 from viz.said import said
-from viz.words import significant
+from viz.words import no_training, significant
 from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
@@ -176,8 +176,8 @@ def status_sentence(snapshot: Snapshot) -> str:
     }.get(snapshot.status, "")
 
 
-def strip_data(live: LiveTraining | None) -> dict[str, Any]:
-    """For the strip in the sidebar."""
+def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
+    """For the strip in the sidebar. refused: why nothing can begin."""
     words = {
         "one": _("Train one step"),
         "advance": _("Train {count} steps"),
@@ -187,8 +187,8 @@ def strip_data(live: LiveTraining | None) -> dict[str, Any]:
         "curve": _("training loss over the steps"),
     }
     if live is None:
-        nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": ""}
-        return {**nothing, "words": words, "possible": ["advance", "run"]}
+        nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": refused}
+        return {**nothing, "words": words, "possible": [] if refused else ["advance", "run"]}
     snapshot = live.snapshot
     losses = live.current.curves.get("loss")[1].tolist() if live.current else []
     every = max(1, -(-len(losses) // DRAWN))
@@ -218,7 +218,8 @@ def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
     film, frames = film_data(live, bench.sent)
     if film:
         spare_imports()
-    training_strip({**strip_data(live), "film": film}, frames, STRIP, lambda: _act(lens), bench.sent.begin)
+    refused = no_training(lens.model.ours, lens.predicts)
+    training_strip({**strip_data(live, refused), "film": film}, frames, STRIP, lambda: _act(lens), bench.sent.begin)
     if bench.message:
         st.error(said(bench.message))
     if is_moving(live) != moving or bench.begun:

@@ -19,6 +19,11 @@ def no_predictions() -> str:
     return _("This model has no output head: it reads, and predicts nothing.")
 
 
+def no_training(ours: bool, predicts: bool) -> str:
+    """Why a model cannot learn; nothing, if it can."""
+    return ("" if predicts else no_predictions()) if ours else not_ours()
+
+
 def significant(value: float) -> str:
     """Three significant digits."""
     return f"{value:.3g}".replace("-", "−")

@@ -56,7 +56,12 @@ def test_norms_follow_the_typing_and_a_click_chooses_norm_and_token(visit, lens)
     chosen = heading.inner_text()
     page.get_by_text("Residual stream", exact=True).click()
     expect(page.locator(".vitrine.heatmap")).to_have_count(2)
+    page.get_by_text("Where norms stand", exact=True).click()
+    expect(page.locator(".vitrine.wiring")).to_be_visible()
+    page.get_by_text("Dropout", exact=True).click()
+    expect(page.locator(".vitrine.chart")).to_have_count(2)
     page.get_by_text("Norms", exact=True).click()
+    expect(page.get_by_text("Component Error")).to_have_count(0)
     expect(heading).to_have_text(chosen)
     assert "query=" in page.url
 

@@ -80,3 +80,15 @@ def test_every_step_has_its_column_and_windows_are_each_layers_own(folder):
     assert len(arrays) == len(columns)  # the output of the head in place of the keys
     states = heads(app)[2]
     assert not (states[..., 5, 0] == 0).any()  # outside of the first layer's window, and seen by the second layer
+
+
+def test_what_a_hosted_model_lacks_is_not_offered(folder):
+    folder("gptj")
+    app = sound(opened(source="the cat sees a dog ."))
+    assert not [each for each in app.segmented_control if each.key == "quantity"]
+    app = sound(app.switch_page("viz/pages/positions.py").run())
+    (vectors,) = [each for each in app.segmented_control if each.key == "vectors"]
+    assert len(vectors.options) == 2  # no positions, which are in the queries and keys
+    app.query_params.update({"checkpoints_part": "read", "weights_view": "heads"})
+    app = sound(app.switch_page("viz/pages/checkpoints.py").run())
+    assert any("which part of its matrices is which head's" in info.value for info in app.info)

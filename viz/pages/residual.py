@@ -37,6 +37,7 @@ class Part(StrEnum):
     MAP = "residual_map"
     SECOND = "residual_second"
     THIRD = "residual_third"
+    COSINES, WIRES, ENTRIES = "residual_cosines", "residual_wires", "residual_entries"  # a key has one component
     EXPLANATION = "residual_explanation"
     DATA = "residual_data"
 
@@ -91,7 +92,7 @@ def show_stream(lens: Inspectable, stack: str) -> Iterator[None]:
     parts = [
         (figure, stream.stream_map(bench, stack, steps, quantity, chosen, Part.MAP, on_step)),
         (right, stream.stream_chart(bench, stack, steps, quantity, token, Part.SECOND)),
-        (right, stream.cosine_map(bench, stack, steps, Part.THIRD)),
+        (right, stream.cosine_map(bench, stack, steps, Part.COSINES)),
     ]
     error = stream.sum_error_words(bench, steps)
     yield
@@ -165,7 +166,7 @@ def show_placement(lens: Inspectable, stack: str) -> Iterator[None]:
     bench, steps = workbench(), blocks(lens.config, stack)
     assert bench.trace is not None
     trace, normed = bench.trace, lens.config.norm != "none"
-    parts = [(left, placement.wires(trace, lens.config, Part.MAP))]
+    parts = [(left, placement.wires(trace, lens.config, Part.WIRES))]
     if normed:
         parts.append((curves, placement.placement_chart(bench, steps, Part.SECOND)))
     yield
@@ -185,8 +186,7 @@ def show_dropout(lens: Inspectable, stack: str) -> Iterator[None]:
     usual = rates[site] or dropout.EXAMPLE_RATE
     rate = row.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=f"{Part.RATE}_{lens.name}_{site}", width=130)
     left, right = st.columns(2, gap="medium")
-    with left:
-        figure, table = st.container(), st.container()
+    figure, table = left.container(), left.container()
     dropout.explain(Part.EXPLANATION)
     yield
     bench = workbench()
@@ -194,7 +194,7 @@ def show_dropout(lens: Inspectable, stack: str) -> Iterator[None]:
     name, token = dropout.vector_name(lens.config, stack, site, layer), norms.chosen_token(bench, stack)
     x, found = dropout.measured(bench, name, token, rate, masks)
     parts = [
-        (figure, dropout.dropout_chart(bench, name, token, found, rate, Part.MAP)),
+        (figure, dropout.dropout_chart(bench, name, token, found, rate, Part.ENTRIES)),
         (right, dropout.error_chart(bench, found, rate, Part.SECOND)),
     ]
     yield

@@ -20,6 +20,7 @@ from viz.parts import data_table, explanation
 from viz.sections.before_after import compare, losses_table, pack_changes, pack_losses, verdicts
 from viz.sections.memory import remembered
 from viz.varying import WITH_BASE, Wished, as_trained, position_name, wish
+from viz.words import not_ours
 from viz.workbench import Key, Pin, workbench
 
 TYPE = "applied_type"
@@ -27,6 +28,10 @@ TYPE = "applied_type"
 
 def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     """The wish first; then the text in the model with and without it."""
+    if not lens.model.ours:
+        st.info(not_ours())
+        yield from (None, None)
+        return
     trained = as_trained(lens)
     choose_type(lens, trained, row)
     pin = row.container()

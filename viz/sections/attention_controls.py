@@ -14,7 +14,8 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.heads import METRICS
 from model.analysis.maps import Quantity
 from model.inspectable import Inspectable
-from model.trace import AttentionKind
+from model.trace import ATTENTION_PATHS, AttentionKind
+from viz.absent import lacks
 from viz.attention.shown import Wish
 from viz.attention.words import combination_name, drawing_name, metric_name, order_name, quantity_name
 from viz.i18n import _
@@ -53,7 +54,9 @@ def show_controls(lens: Inspectable) -> Wish:
     kind = kinds[0]
     if len(kinds) > 1:
         kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
-    quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
+    quantity = str(Quantity.WEIGHT)
+    if not lacks(lens.model, f"{ATTENTION_PATHS[kind].format(0)}.value"):
+        quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
     threshold = number(row, _("Hide weights below"), Choice.THRESHOLD, 0.0) or 0.0
     return Wish(kind, Quantity(quantity), scale, threshold=threshold)

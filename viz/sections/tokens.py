@@ -19,6 +19,7 @@ from viz.sections.neighbours import pack_nearest, pack_plane
 from viz.workbench import choose, workbench
 
 QUANTITIES = ("tokens", "positions", "output")
+ADDS_NONE = ("rotary", "alibi", "relative", "none")  # positions that the sum does not hold
 
 
 def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
@@ -26,7 +27,8 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     side = "source"
     if lens.kind == "encoder-decoder":
         side = choose(_("Side"), ("source", "target"), side, "side", side_choice, row)
-    quantity = choose(_("Quantity"), QUANTITIES, QUANTITIES[0], "vectors", quantity_name, row)
+    added = [name for name in QUANTITIES if name != "positions" or lens.config.position not in ADDS_NONE]
+    quantity = choose(_("Quantity"), added, added[0], "vectors", quantity_name, row)
     wide = lens.config.d_model > WIDE
     binned = not wide or choose(_("Channels"), ("means", "first"), "means", "channels", channels_choice, row) == "means"
     around = choose(_("Plane"), ("text", "near"), "near", "plane", plane_choice, row) == "near"

@@ -21,7 +21,7 @@ from viz.sections import training_cost, training_data, training_draft, training_
 from viz.sections.memory import remembered
 from viz.sections.option_fields import whose
 from viz.sections.training_start import start
-from viz.words import not_ours
+from viz.words import no_training
 from viz.workbench import Workbench, choice, choose
 
 WAYS = ("new", "on")
@@ -115,8 +115,9 @@ def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[P
 
 def _on(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The model that is shown, with its own tokenizers."""
-    if not lens.model.ours:
-        return None, [not_ours()]
+    if refused := no_training(lens.model.ours, lens.predicts):
+        place.info(refused)
+        return None, []
     place.markdown(
         _(
             "A copy of **{name}** goes on from the weights it has now, with its own tokenizers. The model itself stays."

@@ -78,7 +78,7 @@ def test_the_stream_its_blocks_and_their_likeness(small):
     assert np.allclose(sent(app, "residual_map")[1][0], states.norm(dim=-1), rtol=1e-5)
     assert np.allclose(series(app, "residual_second")["mean"], states.norm(dim=-1).mean(dim=1), rtol=1e-5)
     expected = F.cosine_similarity(states[:, None], states[None], dim=-1).mean(dim=-1)
-    assert np.allclose(sent(app, "residual_third")[1][0], expected, atol=1e-5)
+    assert np.allclose(sent(app, "residual_cosines")[1][0], expected, atol=1e-5)
     assert any("largest error" in caption.value for caption in app.caption)
     turned(app, stream="share")
     added = trace["encoder.layers.1.feed_forward.output"].norm(dim=-1)
@@ -116,7 +116,7 @@ def test_a_padded_batch_moves_batch_norm_and_not_layer_norm(small):
 
 def test_the_models_own_placement_is_framed_and_exact(small):
     app = page(residual_view="placement", stack="decoder")
-    header, _ = sent(app, "residual_map")
+    header, _ = sent(app, "residual_wires")
     assert [(row["name"], row["own"]) for row in header["rows"]] == [
         ("post-norm", False),
         ("pre-norm", True),
@@ -130,7 +130,7 @@ def test_the_models_own_placement_is_framed_and_exact(small):
 def test_dropout_is_measured_on_this_stream(small):
     app = page(residual_view="dropout", stack="encoder", masks="100", layer="1", query="0")
     x = small.trace(SOURCE, TARGET)["encoder.layers.1.feed_forward.output"][0].numpy()
-    header, arrays = sent(app, "residual_map")
+    header, arrays = sent(app, "residual_entries")
     (mean,) = [index for index, each in enumerate(header["series"]) if each["name"] == "mean over the masks"]
     assert np.array_equal(arrays[2 * mean], x)
     assert np.linalg.norm(arrays[2 * mean + 1] - x) < 0.1 * np.linalg.norm(x)  # expected: 0.033
