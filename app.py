@@ -182,7 +182,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
         format_func=lambda name: words.get(name, name),
     )
     name = name or ""
-    if asked is not None and asked not in names:
+    if asked is not None and asked not in (*names, *words.values()):  # the address has what the list shows
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
     return name
 

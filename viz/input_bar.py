@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from viz.assumed import assumptions
 from viz.components.views import Mount, token_bar
 from viz.i18n import _
 from viz.pinning import pinned
@@ -35,6 +36,8 @@ def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
     refusal = unable(lens)
     button.button(name, on_click=act, width="stretch", help=refusal or explanation, disabled=bool(refusal))
     if note := reads_ids(lens):
+        st.caption(note)
+    if note := assumptions(lens):
         st.caption(note)
     return target
 

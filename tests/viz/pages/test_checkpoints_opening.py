@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 import zipfile
 from pathlib import Path
@@ -317,3 +318,14 @@ def test_the_folder_of_models_may_be_one_model(here, monkeypatch):
     app = sound(page())
     assert not app.warning
     assert list(rows(app)) == ["mine", "small"]
+
+
+def test_what_the_weights_do_not_tell_is_said(here):
+    path = here / "saved" / "mine" / "training.json"
+    assumed = ["norms behind each block (norm_first is not said)", "[x](http://example.org)", 3]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "assumed": assumed}))
+    texts = [each.value for each in sound(opened(model="mine")).caption]
+    (sentence,) = (each for each in texts if "assumed" in each)
+    assert r"norm\_first" in sentence
+    assert r"\[x\]\(http" in sentence
+    assert not any("assumed" in each.value for each in opened(model="small").caption)
