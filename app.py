@@ -127,7 +127,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
         try:
             input_bar.look(bench, lens)
         except ValueError as error:  # a text that this model cannot read
-            bar.error(str(error))
+            bar.error(said(error))
             return
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long

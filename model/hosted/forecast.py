@@ -95,6 +95,10 @@ def require_room(
         return
     name = next(key for key, value in DTYPES.items() if value == dtype)
     fits = [key for key, value in DTYPES.items() if SPARE * needed([counts], value) <= room]
-    advice = f"choose {fits[0]}" if fits else "choose a smaller model, or a machine with more memory"
-    size = needed([counts], dtype)
-    raise CheckpointError(f"this model needs {size / 1e9:.1f} GB in {name} and {room / 1e9:.1f} GB are free: {advice}")
+    size = needed([counts], dtype) / 1e9
+    raise CheckpointError(
+        f"this model needs {size:.1f} GB in {name} and {room / 1e9:.1f} GB are free: choose {fits[0]}"
+        if fits
+        else f"this model needs {size:.1f} GB in {name} and {room / 1e9:.1f} GB are free: choose a smaller model, or a "
+        "machine with more memory"
+    )

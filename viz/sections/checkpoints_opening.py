@@ -12,6 +12,7 @@ from viz import opened, showing
 from viz.components.opening_views import checkpoint_list
 from viz.i18n import _
 from viz.opening import MODELS, Place, saved_folder
+from viz.said import said
 from viz.sections import checkpoints_adding
 from viz.sections.checkpoints_memory import Room, gigabytes, room
 from viz.workbench import Key, Workbench, choose, workbench
@@ -73,7 +74,7 @@ def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
         "needs": size(needed),
         "fits": fits,
         "refused": "" if fits or found.problem else space.refusal(place.name, needed),
-        "problem": found.problem,
+        "problem": said(found.problem),
         "shown": shown,
         "removable": place.origin == "opened",
     }

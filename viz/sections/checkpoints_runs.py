@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.i18n import _
 from viz.packing import weights_steps
 from viz.parts import data_table
+from viz.said import said
 from viz.sections.checkpoints_following import follow
 from viz.sections.checkpoints_measuring import measured
 from viz.sections.checkpoints_subjects import subjects
@@ -47,7 +48,7 @@ def show(row: DeltaGenerator) -> None:
         try:
             runs.append((found[name], measured(found[name])))
         except (ValueError, OSError) as error:
-            st.error(f"{name}: {error}")
+            st.error(f"{name}: {said(error)}")
             return
     steps = {subject.name: step_of(subject.path) for subject, _found in runs}
     known = all(step is not None for step in steps.values())
