@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import i18n, input_bar, opened, showing, training, varying
+from viz import i18n, input_bar, opened, showing, training, unsaid, varying
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.i18n import _
@@ -100,7 +100,7 @@ def main() -> None:
         st.error(said(error))
         return
     showing.show_refusal(chosen)
-    summary.caption(describe(lens, showing.format_of(here, name, lens)))
+    summary.caption(describe(lens, showing.format_of(here, name, lens)), help=unsaid.in_short(lens) or None)
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None

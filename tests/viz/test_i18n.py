@@ -70,6 +70,9 @@ ERRORS = ("ValueError", "CheckpointError", "FormatError", "RefusedError", INHERI
 TOLD = ("str(error)", "why_not(asked.path)", "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')")
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
 PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
+PIECES |= {"{0} ({1} is not said)", "norms behind each block", "relu in the feed-forward networks"}  # what is assumed
+PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
+PIECES |= {"every token sees every other (a causal mask is in no tensor)"}
 PIECES |= {f"{{0}} {why_not(path)}".replace(UNREADABLE[path], "{1}") for path in UNREADABLE}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from viz import opened, showing
+from viz import opened, showing, unsaid
 from viz.components.opening_views import checkpoint_list
 from viz.i18n import _
 from viz.opening import MODELS, Place, saved_folder
@@ -40,6 +40,8 @@ def show(bench: Workbench) -> None:
         known.precision = precision
         st.rerun()
     checkpoints_adding.report(bench)
+    if bench.lens is not None:
+        unsaid.show(bench.lens)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
 
 
