@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import streamlit as st
-
 from viz.absent import reason_words
 from viz.i18n import _
 from viz.said import said
@@ -38,12 +36,8 @@ def in_short(lens: Inspectable) -> str:
     return "\n".join(lines)
 
 
-def show(lens: Inspectable) -> None:
-    """A line with all of it behind; nothing where there is nothing to say."""
-    text = in_short(lens)
-    if not text:
-        return
+def title(lens: Inspectable) -> str:
+    """How much of it there is."""
     sentence = _("{name}: {assumed} assumed, {missing} quantities missing")
-    counts = {"assumed": len(assumed(lens)), "missing": sum(map(len, missing(lens).values()))}
-    with st.popover(sentence.format(name=lens.name, **counts)):
-        st.markdown(text)
+    count = sum(map(len, missing(lens).values()))
+    return sentence.format(name=lens.name, assumed=len(assumed(lens)), missing=count)

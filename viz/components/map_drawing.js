@@ -5,6 +5,7 @@ const STREAM = "rgba(128,130,150,0.62)";
 const CHANGED = "rgba(0,140,110,0.7)"; // of the stream, where differences from the pin are shown
 const [KEYS, VALUES, ACTIVE] = ["#d55e00", "#009e73", [0, 158, 115]];
 const LEVELS = 65535;
+const BESIDE = 9; // right of the stream: what a parallel layer's further blocks read
 
 // 256 colours as the bytes of a pixel, from the low end of a scale to its high end.
 function ramp(hues) {
@@ -121,14 +122,18 @@ function drawStream(pen, place, stack, header) {
   let flow = flowOf(header, first.items.at(-1));
   let from = first.top - 0.4 * gap;
   flowing(pen, header, leaving(first, first.items.at(-1)), flow, { tip: false });
+  let entered = null; // of a layer whose blocks read side by side: where its first block branches off, and what it reads
   for (const row of others) {
     const between = (left, right) => [[left.x + left.width, row.middle], [right.x - 1, row.middle]];
     const into = [[rail, row.middle], [row.items[0].x - 1, row.middle]];
+    const reads = header.parallel && row.layer !== null && entered?.layer === row.layer;
+    if (!reads) entered = { layer: row.layer, middle: row.middle, flow };
+    else into.splice(0, 1, [rail + BESIDE, entered.middle], [rail + BESIDE, row.middle]);
     const up = row.top - 0.4 * gap;
     const sum = row.items.find(({ block }) => block.kind === "residual");
     const passes = row.onRail && header.bypass;
     flowing(pen, header, [[rail, from], [rail, passes ? up + 7 : row.middle]], flow, { tip: false });
-    flowing(pen, header, into, flow, { most: 7 });
+    flowing(pen, header, into, reads ? entered.flow : flow, { most: reads ? 4 : 7 });
     row.items.forEach((item, index) => {
       if (index) flowing(pen, header, between(row.items[index - 1], item), flowOf(header, row.items[index - 1]), { most: 7 });
     });

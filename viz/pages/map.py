@@ -80,6 +80,7 @@ def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: 
         "predictions": guess,
         "summary": map_header.summary(lens, found),
         "bypass": lens.config.residual,
+        "parallel": lens.config.parallel,
         "differing": bench.differing,
         "scale": choice(SCALES, SCALES[0], Key.SCALE),
         "top": pictures.top if bench.differing else 1.0,

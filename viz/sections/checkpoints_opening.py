@@ -40,8 +40,8 @@ def show(bench: Workbench) -> None:
         known.precision = precision
         st.rerun()
     checkpoints_adding.report(bench)
-    if bench.lens is not None:
-        unsaid.show(bench.lens)
+    if bench.lens is not None and (text := unsaid.in_short(bench.lens)):
+        st.popover(unsaid.title(bench.lens)).markdown(text)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
 
 
