@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import i18n, input_bar, opened, showing, training, varying
+from viz import i18n, input_bar, opened, showing, training, unsaid, varying
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.given import unfollowed
@@ -107,7 +107,7 @@ def main() -> None:
     for sentence in unfollowed():
         st.warning(sentence)
     showing.show_refusal(chosen)
-    summary.caption(describe(lens, showing.format_of(here, name, lens)))
+    summary.caption(describe(lens, showing.format_of(here, name, lens)), help=unsaid.in_short(lens) or None)
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
@@ -134,7 +134,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
         try:
             input_bar.look(bench, lens)
         except ValueError as error:  # a text that this model cannot read
-            bar.error(literal(str(error)))
+            bar.error(literal(said(error)))
             return
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long

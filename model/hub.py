@@ -17,6 +17,13 @@ NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # No code is ever fetched; .bin, which is pickled, only of a model that has no safetensors.
 TEXTS = (".json", ".model", ".spm", ".txt")
 SPARE = 1 << 30  # bytes of the disk that stay free
+REASONS = {  # what the exceptions of the library mean
+    "RepositoryNotFoundError": "there is no model of that name that everybody may read",
+    "GatedRepoError": "its authors give it only to those who have asked for it",
+    "ConnectError": "there is no connection to the network",
+    "ConnectionError": "there is no connection to the network",
+    "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set",
+}
 
 
 @dataclass(frozen=True)
@@ -162,12 +169,5 @@ def _require_network() -> None:
 
 def _reason(error: Exception) -> str:
     kind = type(error).__name__
-    said = {
-        "RepositoryNotFoundError": "there is no model of that name that everybody may read",
-        "GatedRepoError": "its authors give it only to those who have asked for it",
-        "ConnectError": "there is no connection to the network",
-        "ConnectionError": "there is no connection to the network",
-        "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set",
-    }
     first = first_line(error)
-    return said.get(kind, f"{first} ({kind})" if first != kind else kind)
+    return REASONS.get(kind, f"{first} ({kind})" if first != kind else kind)

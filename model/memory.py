@@ -63,8 +63,12 @@ def require_room(parameters: int, dtype: torch.dtype, device: torch.device | Non
         return
     name = next(key for key, value in DTYPES.items() if value == dtype)
     fits = [key for key, value in DTYPES.items() if SPARE * needed(parameters, value) <= room]
-    advice = f"choose {fits[0]}" if fits else "choose a smaller model, or a machine with more memory"
-    raise CheckpointError(f"this model needs {size / 1e9:.1f} GB in {name} and {room / 1e9:.1f} GB are free: {advice}")
+    raise CheckpointError(
+        f"this model needs {size / 1e9:.1f} GB in {name} and {room / 1e9:.1f} GB are free: choose {fits[0]}"
+        if fits
+        else f"this model needs {size / 1e9:.1f} GB in {name} and {room / 1e9:.1f} GB are free: choose a smaller model, "
+        "or a machine with more memory"
+    )
 
 
 def _lines(path: Path) -> list[str]:

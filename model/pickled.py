@@ -50,17 +50,19 @@ def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # damaged bytes can lead torch to any exception
-        raise CheckpointError(f"{path} {_reason(error)}") from error
+        raise CheckpointError(f"{path} {_refused(error)}") from error
     return _unfolded(content, path)
 
 
-def _reason(error: Exception) -> str:
+def _refused(error: Exception) -> RefusedError:
     """What torch says in many lines, some of them how to load the file with the code in it, as part of a sentence."""
     text = str(error).rpartition("WeightsUnpickler error: ")[2].strip()
     if refused := re.search(r"GLOBAL (\S+) w", text):
-        return f"holds more than tensors ({refused[1][:60]}), which could run code: save only a model's state_dict"
+        return RefusedError(
+            f"holds more than tensors ({refused[1][:60]}), which could run code: save only a model's state_dict"
+        )
     detail = f"{type(error).__name__}: {text[:120]}".splitlines()[0].removesuffix(": ")
-    return f"is damaged: torch cannot load it ({detail})"
+    return RefusedError(f"is damaged: torch cannot load it ({detail})")
 
 
 def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
@@ -77,7 +79,7 @@ def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Pl
             raise CheckpointError(f"{path} holds two values called {name[:60]!r}: rename one of them")
         if isinstance(value, Tensor):
             if why := _unreadable(value):
-                raise CheckpointError(f"{path} holds at {name[:60]!r} {why}")
+                raise CheckpointError(f"{path} holds at {name[:60]!r} a tensor that cannot be read: {why}")
             tensors[name] = value
         elif isinstance(value, dict | list | tuple):
             # The class's own methods: a dictionary of the file may have attributes of the same names.
@@ -85,7 +87,7 @@ def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Pl
             met += len(inner)
             if depth == DEEPEST or met > MOST_VALUES:
                 why = "containers too deep" if depth == DEEPEST else f"more than {MOST_VALUES:,} values"
-                raise CheckpointError(f"{path} holds at {name[:60]!r} {why}: save only a model's state_dict")
+                raise CheckpointError(f"{path} holds too much at {name[:60]!r} ({why}): save only a model's state_dict")
             waiting += [(_joined(name, key, path), depth + 1, each) for key, each in reversed(inner)]
         elif isinstance(value, Plain):
             records[name] = value
@@ -105,5 +107,5 @@ def _unreadable(tensor: Tensor) -> str:
     """Why the values must not be touched, or ""."""
     size, held = tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
     if size > held:
-        return f"a tensor that claims {tensor.numel():,} elements, {size:,} bytes, where the file has {held:,} for it"
+        return f"it claims {tensor.numel():,} elements, {size:,} bytes, where the file has {held:,} for it"
     return ""

@@ -28,7 +28,7 @@ def read_config(path: Path) -> TransformerConfig:
     try:
         return TransformerConfig.from_json(content.decode("utf-8"))
     except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{path.name}: {error}") from error
+        raise CheckpointError(f"{path.name} does not describe a model that can be built: {error}") from error
 
 
 def require_weights(config: TransformerConfig, shapes: Mapping[str, tuple[int, ...]], name: str) -> None:

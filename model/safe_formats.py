@@ -60,7 +60,7 @@ def weights_of(path: Path) -> Weights:
     suffix = path.suffix.lower()
     if suffix in REFUSED:
         what, instead = REFUSED[suffix]
-        raise CheckpointError(f"{path} is {what}: {instead}")
+        raise CheckpointError(f"{path} is {what}, and is not opened: {instead}")
     if suffix not in READ:
         raise CheckpointError(f"{path} must be a checkpoint folder or end in {_listed()}")
     return Weights([path])
@@ -104,9 +104,8 @@ def require_indexed(found: dict[str, str], weights: Weights) -> None:
     """
     for name, file in weights.index.items():
         if found.get(name) != file:
-            where = f"it is in {found[name][:60]!r}" if name in found else "it is in none of its files"
             raise CheckpointError(
-                f"{weights.files[0].parent}: the index says that {name[:60]!r} is in {file[:60]!r}, and {where}: "
+                f"{weights.files[0].parent}: the index says that {name[:60]!r} is in {file[:60]!r}, where it is not: "
                 "get the folder again from where it comes"
             )
 

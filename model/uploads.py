@@ -64,7 +64,7 @@ class Uploads:
         kept = [each for each in sent if _is_kept(each.name)]
         self.left_out = [each.name for each in sent if not _is_kept(each.name)]
         if not kept:
-            raise CheckpointError(_nothing(self.left_out))
+            raise _nothing(self.left_out)
         return self._write(kept)
 
     def close(self) -> None:
@@ -163,14 +163,14 @@ def _is_kept(name: str) -> bool:
     return not hidden and path.suffix.lower() in KEPT
 
 
-def _nothing(names: Sequence[str]) -> str:
+def _nothing(names: Sequence[str]) -> CheckpointError:
     """Why none of the files can be used."""
     known = next((each for each in names if PurePosixPath(each).suffix.lower() in REFUSED), None)
     if known:
         what, instead = REFUSED[PurePosixPath(known).suffix.lower()]
-        return f"{known} is {what}: {instead}"
-    listed = f" ({', '.join(each[:60] for each in names[:3])})" if names else ""
-    return f"no file of a checkpoint is among those sent{listed}: send {', '.join(READ)} or .zip"
+        return CheckpointError(f"{known} is {what}, and is not opened: {instead}")
+    listed = ", ".join(each[:60] for each in names[:3]) or "0"
+    return CheckpointError(f"no file of a checkpoint is among those sent ({listed}): send {', '.join(READ)} or .zip")
 
 
 def _unwrapped(folder: Path) -> Path:

@@ -16,11 +16,11 @@ CATALOGUE = "errors"
 
 
 def said(error: Exception | str) -> str:
-    """The sentence of an error; as it is where no pattern fits."""
+    """The sentence of an error, and those inside of it; as it is where no pattern fits."""
     text = str(error)
     for pattern, translation in _patterns(language()):
         if found := pattern.fullmatch(text):
-            return translation.format(*(found[f"v{number}"] for number in range(pattern.groups)))
+            return translation.format(*(said(found[f"v{number}"]) for number in range(pattern.groups)))
     return text
 
 

@@ -169,8 +169,11 @@ def _around(state: State, encoder: str, decoder: str) -> _Found:
     source, target = _sides(state, embeddings, decoder)
     outputs = [name for name in outputs if state.shape(name)[0] == state.shape(target)[0]]
     if len(outputs) > 1 or (decoder and not outputs):
-        what = "no output to the target's tokens" if not outputs else f"several outputs ({', '.join(outputs[:3])})"
-        raise CheckpointError(f"{state.name} holds torch.nn.Transformer with {what}: name one generator.weight")
+        listed = ", ".join(outputs[:3]) or "0"
+        raise CheckpointError(
+            f"{state.name} holds torch.nn.Transformer without a single output to the target's tokens ({listed}): name "
+            "one generator.weight"
+        )
     shapes = [tuple(_flat(state.tensors[name]).shape) for name in tables]
     sines = not tables or all(_is_sinusoidal(state, name) for name in tables)
     length = min([shape[0] for shape in shapes], default=LENGTH)

@@ -100,8 +100,8 @@ def _only_file(folder: Path) -> Path:
     found = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
     if len(found) == 1:
         return found[0]
-    what = f"has {len(found) or 'no'} files of weights and no {CONFIG} that says what they are"
     raise CheckpointError(
-        f"{folder.name} {what}: open a checkpoint folder of Vitrine or Hugging Face, or one file of {KNOWN}; tensors "
-        "of any file can be looked at under Checkpoints → Read"
+        f"{folder.name} has {len(found)} files of weights and no {CONFIG} that says what they are: open a checkpoint "
+        f"folder of Vitrine or Hugging Face, or one file of {KNOWN}; tensors of any file can be looked at under "
+        "Checkpoints → Read"
     )

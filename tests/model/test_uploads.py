@@ -100,10 +100,10 @@ def with_claimed_size(content, size):
         ([(special("x.json", stat.S_IFLNK | 0o777), b"/etc/passwd")], "'x.json', a link or a device"),
         ([(special("x.json", stat.S_IFCHR), b"")], "'x.json', a link or a device"),
         ([(f"{number}.json", b"{}") for number in range(2001)], "2,001 files are too many"),
-        ([("run.py", b"1/0")], "run.py is a program, which is not run: give"),
-        ([("x.h5", b"?")], "x.h5 is a model of Keras: load it"),
+        ([("run.py", b"1/0")], "run.py is a program, which is not run, and is not opened: give"),
+        ([("x.h5", b"?")], "x.h5 is a model of Keras, and is not opened: load it"),
         ([("x.doc", b"?")], r"no file of a checkpoint is among those sent \(x.doc\)"),
-        ([], "no file of a checkpoint is among those sent: send"),
+        ([], "no file of a checkpoint is among those sent \\(0\\): send"),
     ],
 )
 def test_what_could_harm_is_refused(files, message, uploads):

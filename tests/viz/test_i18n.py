@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import itertools
+import re
 import string
 from pathlib import Path
 from typing import get_args
@@ -16,6 +17,9 @@ from babel.messages.pofile import read_po
 
 from model.commands.options import HELP
 from model.config import Kind
+from model.hub import REASONS
+from model.safe_calls import UNREADABLE, why_not
+from model.safe_formats import REFUSED
 from model.tasks import TASKS
 from viz import i18n
 from viz.i18n import _, preferred, use
@@ -46,7 +50,30 @@ SPEAKING = (
         "writing",
     ),
     *("beginnings", "materials", "tasks", "forecast", "interventions", "corpus", "training", "watched", "live"),
+    *(
+        "checkpoints",
+        "tensors",
+        "pickled",
+        "uploads",
+        "hub",
+        "keeping",
+        "listing",
+        "inspectable",
+        "counterparts/families",
+    ),
+    *("safe_archive", "safe_folder", "safe_formats", "safe_gguf", "safe_header", "safe_json", "safe_pickle"),
+    *("safe_tokenizer", "text", "foreign/*", "hosted/*"),
 )
+INHERITED = "super().__init__"  # an error with a sentence of its own
+ERRORS = ("ValueError", "CheckpointError", "FormatError", "RefusedError", INHERITED)
+# Sentences that are put together elsewhere: an error said again, or words of a known set.
+TOLD = ("str(error)", "why_not(asked.path)", "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')")
+PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
+PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
+PIECES |= {"{0} ({1} is not said)", "norms behind each block", "relu in the feed-forward networks"}  # what is assumed
+PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
+PIECES |= {"every token sees every other (a causal mask is in no tensor)"}
+PIECES |= {f"{{0}} {why_not(path)}".replace(UNREADABLE[path], "{1}") for path in UNREADABLE}
 
 
 @pytest.fixture(autouse=True)
@@ -80,15 +107,26 @@ def texts() -> set[str]:
 
 
 def said_by_model() -> set[str]:
-    """Every sentence of a ValueError in the files whose errors a page shows, its values numbered."""
-    found = set()
-    for name in SPEAKING:
-        path = ROOT / "model" / f"{name}.py"
+    """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
+    found = set(PIECES)
+    for path in [path for name in SPEAKING for path in sorted((ROOT / "model").glob(f"{name}.py"))]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "ValueError":
-                (sentence,) = node.args
-                found.add(template(sentence))
-    return found
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ERRORS:
+                continue
+            if ast.unparse(node.func) == INHERITED and [type(each) for each in node.args] != [ast.JoinedStr]:
+                continue  # a module's, not an error's
+            (sentence,) = node.args
+            if ast.unparse(sentence) in TOLD:
+                continue
+            for each in (sentence.body, sentence.orelse) if isinstance(sentence, ast.IfExp) else (sentence,):
+                before = "{file} " if ast.unparse(node.func) == "RefusedError" else ""  # it is said of a file
+                found.add(numbered(before + template(each)))
+    return {text for text in found if re.search(r"[a-z]", text)}
+
+
+def numbered(text: str) -> str:
+    numbers = itertools.count()
+    return re.sub(r"\{\w+\}", lambda _found: f"{{{next(numbers)}}}", text)
 
 
 def template(sentence: ast.expr) -> str:

@@ -6,7 +6,9 @@ import re
 
 import pytest
 
+from model.checkpoints import open_checkpoint
 from model.config import TransformerConfig
+from model.errors import CheckpointError
 from model.sampling import Sampling
 from model.training_settings import TrainingSettings
 from viz.i18n import use
@@ -36,6 +38,27 @@ def test_an_error_is_said_in_chinese_with_its_values(cause, sentence):
     use("zh")
     assert said(raised.value).startswith(sentence)
     assert not re.search(r"must|one of|at least", said(raised.value))
+
+
+def test_an_error_inside_of_another_is_said_too():
+    use("zh")
+    assert said("a.json does not describe a model that can be built: d_model (8) must be divisible by n_heads (3)") == (
+        "a.json 描述的模型无法构建：d_model（8）必须能被 n_heads（3）整除"
+    )
+    assert said("a.h5 is a model of Keras, and is not opened: give its folder") == (
+        "a.h5 的内容是“Keras 的模型”，不会打开：请给出它的文件夹"
+    )
+    sparse = said("m.pt holds a tensor that is sparse: only plain ones can be shown")
+    assert sparse == "m.pt 中有稀疏的张量：只能显示普通张量"
+
+
+def test_a_file_that_cannot_be_opened_is_refused_in_chinese(tmp_path):
+    use("zh")
+    for name, content in (("a.pkl", b"x"), ("a.safetensors", b"x"), ("a.pt", b"x"), ("a.gguf", b"x"), ("a.txt", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(CheckpointError) as raised:
+            open_checkpoint(tmp_path / name)
+        assert re.search("[\u4e00-\u9fff]", said(raised.value)), raised.value
 
 
 def test_what_no_catalogue_has_stays_as_it_is():

@@ -118,14 +118,19 @@ def explained(subject: Subject) -> str:
     """What is applied to each layer in this model."""
     config = subject.lens.config
     stack = _("decoder") if last_stack(subject.trace.model) == "decoder" else _("encoder")
+    output = _("the projection")
+    if config.output_head == "transform":
+        output = _("the head's transform (linear, activation, norm) and the projection")
     if not config.ends_in_norm:
         return _(
-            "Post-norm: each layer of the {stack} already ends in its own norm, so only the projection is applied."
-        ).format(stack=stack)
+            "Post-norm: each layer of the {stack} already ends in its own norm, so what is applied to it is {output}."
+        ).format(stack=stack, output=output)
     if config.norm == "none":
-        return _("This model has no norms: only the projection is applied to the {stack}.").format(stack=stack)
-    return _("The {stack}'s final norm, then the projection, applied to the residual stream after each layer.").format(
-        stack=stack
+        return _("This model has no norms: what is applied to the {stack} is {output}.").format(
+            stack=stack, output=output
+        )
+    return _("The {stack}'s final norm, then {output}, applied to the residual stream after each layer.").format(
+        stack=stack, output=output
     )
 
 

@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz import i18n, opened
 from viz.i18n import _
+from viz.said import said
 from viz.words import literal
 from viz.workbench import Key, Workbench, workbench
 
@@ -54,8 +55,8 @@ def show(bench: Workbench, place: DeltaGenerator) -> None:
 
 def report(bench: Workbench) -> None:
     """What came of it, and how far a transfer is."""
-    if said := st.session_state.get(Part.SAID):
-        MESSAGE[said[0]](literal(said[1]))
+    if message := st.session_state.get(Part.SAID):
+        MESSAGE[message[0]](literal(message[1]))
     found = opened.opened(bench)
     if found and found.download is not None:
         st.fragment(_fetching, run_every=1.0)(bench, found.download)
@@ -101,7 +102,7 @@ def _send() -> None:
     try:
         path = uploads.add([(file.name, file.getvalue()) for file in files])
     except (ValueError, OSError) as error:
-        _say("wrong", _("{name} was not opened: {reason}").format(name=files[0].name, reason=error))
+        _say("wrong", _("{name} was not opened: {reason}").format(name=files[0].name, reason=said(error)))
         return
     stem = Path(files[0].name).stem
     # The folder of several files without one of their own is called by a number.
@@ -138,7 +139,7 @@ def _ask() -> None:
     try:
         st.session_state[Part.OFFER] = ask(str(st.session_state.get(Part.HUB) or ""))
     except ValueError as error:
-        _say("wrong", str(error))
+        _say("wrong", said(error))
 
 
 def _fetch() -> None:
@@ -168,7 +169,7 @@ def _fetching(bench: Workbench, download: Download) -> None:
     if download.path is not None and not download.cancelled:
         _added(bench, download.offer.name.rpartition("/")[2], download.path)
     elif download.problem:
-        _say("wrong", download.problem)
+        _say("wrong", said(download.problem))
     st.rerun()
 
 
@@ -190,7 +191,7 @@ def _look() -> None:
         _say("wrong", _("{path} is not there: give the path of a checkpoint's folder or file").format(path=path))
         return
     if problem := listed(path).problem:
-        _say("wrong", problem)
+        _say("wrong", said(problem))
         return
     _added(workbench(), path.name or str(path), path)
 

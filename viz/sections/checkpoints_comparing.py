@@ -16,6 +16,7 @@ from viz.i18n import _
 from viz.packing import weights_heads, weights_moved
 from viz.packing.weights_table import shape_text
 from viz.parts import data_table, explanation
+from viz.said import said
 from viz.sections import checkpoints_pair, checkpoints_runs
 from viz.sections.checkpoints_chosen import choose_pair, choose_tensor, chosen_place, follow_sidebar, lens_of
 from viz.sections.checkpoints_following import CHOSEN, follow
@@ -52,7 +53,7 @@ def show(bench: Workbench) -> None:
     try:
         found = moving(before, after)
     except (ValueError, OSError) as error:
-        st.error(literal(str(error)))
+        st.error(literal(said(error)))
         return
     trace_button(bench, row, before, after)
     if view != "tensors":

@@ -8,6 +8,7 @@ import streamlit as st
 
 from viz import i18n
 from viz.i18n import _
+from viz.said import said
 from viz.sections.checkpoints_measuring import TOLD, Filling
 from viz.words import literal
 from viz.workbench import Key
@@ -46,4 +47,4 @@ def buttons(filling: Filling, number: int) -> None:
     if filling.finished and filling.stopped:
         st.button(_("Measure the rest"), on_click=filling.go_on, key=f"go_on_measuring_{number}")
     if filling.failed:
-        st.caption(_("Not measured: {reason}").format(reason=literal(next(iter(filling.failed.values())))))
+        st.caption(_("Not measured: {reason}").format(reason=literal(said(next(iter(filling.failed.values()))))))

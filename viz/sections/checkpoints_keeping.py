@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import opened, showing, training
 from viz.i18n import _
 from viz.opening import Place, saved_folder
+from viz.said import said
 from viz.sections.training_saving import NAME, refused
 from viz.words import literal
 from viz.workbench import Key, Workbench, workbench
@@ -41,8 +42,8 @@ class Part(StrEnum):
 def show(bench: Workbench) -> None:
     """Of the model that is shown: what can be taken away, its name, its card."""
     name = str(st.session_state.get(Key.MODEL) or "")
-    if said := st.session_state.pop(Part.SAID, None):
-        MESSAGE[said[0]](literal(said[1]))
+    if message := st.session_state.pop(Part.SAID, None):
+        MESSAGE[message[0]](literal(message[1]))
     place = next((each for each in opened.all_places(bench) if each.name == name), None)
     left, right = st.columns([5, 9], gap="large")
     if place is None:
@@ -101,7 +102,7 @@ def _take_away(place: DeltaGenerator, kept: Place) -> None:
         lens = showing.open_named(kept.name)
         family = counterpart(lens.config).title
     except ValueError as error:
-        place.info(literal(str(error)))
+        place.info(literal(said(error)))
         return
     place.download_button(
         _("Hugging Face's folder as .zip"),
@@ -151,7 +152,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
     try:
         text = read_card(kept.path)
     except ValueError as error:
-        place.error(literal(str(error)))
+        place.error(literal(said(error)))
         return
     key = f"{Part.CARD}_{kept.name}"
     look, edit = place.tabs([_("Preview"), _("Edit")], key=f"{Part.CARD}_tabs")
@@ -242,7 +243,7 @@ def _try(act: Callable[[], object], sentence: str) -> bool:
     try:
         act()
     except (ValueError, OSError) as error:
-        st.session_state[Part.SAID] = ("wrong", str(error))
+        st.session_state[Part.SAID] = ("wrong", said(error))
         return False
     st.session_state[Part.SAID] = ("good", sentence)
     return True

@@ -8,10 +8,11 @@ from typing import Any
 
 import streamlit as st
 
-from viz import opened, showing
+from viz import opened, showing, unsaid
 from viz.components.opening_views import checkpoint_list
 from viz.i18n import _
 from viz.opening import MODELS, Place, saved_folder
+from viz.said import said
 from viz.sections import checkpoints_adding
 from viz.sections.checkpoints_memory import Room, gigabytes, room
 from viz.workbench import Key, Workbench, choose, workbench
@@ -39,6 +40,8 @@ def show(bench: Workbench) -> None:
         known.precision = precision
         st.rerun()
     checkpoints_adding.report(bench)
+    if bench.lens is not None and (text := unsaid.in_short(bench.lens)):
+        st.popover(unsaid.title(bench.lens)).markdown(text)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
 
 
@@ -73,7 +76,7 @@ def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
         "needs": size(needed),
         "fits": fits,
         "refused": "" if fits or found.problem else space.refusal(place.name, needed),
-        "problem": found.problem,
+        "problem": said(found.problem),
         "shown": shown,
         "removable": place.origin == "opened",
     }

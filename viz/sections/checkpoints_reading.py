@@ -6,6 +6,7 @@ import streamlit as st
 
 from viz.i18n import _
 from viz.packing.weights_table import totals
+from viz.said import said
 from viz.sections import checkpoints_heads, checkpoints_health, checkpoints_tensors
 from viz.sections.checkpoints_chosen import CHECKPOINT, choose_subject, follow_sidebar
 from viz.sections.checkpoints_measuring import measured
@@ -31,7 +32,7 @@ def show(bench: Workbench) -> None:
     try:
         found = measured(subject)
     except (ValueError, OSError) as error:
-        st.error(literal(str(error)))
+        st.error(literal(said(error)))
         return
     if not found.table:
         st.info(_("{name} holds no tensor.").format(name=literal(subject.name)))

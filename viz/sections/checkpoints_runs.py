@@ -15,6 +15,7 @@ from model.safe_json import read_record
 from viz.i18n import _
 from viz.packing import weights_steps
 from viz.parts import data_table
+from viz.said import said
 from viz.sections.checkpoints_following import follow
 from viz.sections.checkpoints_measuring import measured
 from viz.sections.checkpoints_subjects import Subject, subjects
@@ -58,7 +59,7 @@ def show(row: DeltaGenerator) -> None:
         try:
             runs.append((found[name], measured(found[name])))
         except (ValueError, OSError) as error:
-            st.error(literal(f"{name}: {error}"))
+            st.error(literal(f"{name}: {said(error)}"))
             return
     steps = {subject.name: step_of(subject.path) for subject, _found in runs}
     known = None not in steps.values() and len(set(steps.values())) > 1

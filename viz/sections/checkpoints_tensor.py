@@ -16,6 +16,7 @@ from viz.packing import weights_rows, weights_spectra, weights_values
 from viz.packing.weights_table import bytes_text, shape_text
 from viz.packing.weights_values import Blocks, Region, Weight, short, summary, whole
 from viz.parts import explanation
+from viz.said import said
 from viz.sections.checkpoints_chosen import REGION, lens_of
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
@@ -66,14 +67,14 @@ def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | s
     """The tensor with its statistics, or why there is nothing to show, in a sentence."""
     statistics = found.of(info)
     if statistics is None and info.place in found.failed:
-        return found.failed[info.place]
+        return said(found.failed[info.place])
     if statistics is None and not weights.readable(info):
         return _("Values of type {dtype} are not measured.").format(dtype=info.dtype)
     if statistics is None:
         try:
             statistics = found.remember(("statistics", info.place), lambda: weights.statistics(info.load()))
         except (ValueError, RuntimeError) as error:
-            return str(error)
+            return said(error)
     if not statistics.sampled:
         return _("This tensor has no finite value: {nan} NaN, {infinite} infinite.").format(
             nan=f"{statistics.nan:,}", infinite=f"{statistics.infinite:,}"
@@ -184,7 +185,7 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     try:
         row = weights_rows.row_of(str(st.session_state[key] or ""), rows, tokenizer)
     except ValueError as error:
-        st.caption(literal(str(error)))
+        st.caption(literal(said(error)))
         return
     weights_rows.neighbour_chart(weight, row, tokenizer, NEAR)()
 

@@ -145,7 +145,7 @@ class Bomb:
 
 
 def test_folders_without_one_file_of_weights_are_refused(tmp_path):
-    with pytest.raises(CheckpointError, match=r"has no files of weights and no config.json"):
+    with pytest.raises(CheckpointError, match=r"has 0 files of weights and no config.json"):
         opened(tmp_path)
     for name in ("a.pt", "b.pt"):
         (tmp_path / name).write_bytes(b"")

@@ -1,0 +1,40 @@
+"""What was assumed of a model of others, and what it lacks, in words."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from model.hosted.reasons import Reason
+from viz.i18n import use
+from viz.unsaid import assumed, in_short, missing
+
+
+@pytest.fixture(autouse=True)
+def english_again():
+    yield
+    use("en")
+
+
+def lens(training, **model):
+    return SimpleNamespace(name="theirs", training=training, model=SimpleNamespace(**model))
+
+
+def test_what_was_assumed_is_said_in_both_languages():
+    given = lens({"assumed": ["norms behind each block (norm_first is not said)"]})
+    assert in_short(given) == "- Assumed: norms behind each block (norm_first is not said)"
+    use("zh")
+    assert assumed(given) == ["归一化在每个块之后（没有写明 norm_first）"]
+
+
+def test_missing_quantities_of_all_layers_are_one_line_a_reason():
+    names = [f"decoder.layers.{layer}.self_attention.{part}" for layer in range(3) for part in ("scores", "masked")]
+    given = lens({}, missing=dict.fromkeys(names, Reason.STEPS) | {"output.logits": Reason.OUTPUT})
+    assert list(missing(given).values()) == [
+        ["decoder.layers.*.self_attention.scores", "decoder.layers.*.self_attention.masked"],
+        ["output.logits"],
+    ]
+    assert in_short(given).count("\n") == 1
+
+
+def test_nothing_is_said_of_a_model_of_ours():
+    assert in_short(lens({"task": "sort"})) == ""
