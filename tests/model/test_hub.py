@@ -137,5 +137,5 @@ def test_a_download_can_be_cancelled_or_fail(hub):
 
 
 def test_a_name_that_is_too_long_is_cut_in_the_sentence():
-    with pytest.raises(CheckpointError, match="^.{80,140}openai-community/gpt2$"):
+    with pytest.raises(CheckpointError, match=r"^.{80,140}openai-community/gpt2$"):
         ask("a" * 3000)
