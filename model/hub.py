@@ -16,6 +16,7 @@ from model.errors import CheckpointError, first_line
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # No code is ever fetched; .bin, which is pickled, only of a model that has no safetensors.
 TEXTS = (".json", ".model", ".spm", ".txt")
+LONGEST = 96  # characters of a name there
 SPARE = 1 << 30  # bytes of the disk that stay free
 REASONS = {  # what the exceptions of the library mean
     "RepositoryNotFoundError": "there is no model of that name that everybody may read",
@@ -43,7 +44,7 @@ def ask(name: str) -> Offer:
         CheckpointError: there is no such model, it holds no weights, or the network or the disk does not allow it.
     """
     name = name.strip()
-    if not NAME.fullmatch(name):
+    if len(name) > LONGEST or not NAME.fullmatch(name):
         raise CheckpointError(f"{name[:80]!r} is not a name at Hugging Face: it looks like openai-community/gpt2")
     _require_network()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -89,10 +89,11 @@ def tensor_table(path: Path | str) -> list[TensorInfo]:
     infos: list[TensorInfo] = []
     found: dict[str, str] = {}
     for file in weights.files:
+        stamp = _stamp(file)
         for info in TABLES.get(file.suffix.lower(), _read_pickled)(file):
             if found.setdefault(info.name, file.name) != file.name:
                 raise CheckpointError(f"{path} holds {info.name!r} twice, in {found[info.name]} and in {file.name}")
-            infos.append(info)
+            infos.append(replace(info, load=partial(_load, file, stamp, info.load)))
     require_indexed(found, weights)
     return infos
 
@@ -110,6 +111,22 @@ def size(table: Iterable[TensorInfo]) -> tuple[int, int]:
     """Parameters and bytes, a tensor that lies in another's place counted once."""
     own = [info for info in table if info.place == info.name]
     return sum(info.elements for info in own), sum(info.bytes for info in own)
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    said = file.stat()
+    return said.st_ino, said.st_size, said.st_mtime_ns
+
+
+def _load(file: Path, stamp: tuple[int, int, int], load: Callable[[], Tensor]) -> Tensor:
+    """The values, if the file is still the one whose header was read: one that was cut short ends the whole process."""
+    try:
+        same = _stamp(file) == stamp
+    except OSError as error:
+        raise CheckpointError(f"{file} is no longer there: open it again") from error
+    if not same:
+        raise CheckpointError(f"{file} has changed since it was listed: open it again")
+    return load()
 
 
 def measure(tensor: Tensor) -> Measures:

@@ -23,6 +23,8 @@ LARGEST = 4 << 30  # bytes that one session may keep, unpacked
 MOST_FILES = 2000
 LONGEST_NAME = 250
 DEEPEST = 8  # folders within folders
+SPARE = 1 << 30  # bytes of the disk that stay free
+PLAIN, RATIO = 64 << 20, 20  # bytes that may be packed as tightly as they can, and how tightly all beyond
 PIECE = 1 << 20  # bytes read at a time, and of the names in an archive
 KEPT = (*READ, ".json", ".txt", ".model", ".spm", ".md", ".jinja", ".tiktoken", ".vocab", ".bpe")
 
@@ -53,7 +55,8 @@ class Uploads:
         """Keep one file, several that belong together, or what a .zip holds; gives the file, or the folder of them.
 
         Raises:
-            CheckpointError: they are too large or too many, or a name would lead elsewhere; nothing is kept then.
+            CheckpointError: they are too large, too many or packed too tightly, the disk is full, or a name would lead
+            elsewhere; nothing is kept then.
         """
         packed = [(name, content) for name, content in files if name.lower().endswith(".zip")]
         if packed and len(files) > 1:
@@ -65,7 +68,7 @@ class Uploads:
         self.left_out = [each.name for each in sent if not _is_kept(each.name)]
         if not kept:
             raise _nothing(self.left_out)
-        return self._write(kept)
+        return self._write(kept, sum(len(content) for _name, content in files))
 
     def close(self) -> None:
         """Remove everything."""
@@ -73,12 +76,21 @@ class Uploads:
             self._remove()
         self._remove, self._used = None, 0
 
-    def _write(self, files: Sequence[Sent]) -> Path:
+    def _write(self, files: Sequence[Sent], packed: int) -> Path:
         claimed = sum(file.size for file in files)
         if self._used + claimed > self.largest:
             raise CheckpointError(
                 f"the files have {claimed / 1e6:,.0f} MB, and {(self.largest - self._used) / 1e6:,.0f} MB are left for "
                 "this session: give a path on the machine instead"
+            )
+        if claimed > PLAIN + RATIO * packed:
+            raise CheckpointError(
+                f"{packed / 1e6:,.1f} MB are packed from {claimed / 1e6:,.0f} MB, which no trained weights are: "
+                "send them unpacked"
+            )
+        if claimed + SPARE > shutil.disk_usage(tempfile.gettempdir()).free:
+            raise CheckpointError(
+                f"the disk has no room for the {claimed / 1e6:,.0f} MB of these files: make room there"
             )
         if self._remove is None:
             self._folder = Path(tempfile.mkdtemp(prefix="vitrine-"))

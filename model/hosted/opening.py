@@ -18,6 +18,7 @@ from model.errors import CheckpointError, first_line
 from model.foreign.opening import first_text, sizes_of
 from model.foreign.tokenizer_files import open_tokenizers
 from model.hosted.building import build_hosted
+from model.hosted.claims import bounded, require_modest
 from model.hosted.interface import register
 from model.hosted.library import alone, library
 from model.hosted.network import HostedNetwork
@@ -69,15 +70,24 @@ def open_network(
             f"{folder.name} brings Python code of its own (auto_map in config.json), which is never run here: "
             "open a model of a family that transformers itself knows"
         )
-    parameters, _bytes = size(tensor_table(folder))
-    require_room(parameters, dtype, device if device_map is None else None)
+    table = require_modest(settings, folder)
+    require_room(size(table)[0], dtype, device if device_map is None else None)
     with alone, _quietly():
-        kind, made = _load(folder, family, device, dtype, device_map)
-        return build_hosted(made, kind, settings)
+        with bounded(table, settings, folder.name):
+            kind, made = _load(folder, family, device, dtype, device_map)
+        try:
+            return build_hosted(made, kind, settings)
+        except CheckpointError:
+            raise
+        except Exception as error:  # sizes that do not fit each other are found by the first tokens
+            reason = f"{_first(error)} ({type(error).__name__})"
+            raise CheckpointError(f"{folder.name}: this {family} model cannot read a few tokens: {reason}") from error
 
 
 def _asks_for_code(settings: Any) -> bool:
     """Whether a config, or one inside it, names classes in files of its own."""
+    if isinstance(settings, list):
+        return any(map(_asks_for_code, settings))
     if not isinstance(settings, dict):
         return False
     return "auto_map" in settings or any(_asks_for_code(each) for each in settings.values())

@@ -134,3 +134,8 @@ def test_a_download_can_be_cancelled_or_fail(hub):
     download = Download(OFFER)
     download.wait(10.0)
     assert "me/mine could not be fetched: there is no connection" in download.problem
+
+
+def test_a_name_that_is_too_long_is_cut_in_the_sentence():
+    with pytest.raises(CheckpointError, match=r"^.{80,140}openai-community/gpt2$"):
+        ask("a" * 3000)

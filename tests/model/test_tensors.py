@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import pickle
 import random
 import struct
@@ -290,3 +291,19 @@ def test_a_path_of_something_else_is_refused(name, message, tmp_path):
     (tmp_path / "x.weights").write_bytes(b"?")
     with pytest.raises(ValueError, match=message):
         tensor_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.pt"])
+def test_a_file_that_has_changed_is_not_read_any_more(tmp_path, name):
+    """Its values would be another's, and of one that was cut short the system ends the process."""
+    path = tmp_path / name
+    write = save_file if path.suffix == ".safetensors" else torch.save
+    write({"w": torch.ones(2000)}, path)
+    (info,) = tensor_table(path)
+    assert float(info.load().sum()) == 2000
+    os.truncate(path, 3000)
+    with pytest.raises(CheckpointError, match="has changed since it was listed"):
+        info.load()
+    path.unlink()
+    with pytest.raises(CheckpointError, match="no longer there"):
+        info.load()

@@ -158,3 +158,16 @@ def test_the_folder_goes_with_the_session(uploads):
     del other
     gc.collect()
     assert not path.exists()
+
+
+def test_what_was_packed_too_tightly_is_not_unpacked(uploads, monkeypatch):
+    monkeypatch.setattr("model.uploads.PLAIN", 1000)
+    content = zipped(("model.safetensors", b"\0" * 1_000_000))
+    with pytest.raises(CheckpointError, match="which no trained weights are"):
+        uploads.add([("bomb.zip", content)])
+
+
+def test_the_disk_is_not_filled(uploads, monkeypatch):
+    monkeypatch.setattr("model.uploads.SPARE", 1 << 62)
+    with pytest.raises(CheckpointError, match="the disk has no room"):
+        uploads.add([("model.safetensors", WEIGHTS)])

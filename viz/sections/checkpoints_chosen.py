@@ -32,6 +32,7 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str) ->
         return None
     names = list(found)
     asked = st.query_params.get(key)
+    before = st.session_state.get(key)
     name = place.selectbox(
         label,
         names,
@@ -42,10 +43,16 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str) ->
         label_visibility="collapsed",
     )
     name = name if name in found else names[0]
+    kept = f"{key}_missing"  # the page may draw itself again at once, and the address is another one then
     if asked is not None and asked not in found:
-        place.warning(
-            _("The address asks for a checkpoint that is not here. This is {name}.").format(name=literal(name))
-        )
+        sentence = _("The address asks for a checkpoint that is not here. This is {name}.")
+        st.session_state[kept] = (name, sentence.format(name=literal(name)))
+    elif before is not None and before not in found:  # deleted, or taken out of the list, in another window
+        sentence = _("{before} is no longer there. This is {name}.")
+        st.session_state[kept] = (name, sentence.format(before=literal(before), name=literal(name)))
+    of, said = st.session_state.get(kept, ("", ""))
+    if of == name:
+        place.warning(said)
     return found[name]
 
 

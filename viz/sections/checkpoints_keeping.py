@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from enum import StrEnum
@@ -14,13 +13,12 @@ from viz import opened, showing, training
 from viz.i18n import _
 from viz.opening import Place, saved_folder
 from viz.said import said
+from viz.sections import checkpoints_card
 from viz.sections.training_saving import NAME, refused
 from viz.words import literal
 from viz.workbench import Key, Workbench, workbench
 
 MESSAGE = {"good": st.success, "wrong": st.error}
-TITLE = re.compile(r"^(#{1,6}) ", re.MULTILINE)
-PICTURE = re.compile(r"!+\[")  # "!![" without its first sign would still be one
 TALL = 420  # pixels of the card
 
 
@@ -46,8 +44,11 @@ def show(bench: Workbench) -> None:
         MESSAGE[message[0]](literal(message[1]))
     place = next((each for each in opened.all_places(bench) if each.name == name), None)
     left, right = st.columns([5, 9], gap="large")
-    if place is None:
+    if name == training.ENTRY:
         _in_training(left, bench)
+        return
+    if place is None:
+        left.warning(_("{name} is no longer there: choose another model.").format(name=literal(name)))
         return
     _take_away(left, place)
     if place.listed().format != "Vitrine":
@@ -160,10 +161,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
         _("Markdown"), text, height=TALL, key=key, persist_state="session", label_visibility="collapsed"
     )
     with look.container(height=TALL, border=True):
-        front, rest = front_matter(new or "")
-        if front:
-            st.code(front, language="yaml")
-        st.markdown(harmless(rest) or _("There is no card yet."))
+        checkpoints_card.show(new or "")
     row = place.container(horizontal=True, vertical_alignment="bottom")
     if kept.origin == "saved":
         row.button(_("Save the card"), key=Part.SAVE, disabled=new == text, on_click=_save, args=(kept, key))
@@ -182,19 +180,6 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
     )
     if sentence:
         place.caption(sentence)
-
-
-def front_matter(card: str) -> tuple[str, str]:
-    """What stands at the beginning of a card between two lines of ---, and the rest."""
-    from model.exporting import without_front_matter
-
-    rest = without_front_matter(card)
-    return (card[4 : len(card) - len(rest)].removesuffix("---\n").rstrip("\n"), rest) if rest != card else ("", card)
-
-
-def harmless(card: str) -> str:
-    """Markdown as it is shown: HTML is text to Streamlit, pictures, which would be fetched, are links; small titles."""
-    return TITLE.sub(lambda found: "#" * min(6, len(found[1]) + 3) + " ", PICTURE.sub("[", card))
 
 
 def _refused(name: str) -> str:

@@ -106,8 +106,8 @@ class Filling:
                     continue
                 try:
                     self.found[key] = compute()
-                except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
-                    self.failed[key] = str(error)
+                except (ValueError, RuntimeError, OSError, MemoryError) as error:
+                    self.failed[key] = str(error) or type(error).__name__
                 self._read += size
         finally:
             self._finished.set()

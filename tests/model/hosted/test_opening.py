@@ -81,7 +81,7 @@ def test_a_bin_is_read_without_running_what_is_in_it(folder, tmp_path):
     network = open_network(path, settings_in(path), CPU, SINGLE)
     torch.testing.assert_close(network(*inputs(network)), hosted("gpt2")(*inputs(network)))
     torch.save(state | {"evil": Evil(tmp_path / "ran")}, path / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match="which could run code"):
+    with pytest.raises(CheckpointError, match="could run code"):
         open_network(path, settings_in(path), CPU, SINGLE)
     assert not (tmp_path / "ran").exists()
 
@@ -115,3 +115,27 @@ def test_half_precision_and_a_device_map(folder):
     assert not half.missing
     spread = open_network(path, settings_in(path), CPU, SINGLE, device_map={"": "cpu"})
     torch.testing.assert_close(spread(*inputs(spread)), hosted("llama")(*inputs(spread)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"num_hidden_layers": 10**9}, "says num_hidden_layers 1,000,000,000, and the weights hold"),
+        ({"num_hidden_layers": 10**9, "layer_types": None}, "says num_hidden_layers"),
+        ({"text_config": {"num_hidden_layers": 10**9}}, "says num_hidden_layers"),
+        ({"num_labels": 10**9}, "says num_labels"),
+        ({"vocab_size": 10**9}, "asks for more than [0-9,]+ weights"),
+        ({"hidden_size": 10**5}, "asks for more than"),
+        ({"architectures": {"a": 1}}, "must be a list of names"),
+        ({"architectures": [1]}, "must be a list of names"),
+        ({"transformers_weights": "other.safetensors"}, "names another file"),
+        ({"x": [{"auto_map": {"AutoModel": "evil.Model"}}]}, "code of its own"),
+        ({"num_attention_heads": 1, "head_dim": 0}, "lacks weights|cannot"),
+    ],
+)
+def test_a_config_that_asks_for_more_than_the_files_hold_is_refused_at_once(folder, changes, sentence):
+    path = folder("llama")
+    settings = settings_in(path) | changes
+    (path / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(CheckpointError, match=sentence):
+        open_network(path, settings, CPU, SINGLE)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +12,8 @@ import viz.opening
 from model.keeping import read_card, write_card
 from tests.app_reading import opened, sound
 from tests.viz.small import write_small
-from viz.sections.checkpoints_keeping import front_matter, harmless
+from viz.sections import checkpoints_keeping
+from viz.sections.checkpoints_card import SHOWN, front_matter, harmless
 
 CARD = "---\nlicense: mit\n---\n# Mine\n\n<script>alert(1)</script> ![x](http://example.org/x.png)\n"
 
@@ -101,3 +104,27 @@ def test_a_card_is_shown_without_what_it_would_fetch():
     assert front_matter("no front") == ("", "no front")
     assert harmless("# A\n#### B\n![x][y] ![z](u)") == "#### A\n###### B\n[x][y] [z](u)"
     assert harmless("!![x](u) !!![y](v) \\\\![z](w)") == "[x](u) [y](v) \\\\[z](w)"
+    assert harmless("> " * 5000 + "a") == ">  a"
+
+
+def test_of_a_long_card_the_beginning_is_shown(here):
+    """A browser takes many seconds for a million brackets."""
+    write_card(here / "saved" / "mine", "[" * 10 * SHOWN)
+    app = page("mine")
+    assert max(len(each.value) for each in app.markdown) == SHOWN
+    assert "the first 10,000 characters" in words(app)
+
+
+def test_one_that_went_in_another_window_is_said_to_be_gone(here, monkeypatch):
+    """And not that it is in training, nor another one in its place without a word."""
+    app = opened(model="small").switch_page("viz/pages/checkpoints.py")
+    app.session_state["checkpoints_part"] = "read"
+    app.session_state["checkpoint"] = "mine"
+    sound(app.run())
+    shutil.rmtree(here / "saved" / "mine")
+    assert any(each.value.endswith("not here. This is small.") for each in sound(app.run()).warning)
+    assert any(each.value.endswith("not here. This is small.") for each in sound(app.run()).warning)
+    app.session_state["checkpoints_part"] = "keep"
+    monkeypatch.setattr(checkpoints_keeping, "opened", SimpleNamespace(all_places=lambda _bench: []))
+    assert "small is no longer there: choose another model." in [each.value for each in sound(app.run()).warning]
+    assert "in training" not in words(app)
