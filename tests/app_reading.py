@@ -15,8 +15,11 @@ from viz.components.views import LEVELS
 APP = str(Path(__file__).resolve().parents[1] / "app.py")
 
 
-def opened(**address: str) -> AppTest:
+def opened(page: str = "", /, **address: str) -> AppTest:
+    """The application at an address: on the page of that name, and no other is drawn before; else on the first."""
     app = AppTest.from_file(APP, default_timeout=60)
+    if page:
+        app.switch_page(f"viz/pages/{page}.py")
     app.query_params.update(address)
     return app.run()
 

@@ -80,7 +80,7 @@ def open_network(
         except CheckpointError:
             raise
         except Exception as error:  # sizes that do not fit each other are found by the first tokens
-            reason = f"{_first(error)} ({type(error).__name__})"
+            reason = f"{first_line(error)} ({type(error).__name__})"
             raise CheckpointError(f"{folder.name}: this {family} model cannot read a few tokens: {reason}") from error
 
 

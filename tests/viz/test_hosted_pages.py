@@ -14,16 +14,16 @@ from tests.app_reading import component, heads, opened, sound
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
 
 TEXTS = {"gemma2": "the cat sees a dog .", "electra": "the cat sees a <mask> .", "pegasus": "the cat sees a dog ."}
-SEEN = {  # a page, what is chosen there, and the beginning of what it says of a model that lacks something
+SEEN = {  # a page and the beginning of what it says of a model that lacks something
     "gptj": {
-        ("attention", ""): "This model computes its attention by code of its own",
-        ("masks", ""): "This model computes its attention by code of its own",
+        "attention": "This model computes its attention by code of its own",
+        "masks": "This model computes its attention by code of its own",
     },
     "gpt_oss": {
-        ("attention", ""): "This model's attention takes a step that is not known here",
-        ("feed_forward", ""): "This model's feed-forward network is of another form",
+        "attention": "This model's attention takes a step that is not known here",
+        "feed_forward": "This model's feed-forward network is of another form",
     },
-    "electra": {("positions", ""): "What enters this model's first layer is not simply the sum"},
+    "electra": {"positions": "What enters this model's first layer is not simply the sum"},
 }
 PAGES = ("map", "positions", "masks", "residual", "feed_forward", "predictions")
 
@@ -56,18 +56,14 @@ def test_every_page_shows_a_hosted_model(folder, name):
 @pytest.mark.parametrize("name", list(SEEN))
 def test_what_a_hosted_model_lacks_is_said(folder, name):
     folder(name)
-    app = opened(source="the cat sees a dog .")
-    for (page, chosen), sentence in SEEN[name].items():
-        if chosen:
-            app.query_params.update(dict([chosen.split("=")]))
-        sound(app.switch_page(f"viz/pages/{page}.py").run())
+    for page, sentence in SEEN[name].items():
+        app = sound(opened(page, source="the cat sees a dog ."))
         assert any(info.value.startswith(sentence) for info in app.info), page
 
 
 def test_it_is_said_in_chinese_too(folder):
     folder("gptj")
-    app = opened(source="the cat", language="zh")
-    sound(app.switch_page("viz/pages/masks.py").run())
+    app = sound(opened("masks", source="the cat", language="zh"))
     assert any("只能看到权重" in info.value for info in app.info)
 
 

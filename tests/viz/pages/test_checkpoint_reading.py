@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from streamlit.testing.v1 import AppTest
 
 import viz.opening
 from model.checkpoints import open_checkpoint
-from tests.app_reading import APP, sent, sound
+from tests.app_reading import opened, sent, sound
 from tests.model.foreign.layout_references import GPT
 from tests.viz.small import write_small
 
@@ -23,9 +22,7 @@ HOSTILE = ["</script><script>alert(1)</script>", "x" * 250, "مرحبا.بالع
 
 
 def page(part: str = "read", **address: str):
-    app = AppTest.from_file(APP, default_timeout=60).switch_page("viz/pages/checkpoints.py")
-    app.query_params.update({"checkpoints_part": part} | address)
-    return sound(app.run())
+    return sound(opened("checkpoints", checkpoints_part=part, **address))
 
 
 def columns(app, key: str = "tensor_tree") -> dict[str, dict[str, float]]:
@@ -269,9 +266,7 @@ def test_a_file_whose_names_cannot_be_shown_is_refused_in_a_sentence(here, name)
     folder.mkdir()
     save_file({name: torch.randn(3, 4)}, folder / WEIGHTS)
     (folder / "config.json").write_text("{}")
-    app = AppTest.from_file(APP, default_timeout=60).switch_page("viz/pages/checkpoints.py")
-    app.query_params.update({"checkpoints_part": "read", "checkpoint": "strange"})
-    app.run()
+    app = opened("checkpoints", checkpoints_part="read", checkpoint="strange")
     assert not app.exception
     (error,) = app.error
     assert "name" in error.value
@@ -283,8 +278,6 @@ def test_a_damaged_file_is_a_sentence(here):
     (here / "torn").mkdir()
     (here / "torn" / "config.json").write_text("{}")
     (here / "torn" / WEIGHTS).write_bytes(b"\x01")
-    app = AppTest.from_file(APP, default_timeout=60).switch_page("viz/pages/checkpoints.py")
-    app.query_params.update({"checkpoints_part": "read", "model": "small", "checkpoint": "torn"})
-    app.run()
+    app = opened("checkpoints", checkpoints_part="read", model="small", checkpoint="torn")
     assert not app.exception
     assert len(app.error) == 1

@@ -31,8 +31,7 @@ def here(tmp_path, monkeypatch):
 
 
 def page(model):
-    app = opened(model=model, checkpoints_part="keep")
-    return sound(app.switch_page("viz/pages/checkpoints.py").run())
+    return sound(opened("checkpoints", model=model, checkpoints_part="keep"))
 
 
 def downloads(app) -> list[str]:

@@ -18,9 +18,7 @@ PATH = "encoder.layers.1.feed_forward"
 
 
 def page(**address):
-    app = opened(**({"source": SOURCE, "target": TARGET} | address))
-    app.switch_page("viz/pages/feed_forward.py")
-    return sound(app.run())
+    return sound(opened("feed_forward", **({"source": SOURCE, "target": TARGET} | address)))
 
 
 def turned(app, **choices):

@@ -6,13 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import viz.opening
 import viz.pages.map
 import viz.workbench
 from model.checkpoints import open_checkpoint, save_checkpoint
-from tests.app_reading import APP, component
+from tests.app_reading import component, opened
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.small import write_small
@@ -29,9 +28,7 @@ def small(tmp_path, monkeypatch):
 
 
 def on_map(**address: str):
-    app = AppTest.from_file(APP, default_timeout=60).switch_page("viz/pages/map.py")
-    app.query_params.update(address)
-    app.run()
+    app = opened("map", **address)
     assert not app.exception
     return app
 

@@ -37,7 +37,7 @@ def small(tmp_path, monkeypatch):
 
 
 def masks(**address: str) -> AppTest:
-    return opened(**address).switch_page("viz/pages/masks.py").run()
+    return opened("masks", **address)
 
 
 def panels(app: AppTest, file: str) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:

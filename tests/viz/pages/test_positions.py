@@ -7,18 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.text import MASK, train_characters
 from model.variation import vary
-from tests.app_reading import APP, labels
+from tests.app_reading import labels, opened
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
 
-PAGE = "viz/pages/positions.py"
 TEXT = "The cat sees the dog."
 HOSTILE = ["", "</script><script>alert(1)</script>🙂مرحبا\x00" + 99 * "x"]
 EXPERIMENTS = ["curves", "wavelengths", "shift", "any_length", "misread", "learned", "relative"]
@@ -31,9 +29,7 @@ def small(here):
 
 
 def page(part: str, **address: str):
-    app = AppTest.from_file(APP, default_timeout=60).switch_page(PAGE)
-    app.query_params.update({"source": TEXT, "part": part} | address)
-    return sound(app.run())
+    return sound(opened("positions", **({"source": TEXT, "part": part} | address)))
 
 
 def sound(app):

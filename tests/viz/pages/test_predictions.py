@@ -13,7 +13,7 @@ from model.attention import MultiHeadAttention
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.sampling import Sampling
 from model.text import MASK
-from tests.app_reading import APP, component
+from tests.app_reading import component, opened, sound
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
@@ -33,12 +33,7 @@ def small(here):
 
 
 def shown(view: str, **address: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60).switch_page("viz/pages/predictions.py")  # no other page is drawn
-    app.query_params.update(view=view, **address)
-    app.run()
-    assert not app.exception
-    assert not app.error
-    return app
+    return sound(opened("predictions", view=view, **address))
 
 
 def charts(app: AppTest) -> list:

@@ -21,9 +21,7 @@ def small(here):
 
 
 def page(**address):
-    app = opened(source=SOURCE, target=TARGET, **address)
-    app.switch_page("viz/pages/residual.py")
-    return sound(app.run())
+    return sound(opened("residual", source=SOURCE, target=TARGET, **address))
 
 
 def turned(app, **choices):

@@ -54,8 +54,7 @@ SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 8, "dropout": 0.0}
 
 
 def page(**address):
-    app = opened(**address)
-    return sound(app.switch_page("viz/pages/training.py").run())
+    return sound(opened("training", **address))
 
 
 def part(app, name):
