@@ -63,11 +63,12 @@ def require_room(parameters: int, dtype: torch.dtype, device: torch.device | Non
         return
     name = next(key for key, value in DTYPES.items() if value == dtype)
     fits = [key for key, value in DTYPES.items() if SPARE * needed(parameters, value) <= room]
+    gigabytes, left = size / 1e9, room / 1e9
     raise CheckpointError(
-        f"this model needs {size / 1e9:.1f} GB in {name} and {room / 1e9:.1f} GB are free: choose {fits[0]}"
+        f"this model needs {gigabytes:.1f} GB in {name} and {left:.1f} GB are free: choose {fits[0]}"
         if fits
-        else f"this model needs {size / 1e9:.1f} GB in {name} and {room / 1e9:.1f} GB are free: choose a smaller model, "
-        "or a machine with more memory"
+        else f"this model needs {gigabytes:.1f} GB in {name} and {left:.1f} GB are free: choose a smaller model, or a "
+        "machine with more memory"
     )
 
 

@@ -24,7 +24,7 @@ from model.hosted.library import alone, library
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
 from model.memory import require_room
-from model.tensors import size, tensor_table
+from model.tensors import size
 
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE = "AutoModelForSeq2SeqLM", "AutoModel"

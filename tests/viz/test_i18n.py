@@ -58,6 +58,7 @@ SPEAKING = (
         "hub",
         "keeping",
         "listing",
+        "memory",
         "inspectable",
         "counterparts/families",
     ),
