@@ -78,6 +78,7 @@ def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
         CheckpointError: no family computes what this model does; the sentence says which option has no counterpart.
     """
     family = counterpart(lens.config)
+    library_tokenizer(lens.source_tokenizer)  # refused before anything is written
     options, tensors = family.make(Parameters(lens.model))
     folder.mkdir(parents=True, exist_ok=True)
     kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # a tied one would be refused
@@ -102,10 +103,25 @@ def token_ids(lens: Inspectable) -> dict[str, Any]:
     return found | ({"decoder_start_token_id": target.start} if lens.kind == "encoder-decoder" else {})
 
 
+def library_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
+    """The tokenizer of the library alone, without what ours keep beside it of others' models.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    record = json.loads(tokenizer.to_json())
+    inner = record["tokenizer"] if "foreign" in record else record
+    if inner is None:
+        raise CheckpointError(
+            "this model reads ids and has no tokenizer to write: put a tokenizer.json beside its weights, then open it"
+        )
+    return tokenizers.Tokenizer.from_str(json.dumps(inner))
+
+
 def write_tokenizer(tokenizer: Tokenizer, folder: Path, role: Role, length: int) -> None:
     """tokenizer.json, which puts around a text what the model reads around it, and its config."""
     folder.mkdir(parents=True, exist_ok=True)
-    inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    inner = library_tokenizer(tokenizer)
     before, after = ([tokenizer.label(token) for token in ids] for ids in tokenizer.margins(role))
     inner.post_processor = TemplateProcessing(
         single=[*before, "$A", *after],

@@ -59,6 +59,7 @@ SPEAKING = (
         "keeping",
         "listing",
         "memory",
+        "exporting",
         "inspectable",
         "counterparts/families",
     ),

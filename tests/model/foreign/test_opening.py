@@ -14,6 +14,7 @@ from model import open_checkpoint, save_checkpoint
 from model.analysis.differences import Comparison
 from model.analysis.loss import text_losses
 from model.errors import CheckpointError
+from model.exporting import export_huggingface
 from model.hosted import opening as hosted
 from tests.model.foreign.test_tokenizer import byte_level, word_piece
 
@@ -225,3 +226,26 @@ def test_a_trained_sentence_encoder_opens_with_sensible_heads():
     # Heads that differ: some look at one token, some spread over all.
     spread = -(weights * weights.clamp(min=1e-9).log()).sum(-1).mean(-1)
     assert spread.min() < 1.0 < 2.0 < spread.max()
+
+
+def test_a_copy_of_theirs_leaves_in_their_form_with_their_tokens_and_logits(tmp_path):
+    saved(tmp_path / "theirs", "GPT2LMHeadModel", byte_level(), **GPT2)
+    lens = opened(tmp_path / "theirs")
+    save_checkpoint(tmp_path / "ours", lens.model, (lens.source_tokenizer, lens.target_tokenizer))
+    again = opened(tmp_path / "ours")
+    export_huggingface(again, tmp_path / "back")
+    ids = again.source_tokens(TEXT).ids
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "back")(TEXT)["input_ids"] == ids
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
+    with torch.no_grad():
+        logits = model(torch.tensor([ids])).logits[0]
+    torch.testing.assert_close(logits, again.trace(TEXT)["output.logits"], atol=1e-5, rtol=1e-5)
+
+
+def test_a_model_of_bare_ids_is_not_written_in_their_form(tmp_path):
+    saved(tmp_path / "theirs", "GPT2LMHeadModel", byte_level(), **GPT2)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "theirs" / name).unlink()
+    with pytest.raises(CheckpointError, match="has no tokenizer to write"):
+        export_huggingface(opened(tmp_path / "theirs"), tmp_path / "back")
+    assert not (tmp_path / "back").exists()
