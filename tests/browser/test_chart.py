@@ -87,7 +87,7 @@ def test_bars_begin_at_zero_and_carry_their_tokens(blank):
     svg = chart.svg()
     boxes = [node for node in svg.iter(f"{SVG}rect") if node.get("fill") == GREEN]
     heights = [float(box.get("height")) for box in boxes]
-    assert len(boxes) == len(HOSTILE)
+    assert len(boxes) == len(HOSTILE) - 1  # the one of 0 has no height
     assert heights[1] == pytest.approx(2 * heights[0], abs=0.5)
     texts = [node.text for node in svg.iter(f"{SVG}text")]
     assert {"<s>", "</script><scrip…", "a&b", "我"} <= set(texts)

@@ -15,10 +15,18 @@ from model.checkpoints import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.model.foreign.layout_references import GPT
 from tests.viz.small import write_small
+from viz.sections import checkpoints_following, checkpoints_health
 
 WEIGHTS = "model.safetensors"
 MATRIX = "encoder.layers.1.feed_forward.output.weight"
 HOSTILE = ["</script><script>alert(1)</script>", "x" * 250, "مرحبا.بالعالم", "🙂.🇨🇳", "." * 200]
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """A page waits for what it measures however busy the machine is."""
+    for module in (checkpoints_following, checkpoints_health):
+        monkeypatch.setattr(module, "AT_ONCE", 30)
 
 
 def page(part: str = "read", **address: str):
