@@ -96,7 +96,7 @@ def _block(trace: Trace, path: str, counted: set[int]) -> Block:
     # The norm on an embedding's sum, and that before the logits, are blocks of their own.
     own = [
         (name, weight)
-        for name, weight in trace.model.get_submodule(path).named_parameters(remove_duplicate=False)
+        for name, weight in trace.module(path).named_parameters(remove_duplicate=False)
         if not name.startswith(BLOCKS_WITHIN.get(kind, "."))
     ]
     new = [weight for _name, weight in own if id(weight) not in counted]

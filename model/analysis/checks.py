@@ -60,7 +60,7 @@ def checks(trace: Trace) -> list[Check]:
             hidden = ~visible | ~unseen
             later = torch.ones_like(hidden).triu(1) & torch.tensor(causal, device=weights.device)[:, None, None, None]
             sums = weights.sum(dim=-1, dtype=torch.float64)
-            if all(getattr(trace.model.get_submodule(path), "sums_to_one", True) for path in paths):
+            if all(getattr(trace.module(path), "sums_to_one", True) for path in paths):
                 rows.add((sums - visible.any(dim=-1).double()).abs(), names)
             if hidden.shape[1] == 1:  # the same for all heads: only their largest weights count
                 worst, times = weights.amax(dim=1, keepdim=True), weights.shape[1]
@@ -137,7 +137,7 @@ def _pieces(trace: Trace, kind: AttentionKind) -> Iterator[tuple[list[str], slic
 
 def _other_path(trace: Trace, path: str, heads: slice, weights: torch.Tensor) -> torch.Tensor:
     """The heads' outputs by the path that the recorded pass did not take: explicit for fused, or the reverse."""
-    attention = trace.model.get_submodule(path)
+    attention = trace.module(path)
     assert isinstance(attention, MultiHeadAttention)
     if not trace.maps or "capped" in attention.maps or f"{path}.bias" in trace:
         return weights @ trace.values(path)[heads]
@@ -153,7 +153,7 @@ def _norm_errors(trace: Trace) -> _Largest:
     if paths := trace.norm_paths():
         expected, names = [], []
         for path in paths:
-            norm = trace.model.get_submodule(path)
+            norm = trace.module(path)
             assert isinstance(norm, Norm)
             expected.append(norm.exactly(trace[f"{path}.input"]))
             names += [f"{path}.output"] * len(expected[-1])

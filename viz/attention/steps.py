@@ -53,7 +53,7 @@ def _header(
 ) -> dict[str, Any]:
     rows = [shown.row_labels[place] for place in queries]
     columns = [shown.column_labels[place] for place in keys]
-    attention = shown.trace.model.get_submodule(shown.maps.paths[chosen.layer])
+    attention = shown.trace.module(shown.maps.paths[chosen.layer])
     bias = "− m·|i − j|" if isinstance(getattr(attention, "biased", None), Alibi) else "+ b(j − i)"
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
     left_out, special = shown.maps.keys - len(keys), shown.trace.special_labels

@@ -102,7 +102,7 @@ class Pictures:
 
     def units_name(self, block: Block) -> str:
         gated, activation = f"{block.path}.gated", f"{block.path}.activation"
-        if hasattr(self.trace.model.get_submodule(block.path), "gated"):
+        if hasattr(self.trace.module(block.path), "gated"):
             return gated
         return activation if activation in self.trace else block.output  # a hosted model may show no units
 

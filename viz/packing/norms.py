@@ -163,7 +163,7 @@ def norm_weights(bench: Workbench, path: str, key: str) -> Mount:
     """γ, and β where there is one, of the norm at `path`."""
     trace = bench.trace
     assert trace is not None
-    norm = trace.model.get_submodule(path)
+    norm = trace.module(path)
     assert isinstance(norm, Norm)
     before = _pinned_norm(bench, path)
     same = before if before is not None and before.weight.shape == norm.weight.shape else None
