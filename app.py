@@ -111,13 +111,21 @@ def main() -> None:
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
-    with st.sidebar:
+    place = st.sidebar.container()
+    if moving and name == training.ENTRY:
+        # What is trained is shown: one run of a fragment draws both, which costs less than a run each.
+        st.fragment(look, run_every=every)(bench, lens, chosen, place)
+        return
+    with place:
         st.fragment(training.strip, run_every=every)(bench, lens, moving)
-    st.fragment(look, run_every=every if name == training.ENTRY else None)(bench, lens, chosen)
+    st.fragment(look)(bench, lens, chosen)
 
 
-def look(bench: Workbench, lens: Inspectable, page: str) -> None:
-    """The input bar and the page under it: all that a keystroke draws again, and each look at a training."""
+def look(bench: Workbench, lens: Inspectable, page: str, strip: DeltaGenerator | None = None) -> None:
+    """The input bar and the page under it: all that a keystroke draws again, and each look at a training.
+
+    strip: where that of a training which moves is drawn with them.
+    """
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)
     trained = live is not None and lens is live.start
@@ -147,6 +155,9 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
     with bar:
         (mount_tokens or input_bar.pack_tokens(bench))()
     next(drawing, None)
+    if strip and live:
+        with strip:
+            training.strip(bench, live.start, moving=True)
     if live and trained and is_behind(bench, live):
         st.rerun()
 
