@@ -110,24 +110,25 @@ def main() -> None:
     summary.caption(describe(lens, showing.format_of(here, name, lens)), help=unsaid.in_short(lens) or None)
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
-    every = training.EVERY if moving else None
-    place = st.sidebar.container()
-    if moving and name == training.ENTRY:
-        # What is trained is shown: one run of a fragment draws both, which costs less than a run each.
-        st.fragment(look, run_every=every)(bench, lens, chosen, place)
-        return
-    with place:
-        st.fragment(training.strip, run_every=every)(bench, lens, moving)
-    st.fragment(look)(bench, lens, chosen)
+    every, strip = training.EVERY if moving else None, st.sidebar.container()
+    if moving and name != training.ENTRY:
+        with strip:
+            st.fragment(training.strip, run_every=every)(bench, lens, moving)
+        st.fragment(look)(bench, lens, chosen, moving)
+    else:  # one run of a fragment draws both, which costs less than a run each
+        st.fragment(look, run_every=every)(bench, lens, chosen, moving, strip)
 
 
-def look(bench: Workbench, lens: Inspectable, page: str, strip: DeltaGenerator | None = None) -> None:
+def look(bench: Workbench, lens: Inspectable, page: str, moving: bool, strip: DeltaGenerator | None = None) -> None:
     """The input bar and the page under it: all that a keystroke draws again, and each look at a training.
 
-    strip: where that of a training which moves is drawn with them.
+    strip: where that of a training is drawn with them.
     """
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)
+    if strip:
+        with strip:
+            training.strip(bench, lens, moving)
     trained = live is not None and lens is live.start
     # What does not depend on the texts goes out first: the browser draws it while the model computes.
     lens = training.shown(bench, live) if live and trained else varying.look(bench, lens)
@@ -155,9 +156,6 @@ def look(bench: Workbench, lens: Inspectable, page: str, strip: DeltaGenerator |
     with bar:
         (mount_tokens or input_bar.pack_tokens(bench))()
     next(drawing, None)
-    if strip and live:
-        with strip:
-            training.strip(bench, live.start, moving=True)
     if live and trained and is_behind(bench, live):
         st.rerun()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 
 # Before torch and transformers are imported: they read these once.
 os.environ.setdefault("VITRINE_DEVICE", "cpu")
@@ -30,6 +31,12 @@ hypothesis.settings.load_profile("vitrine")
 def nothing_saved(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test sees the checkpoints that a user of this machine has saved, or saves among them."""
     os.environ["VITRINE_SAVED"] = str(tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture(autouse=True)
+def no_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application is started without words on its command line, whatever pytest was."""
+    monkeypatch.setattr(sys, "argv", sys.argv[:1])
 
 
 @pytest.fixture(autouse=True)
