@@ -99,14 +99,20 @@ def open_checkpoint(
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
     try:
         if path.is_dir() and _is_ours(path):
-            return _open_ours(path, place, precision)
-        from model.foreign.opening import open_foreign
+            lens = _open_ours(path, place, precision)
+        else:
+            from model.foreign.opening import open_foreign
 
-        return open_foreign(path, place, precision, heads)
+            lens = open_foreign(path, place, precision, heads)
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:
         raise CheckpointError(f"{path.name} cannot be opened: {error}") from error
+    if heads not in (None, lens.config.n_heads):
+        raise CheckpointError(
+            f"{path.name} says itself that it has {lens.config.n_heads} heads: leave heads={heads} out"
+        )
+    return lens
 
 
 def _is_ours(folder: Path) -> bool:

@@ -26,7 +26,8 @@ class HeadsNeededError(CheckpointError):
         self.possible = [heads for heads in range(1, d_model + 1) if d_model % heads == 0]
         numbers = ", ".join(map(str, self.possible))
         super().__init__(
-            f"{name} does not say how many heads it has: open it with heads=N, for d_model {d_model} one of {numbers}"
+            f"{name} does not say how many heads it has: open it with heads=N (on the command line --heads N), for "
+            f"d_model {d_model} one of {numbers}"
         )
 
 

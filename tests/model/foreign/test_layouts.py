@@ -97,13 +97,14 @@ def test_an_encoder_of_torch_gives_states_and_no_logits(tmp_path):
 
 def test_the_number_of_heads_is_asked_for(tmp_path):
     path = saved(tmp_path, GPT())
-    with pytest.raises(
-        HeadsNeededError, match=r"open it with heads=N, for d_model 12 one of 1, 2, 3, 4, 6, 12"
-    ) as asked:
+    sentence = r"open it with heads=N \(on the command line --heads N\), for d_model 12 one of 1, 2, 3, 4, 6, 12"
+    with pytest.raises(HeadsNeededError, match=sentence) as asked:
         opened(path)
     assert asked.value.possible == [1, 2, 3, 4, 6, 12]
     with pytest.raises(CheckpointError, match=r"d_model \(12\) cannot be divided among heads \(5\)"):
         opened(path, heads=5)
+    with pytest.raises(CheckpointError, match="sort says itself that it has 4 heads: leave heads=3 out"):
+        opened("checkpoints/sort", heads=3)
 
 
 @pytest.mark.parametrize(
