@@ -1,6 +1,9 @@
-"""T5, v1.0 and v1.1: encoder-decoder with RMSNorm and learned relative positions (Raffel et al., 2020)."""
+"""T5, v1.0 and v1.1, and mT5: encoder-decoder with RMSNorm and learned relative positions (Raffel et al., 2020;
+Xue et al., 2021)."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from model.config import TransformerConfig
 from model.foreign.family import Family, Given
@@ -10,7 +13,8 @@ from model.foreign.settings import UnknownError
 STACKS = ("encoder", "decoder")
 
 
-def _options(given: Given) -> TransformerConfig:
+def _options(given: Given, scaled: bool | None = None) -> TransformerConfig:
+    """scaled: whether the output reads states divided by √d_model; None: as T5's config says."""
     settings = given.settings
     settings.require("is_decoder", False)
     kind = settings.get("feed_forward_proj", "relu")
@@ -25,7 +29,7 @@ def _options(given: Given) -> TransformerConfig:
     width, heads = settings.count("d_model", 512), settings.count("num_heads", 8)
     head_width = settings.count("d_kv", 64)
     vocabulary, rate = settings.count("vocab_size", 32128), settings.number("dropout_rate", 0.1)
-    v1_0 = settings.switch("scale_decoder_outputs", given.tied(True))
+    v1_0 = settings.switch("scale_decoder_outputs", given.tied(True)) if scaled is None else scaled
     own_head = given.has("lm_head.weight") and not (given.tied(True) and v1_0)
     return TransformerConfig(
         source_vocabulary=vocabulary,
@@ -87,11 +91,9 @@ def _units(config: TransformerConfig) -> dict[str, str]:
     return {"hidden": "wi_0", "linear": "wi_1", "output": "wo"} if config.gated else {"hidden": "wi", "output": "wo"}
 
 
-T5 = Family(
-    options=_options,
+_family = partial(
+    Family,
     plan=_plan,
-    headed=("T5ForConditionalGeneration",),
-    bare=("T5Model",),
     prefix="",
     head="lm_head.",
     unused=r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
@@ -101,4 +103,12 @@ T5 = Family(
         "num_layers": "num_hidden_layers",
         "d_kv": "head_dim",
     },
+)
+T5 = _family(options=_options, headed=("T5ForConditionalGeneration",), bare=("T5Model",))
+# Its code always ties and never scales, whatever the config says.
+MT5 = _family(
+    options=partial(_options, scaled=False),
+    headed=("MT5ForConditionalGeneration",),
+    bare=("MT5Model",),
+    known=("tie_word_embeddings",),
 )

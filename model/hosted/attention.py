@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -131,9 +130,10 @@ class HostedAttention(MultiHeadAttention):
         bias = () if call.bias is None else (self.bias(call.bias),)
         if explicit_attention.get():
             return self._explicit(query, key, value, mask, bias)
-        if self.cap is None:
-            return self._fused(query, key, value, mask, bias)
-        with ordinary():  # nothing of size query × key is kept
+        if self.cap is None and not bias:
+            return self.fused(query, key, value, mask)
+        # A kernel that adds a bias rounds otherwise, and mT5's logits are large enough to show it; nothing is kept.
+        with ordinary():
             return self._explicit(query, key, value, mask, bias)
 
     def refuse(self, mask: Mask) -> None:
@@ -150,15 +150,3 @@ class HostedAttention(MultiHeadAttention):
         scores = self.scaled(self.scores(query, key))
         scores = self.biased(scores if self.cap is None else self.capped(scores), *bias)
         return self.weights(self.masked(scores, visible), visible) @ for_each_head(value, query.shape[1])
-
-    def _fused(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: tuple[Tensor, ...]) -> Tensor:
-        if not bias:
-            return self.fused(query, key, value, mask)
-        visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
-        return F.scaled_dot_product_attention(
-            query,
-            for_each_head(key, query.shape[1]),
-            for_each_head(value, query.shape[1]),
-            attn_mask=bias[0].masked_fill(~visible, -torch.inf),
-            scale=self.scaled.factor,
-        )

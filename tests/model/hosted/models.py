@@ -58,6 +58,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bart": ("BartForConditionalGeneration", "BartConfig", TWO),
     "pegasus": ("PegasusForConditionalGeneration", "PegasusConfig", TWO),
     "m2m_100": ("M2M100ForConditionalGeneration", "M2M100Config", TWO),
+    "mt5": ("MT5ForConditionalGeneration", "MT5Config", {**T5, "decoder_start_token_id": 0}),
     "t5": ("T5ForConditionalGeneration", "T5Config", {**T5, "decoder_start_token_id": 0}),
 }
 
