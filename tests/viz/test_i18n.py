@@ -64,7 +64,7 @@ SPEAKING = (
         "counterparts/families",
     ),
     *("safe_archive", "safe_folder", "safe_formats", "safe_gguf", "safe_header", "safe_json", "safe_pickle"),
-    *("safe_tokenizer", "text", "foreign/*", "hosted/*"),
+    *("safe_tokenizer", "safe_pieces", "text", "foreign/*", "hosted/*"),
 )
 INHERITED = "super().__init__"  # an error with a sentence of its own
 ERRORS = ("ValueError", "CheckpointError", "FormatError", "RefusedError", INHERITED)
