@@ -53,7 +53,7 @@ class GivenBias(nn.Module):
     """Scores plus what the model adds for the positions (Raffel et al., 2020, section 2.1)."""
 
     def forward(
-        self, scaled: Float[Tensor, "*batch head query key"], bias: Float[Tensor, "*batch head query key"]
+        self, scaled: Float[Tensor, "*batch head query key"], bias: Float[Tensor, "*#batch #head query key"]
     ) -> Float[Tensor, "*batch head query key"]:
         return scaled + bias
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from model.config import Kind, NormPlacement
 from model.errors import CheckpointError
+from model.hosted.context import new_cache
 from model.hosted.feeding import activation_name
 from model.hosted.interface import NAME
 from model.hosted.network import HostedNetwork
@@ -49,19 +50,54 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
             states = runner.decode(ids["decoder"], None, memory)
         built.append(build_stack("decoder", events, ids["decoder"], flat(states)))
     stacks = [each for each in built if each is not None]
+    family = str(settings.get("model_type", ""))
     if len(stacks) < len(built):
-        family = str(settings.get("model_type", ""))
-        raise CheckpointError(f"no attention could be seen in this {family} model: it is none that can be looked into")
+        raise CheckpointError(
+            f"no attention could be seen in this {family} model: it does not attend, or by code of its own that gives "
+            "no weight for each query and key, layer by layer; its tensors can be looked at under Checkpoints → Read"
+        )
+    if other := sum(each.other for each in stacks):
+        raise CheckpointError(
+            f"{other} layers of this {family} model do not attend, as they are recurrent or convolutional: only models "
+            "that attend in every layer can be looked into; its tensors can be looked at under Checkpoints → Read"
+        )
     assert states is not None
+    if kind == "decoder-only":
+        _require_causal(runner, ids["decoder"], states, family)
     if not runner.bare:
         _require_same(model, runner, ids, runner.logits(states))
+    if kind != "encoder-only":
+        runner.caches = _caches(runner, ids["decoder"], memory, states)
     return HostedNetwork(runner, _config(model, runner.bare, stacks), stacks)
+
+
+def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) -> None:
+    """
+    Raises:
+        CheckpointError: what a token becomes depends on those after it.
+    """
+    shorter = runner.decode(ids[:, :-1], None)
+    if not close(shorter, states[:, :-1]):
+        raise CheckpointError(
+            f"this {family} model was saved as one that writes, and its tokens see later ones: set is_decoder to true "
+            "in its config.json if it was trained so, or name its masked class in architectures"
+        )
+
+
+def _caches(runner: Runner, ids: Tensor, memory: Tensor | None, states: Tensor) -> bool:
+    """Whether a text fed in two parts, the first kept in a cache, gives what it gives at once."""
+    kept = new_cache(memory)
+    try:
+        parts = [runner.decode(part, None, memory, None, kept) for part in (ids[:, :2], ids[:, 2:])]
+    except Exception:  # a model with a cache of its own raises what it likes
+        return False
+    return close(torch.cat(parts, dim=1), states)
 
 
 def _ids(model: Any, length: int) -> Tensor:
     """Tokens of the vocabulary, none of them special."""
     text = model.config.get_text_config()
-    special = {getattr(text, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "decoder_start")}
+    special = [getattr(text, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "decoder_start")]
     listed = {each for one in special for each in (one if isinstance(one, list) else [one])}
     plain = [token for token in range(min(model.config.get_text_config().vocab_size, 64)) if token not in listed]
     chosen = [plain[(7 * place + 3) % len(plain)] for place in range(length)]

@@ -31,10 +31,11 @@ class Runner:
         two = kind == "encoder-decoder"
         self.encoder: Any = model.get_encoder() if two else None
         # That of an EncoderDecoderModel has a head of its own.
-        self.decoder: Any = model.get_decoder().base_model if two else model.base_model
+        self.decoder: Any = model.get_decoder().base_model if two else _trunk(model)
         self.bare = self.decoder is model
         self.outside = False  # whether weights are seen only where the model returns them
         self.windows: tuple[int | None, ...] = (None,)
+        self.caches = True  # whether it goes on with a cache as it would from the start
 
         @dataclass
         class States(ModelOutput):
@@ -48,6 +49,7 @@ class Runner:
 
         # Some heads call the decoder past the model that holds it.
         beside = model.base_model if kind == "encoder-only" else model.get_decoder()
+        beside = beside if hasattr(beside, "base_model") else self.decoder  # a matrix may be called decoder
         for trunk in {model.base_model, self.decoder, beside.base_model} - {model}:
             trunk.forward = _or_given(trunk.forward, States)
 
@@ -108,6 +110,13 @@ class Runner:
     def _states(self, output: Any) -> Tensor:
         states: Tensor = output.last_hidden_state
         return states
+
+
+def _trunk(model: Any) -> Any:
+    """All but the head; a class may name it otherwise than it does."""
+    if model.base_model is model and model.get_output_embeddings() is not None:
+        return model.get_decoder()
+    return model.base_model
 
 
 def _or_given(run: Callable[..., Any], states: type) -> Callable[..., Any]:
