@@ -24,6 +24,7 @@ from model.safe_tokenizer import read_tokenizer
 from model.text import Tokenizer
 
 TOKENIZER = "tokenizer.json"
+TARGET = "target_tokenizer"  # a folder, where what is written has a tokenizer of its own: as our export leaves it
 GPT2_END = "<|endoftext|>"  # begins and ends texts, where nothing but GPT-2's tokenizer.json says what is special
 SENTENCEPIECE = ("*.spm", "*.model")
 PROBE = "a b"
@@ -45,7 +46,11 @@ def open_tokenizers(folder: Path, settings: Mapping[str, Any], sizes: tuple[int,
         names = names_of(folder)
         if (folder / TOKENIZER).is_file():
             inner = read_tokenizer(folder / TOKENIZER)
-            return _twice([_foreign(inner, names, settings, generation, size) for size in dict.fromkeys(sizes)])
+            made = _twice([_foreign(inner, names, settings, generation, size) for size in dict.fromkeys(sizes)])
+            if not (folder / TARGET / TOKENIZER).is_file():
+                return made
+            own, said = read_tokenizer(folder / TARGET / TOKENIZER), names_of(folder / TARGET)
+            return made[0], _foreign(own, said, settings, generation, sizes[1])
         if pieces := sorted(file for name in SENTENCEPIECE for file in folder.glob(name) if file.is_file()):
             _require_sentencepiece(pieces)
         texts = [folder / name for name in TEXTS if (folder / name).is_file()]

@@ -68,7 +68,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
         _require_same(model, runner, ids, runner.logits(states))
     if kind != "encoder-only":
         runner.caches = _caches(runner, ids["decoder"], memory, states)
-    return HostedNetwork(runner, _config(model, runner.bare, stacks), stacks)
+    return HostedNetwork(runner, _config(model, runner, stacks), stacks)
 
 
 def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) -> None:
@@ -115,7 +115,7 @@ def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Te
         )
 
 
-def _config(model: Any, bare: bool, stacks: list[Built]) -> HostedConfig:
+def _config(model: Any, runner: Runner, stacks: list[Built]) -> HostedConfig:
     """The model in our options, from what was found in it, and from its config only where that says nothing."""
     text = model.config.get_text_config()
     last = stacks[-1]
@@ -127,8 +127,8 @@ def _config(model: Any, bare: bool, stacks: list[Built]) -> HostedConfig:
     width = layer.layer.x.shape[-1]
     heads, shared = attention.counts
     return HostedConfig(
-        source_vocabulary=text.vocab_size if "encoder" in own else 0,
-        target_vocabulary=text.vocab_size if "decoder" in own else 0,
+        source_vocabulary=_vocabulary(runner.encoder, text) if "encoder" in own else 0,
+        target_vocabulary=_vocabulary(runner.decoder, text) if "decoder" in own else 0,
         d_model=width,
         n_heads=heads,
         n_key_value_heads=None if shared == heads else shared,
@@ -146,9 +146,15 @@ def _config(model: Any, bare: bool, stacks: list[Built]) -> HostedConfig:
         norm_epsilon=norms[0].eps if norms else 1e-5,
         scale_embedding=last.factor != 1,
         activation=_activation(network, text),
-        output_head="none" if bare else "linear",
+        output_head="none" if runner.bare else "linear",
         tied_embeddings="output" if getattr(model.config, "tie_word_embeddings", False) else "none",
     )
+
+
+def _vocabulary(stack: Any, text: Any) -> int:
+    """Of one stack: those of an EncoderDecoderModel have a config each."""
+    size = getattr(getattr(stack, "config", None), "vocab_size", None)
+    return size if isinstance(size, int) else int(text.vocab_size)
 
 
 def _head_width(attention: Any, layer: Any, text: Any) -> int | None:

@@ -13,6 +13,7 @@ from transformers import GenerationConfig
 
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.decoding import greedy
+from model.exporting import token_ids, written_rules
 from model.rules import Rules, rules_in
 from model.sampling import Sampling
 from tests.model.foreign.twins import saved
@@ -72,7 +73,7 @@ def test_greedy_and_beams_are_those_of_generate(family, kind, tmp_path):
 
 
 def test_rules_hold_however_a_text_is_written_and_in_a_copy_of_ours(tmp_path):
-    _model, lens, _said, _free = opened("marian", "runs", tmp_path)
+    _model, lens, asked, _free = opened("marian", "runs", tmp_path)
     rules = lens.target_tokenizer.rules
     assert len(rules.runs) == 3
     alone = [lens.generate(text, length=LENGTH).ids for text in TEXTS]
@@ -84,6 +85,8 @@ def test_rules_hold_however_a_text_is_written_and_in_a_copy_of_ours(tmp_path):
     again = open_checkpoint(tmp_path / "ours", CPU)
     assert again.target_tokenizer.rules == rules
     assert again.generate(TEXTS[0], length=LENGTH).ids == alone[0]
+    said = written_rules(again) | {"decoder_start_token_id": token_ids(again)["decoder_start_token_id"]}
+    assert said == asked
 
 
 def test_a_draft_is_bound_by_the_rules_at_each_of_its_steps():

@@ -15,6 +15,7 @@ import transformers
 
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.errors import CheckpointError
+from model.exporting import export_huggingface
 from model.foreign.slow_tokenizer import SlowTokenizer
 from model.foreign.tokenizer_files import open_tokenizers
 from model.safe_pieces import require_pieces
@@ -89,6 +90,9 @@ def test_a_marian_reads_and_writes_each_language_by_its_own_pieces(marian):
     assert lens.trace(ENGLISH[0], CHINESE[0]).target_tokens[0] == "<pad>"
     with pytest.raises(ValueError, match="runs in Python cannot be saved"):
         save_checkpoint(folder / "copy", lens.model, (lens.source_tokenizer, lens.target_tokenizer))
+    with pytest.raises(CheckpointError, match=r"cannot be written as a tokenizer\.json"):
+        export_huggingface(lens, folder / "theirs")
+    assert not (folder / "theirs").exists()
 
 
 def test_a_t5_with_a_spiece_model_alone_is_read(tmp_path):
