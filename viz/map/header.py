@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from model.analysis.blocks import Block, rows
+from model.analysis.blocks import Block, elsewhere, rows
 from viz.i18n import _
 from viz.map.pictures import Pictures
 from viz.map.words import block_name, flops_text, lines, place_name, short_name, title
@@ -150,6 +150,7 @@ def summary(lens: Inspectable, found: list[Block]) -> Said:
     }[config.norm_placement]
     said = [
         (_("parameters"), f"{lens.model.parameter_count():,}"),
+        *([(_("in no block"), f"{rest:,}")] if (rest := elsewhere(lens.model, found)) else []),
         (_("matrix products"), "\n".join(products)),
         (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),
     ]

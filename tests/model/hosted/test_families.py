@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 import torch
 
+from model.analysis.blocks import blocks, elsewhere
 from model.hosted.network import HostedNetwork
 from model.hosted.reasons import Reason
 from model.trace import Trace, record
@@ -111,6 +113,19 @@ def test_blocks_side_by_side_add_up_to_the_layer(name):
         torch.testing.assert_close(trace[f"{layer}.self_attention_block.residual"], state)
         state = state + trace[f"{layer}.feed_forward.output"]
         torch.testing.assert_close(trace[f"{layer}.feed_forward_block.residual"], state)
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_blocks_and_the_rest_have_as_many_parameters_as_the_model(name):
+    """None counts twice, whether tied, transposed or packed; where all was recognised, the rest are the projections."""
+    network = hosted(name)
+    rest, own = elsewhere(network, blocks(traced(network))), theirs(name)[0]
+    places = {each.data_ptr() for each in own.parameters()}
+    assert 0 <= rest < network.parameter_count() == sum(each.numel() for each in own.parameters())
+    assert len(places) == len(list(own.parameters()))
+    if name in ("llama", "gemma2", "t5"):
+        projections = re.compile(r"\.([qkv]_proj|[qkv]|relative_attention_bias)\.")
+        assert rest == sum(each.numel() for name, each in own.named_parameters() if projections.search(name))
 
 
 def test_a_window_is_a_rule_of_ours():
