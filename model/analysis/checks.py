@@ -60,7 +60,8 @@ def checks(trace: Trace) -> list[Check]:
             hidden = ~visible | ~unseen
             later = torch.ones_like(hidden).triu(1) & torch.tensor(causal, device=weights.device)[:, None, None, None]
             sums = weights.sum(dim=-1, dtype=torch.float64)
-            if all(getattr(trace.model.get_submodule(path), "sums_to_one", True) for path in paths):
+            attentions = [trace.model.get_submodule(path) for path in paths]
+            if all(getattr(each, "sums_to_one", True) for each in attentions):
                 rows.add((sums - visible.any(dim=-1).double()).abs(), names)
             if hidden.shape[1] == 1:  # the same for all heads: only their largest weights count
                 worst, times = weights.amax(dim=1, keepdim=True), weights.shape[1]
@@ -68,7 +69,7 @@ def checks(trace: Trace) -> list[Check]:
                 worst, times = weights, 1
             future.add_where(later, worst, names, times)
             padding.add_where(hidden & ~later, worst, names, times)
-            if f"{paths[0]}.heads" not in trace:
+            if f"{paths[0]}.heads" not in trace or not all(getattr(each, "recombines", True) for each in attentions):
                 continue
             recorded = torch.stack([trace[f"{path}.heads"][heads] for path in paths])
             others = [_other_path(trace, path, heads, each) for path, each in zip(paths, weights, strict=True)]

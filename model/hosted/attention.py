@@ -63,7 +63,7 @@ class HostedAttention(MultiHeadAttention):
 
     output: its W^O, where that was found. own: whether these modules compute it; else the model's own function does,
     and gives its weights; outside: not even that is called, and the weights are all that is seen, at a `place` of what
-    the module returns.
+    the module returns. recombines: whether its heads are the weights times the values, and nothing is done to them.
     """
 
     def __init__(
@@ -78,11 +78,12 @@ class HostedAttention(MultiHeadAttention):
         outside: bool = False,
         cross: bool = False,
         place: int = 0,
+        recombines: bool = True,
         output: nn.Module | None = None,
     ) -> None:
         nn.Module.__init__(self)
         self.own, self.outside, self.cross, self.place = own, outside, cross, place
-        self.dropout, self.cap = 0.0, cap
+        self.dropout, self.cap, self.recombines = 0.0, cap, recombines
         self.weights = Weights() if own else Given(heads)  # type: ignore[assignment]
         if outside:
             return

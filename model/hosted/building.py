@@ -65,7 +65,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
     if kind == "decoder-only":
         _require_causal(runner, ids["decoder"], states, family)
     if not runner.bare:
-        _require_same(model, runner, ids, runner.logits(states))
+        _require_same(model, runner, ids, _logits(model, runner, states))
     if kind != "encoder-only":
         runner.caches = _caches(runner, ids["decoder"], memory, states)
     return HostedNetwork(runner, _config(model, runner, stacks), stacks)
@@ -102,6 +102,20 @@ def _ids(model: Any, length: int) -> Tensor:
     plain = [token for token in range(min(model.config.get_text_config().vocab_size, 64)) if token not in listed]
     chosen = [plain[(7 * place + 3) % len(plain)] for place in range(length)]
     return torch.tensor([chosen], device=model.device)
+
+
+def _logits(model: Any, runner: Runner, states: Tensor) -> Tensor:
+    """
+    Raises:
+        CheckpointError: the head asks for more than the states that its stack ends in.
+    """
+    try:
+        return runner.logits(states)
+    except Exception as error:  # whatever a missing output leads to
+        raise CheckpointError(
+            f"the head of {type(model).__name__} reads more than the states that its stack ends in: it cannot be "
+            "looked into"
+        ) from error
 
 
 def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Tensor) -> None:

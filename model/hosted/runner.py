@@ -113,10 +113,10 @@ class Runner:
 
 
 def _trunk(model: Any) -> Any:
-    """All but the head; a class may name it otherwise than it does."""
-    if model.base_model is model and model.get_output_embeddings() is not None:
-        return model.get_decoder()
-    return model.base_model
+    """All but the head; a class may say that it has another name than it has."""
+    if model.base_model is not model or model.get_output_embeddings() is None:
+        return model.base_model
+    return next((child for child in model.children() if hasattr(child, "base_model")), model)
 
 
 def _or_given(run: Callable[..., Any], states: type) -> Callable[..., Any]:

@@ -47,6 +47,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", {**GROUPED, "sliding_window": 4}),
     "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig", {**GROUPED, "sliding_window": 4}),
     "opt": ("OPTForCausalLM", "OPTConfig", {**ONE, "ffn_dim": 48, "word_embed_proj_dim": 32}),
+    "openai-gpt": ("OpenAIGPTLMHeadModel", "OpenAIGPTConfig", {**GPT, "afn": "gelu"}),
     "gptj": ("GPTJForCausalLM", "GPTJConfig", {**GPT, "rotary_dim": 4}),
     "phi": ("PhiForCausalLM", "PhiConfig", ONE),
     "phi3": ("Phi3ForCausalLM", "Phi3Config", {**ONE, "pad_token_id": 0}),
