@@ -116,7 +116,8 @@ class Pass:
         for real in dict.fromkeys((self.real, self.memory_real, None)):
             if real is not None and real.shape[-1] != keys:
                 continue
-            for causal in (True, False):
+            # Of a single query both may be right: it looks back at its own text, and at all of another.
+            for causal in (True, False) if queries == keys else (False, True):
                 for window in self.windows:
                     rule = Mask(keys=real, causal=causal, window=window)
                     if torch.equal(rule.visible(queries, keys, made.device).expand_as(made), made):

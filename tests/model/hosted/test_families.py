@@ -128,6 +128,16 @@ def test_blocks_and_the_rest_have_as_many_parameters_as_the_model(name):
         assert rest == sum(each.numel() for name, each in own.named_parameters() if projections.search(name))
 
 
+@pytest.mark.parametrize("name", ["m2m_100", "mt5"])
+def test_a_single_token_of_a_target_sees_all_of_the_source(name):
+    network = hosted(name)
+    source, target = inputs(network)
+    with torch.inference_mode(), record(network) as trace:
+        network(source, target[:, :1])
+    assert not [check.name for check in trace.checks() if not check.passed]
+    assert not any(trace.mask(path).causal for path in trace.attention_paths("cross"))
+
+
 def test_a_window_is_a_rule_of_ours():
     trace = traced(hosted("gemma2"))
     first, second = (trace.mask(path) for path in trace.attention_paths("decoder"))
