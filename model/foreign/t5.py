@@ -4,6 +4,7 @@ Xue et al., 2021)."""
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from model.config import TransformerConfig
 from model.foreign.family import Family, Given
@@ -11,24 +12,26 @@ from model.foreign.pieces import Plan, modules, tensor
 from model.foreign.settings import UnknownError
 
 STACKS = ("encoder", "decoder")
+USUAL = {"vocabulary": 32128, "heads": 8, "layers": 6, "units": 2048, "network": "relu"}
+USUAL_OF_MT5 = {"vocabulary": 250112, "heads": 6, "layers": 8, "units": 1024, "network": "gated-gelu"}
 
 
-def _options(given: Given, scaled: bool | None = None) -> TransformerConfig:
-    """scaled: whether the output reads states divided by √d_model; None: as T5's config says."""
+def _options(given: Given, usual: dict[str, Any] = USUAL, scaled: bool | None = None) -> TransformerConfig:
+    """usual: what a config leaves out. scaled: whether the output reads states divided by √d_model; None: as said."""
     settings = given.settings
     settings.require("is_decoder", False)
-    kind = settings.get("feed_forward_proj", "relu")
+    kind = settings.get("feed_forward_proj", usual["network"])
     first, *rest = str(kind).split("-")
     if rest and (first != "gated" or len(rest) > 1):
         raise UnknownError(f"feed_forward_proj is {kind!r}")
     default = "gelu_new" if kind == "gated-gelu" else rest[0] if rest else first
     gated = settings.switch("is_gated_act", bool(rest))
     activation = (given.gate if gated else given.function)("dense_act_fn", default)
-    layers = settings.count("num_layers", 6)
+    layers = settings.count("num_layers", usual["layers"])
     decoder = layers if settings.get("num_decoder_layers") is None else settings.count("num_decoder_layers")
-    width, heads = settings.count("d_model", 512), settings.count("num_heads", 8)
+    width, heads = settings.count("d_model", 512), settings.count("num_heads", usual["heads"])
     head_width = settings.count("d_kv", 64)
-    vocabulary, rate = settings.count("vocab_size", 32128), settings.number("dropout_rate", 0.1)
+    vocabulary, rate = settings.count("vocab_size", usual["vocabulary"]), settings.number("dropout_rate", 0.1)
     v1_0 = settings.switch("scale_decoder_outputs", given.tied(True)) if scaled is None else scaled
     own_head = given.has("lm_head.weight") and not (given.tied(True) and v1_0)
     return TransformerConfig(
@@ -39,7 +42,7 @@ def _options(given: Given, scaled: bool | None = None) -> TransformerConfig:
         head_width=None if head_width * heads == width else head_width,
         n_encoder_layers=layers,
         n_decoder_layers=decoder,
-        d_ff=settings.count("d_ff", 2048),
+        d_ff=settings.count("d_ff", usual["units"]),
         dropout=rate,
         attention_dropout=rate,
         activation_dropout=rate,
@@ -107,7 +110,7 @@ _family = partial(
 T5 = _family(options=_options, headed=("T5ForConditionalGeneration",), bare=("T5Model",))
 # Its code always ties and never scales, whatever the config says.
 MT5 = _family(
-    options=partial(_options, scaled=False),
+    options=partial(_options, usual=USUAL_OF_MT5, scaled=False),
     headed=("MT5ForConditionalGeneration",),
     bare=("MT5Model",),
     known=("tie_word_embeddings",),
