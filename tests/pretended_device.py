@@ -49,14 +49,15 @@ class PretendedTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor) -> PretendedTensor:
-        made = torch.Tensor._make_wrapper_subclass(
-            cls,
-            held.shape,
-            strides=held.stride(),
-            storage_offset=held.storage_offset(),
-            dtype=held.dtype,
-            device=torch.device(NAME, 0),
-        )
+        with torch.inference_mode(held.is_inference()):  # a view of an ordinary tensor is ordinary
+            made = torch.Tensor._make_wrapper_subclass(
+                cls,
+                held.shape,
+                strides=held.stride(),
+                storage_offset=held.storage_offset(),
+                dtype=held.dtype,
+                device=torch.device(NAME, 0),
+            )
         made.held = held
         return made
 
@@ -118,7 +119,8 @@ def _run(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"Expected a '{NAME}' device type for generator but found '{kwargs['generator'].device}'")
     device = kwargs.get("device")
     there = torch.device(device).type == NAME if device is not None else bool(wrappers)
-    if not _knows_float64 and wrappers and kwargs.get("dtype") in WIDE:
+    wanted = args[0].dtype if operation == aten.copy_.default else kwargs.get("dtype")
+    if not _knows_float64 and wrappers and wanted in WIDE:
         raise _no_float64()
     args, kwargs = tree_unflatten([each.held if isinstance(each, PretendedTensor) else each for each in given], form)
     if device is not None and there:
@@ -177,7 +179,7 @@ def _own_chance() -> Iterator[None]:
 
 def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Tensor:
     """What torch.tensor(…, device=…) copies by, past `__torch_dispatch__`."""
-    if not _knows_float64 and source.dtype in WIDE and source.dtype != target.dtype:
+    if not _knows_float64 and target.dtype in WIDE:
         raise _no_float64()
     inner = [each.held if isinstance(each, PretendedTensor) else each for each in (source, target)]
     inner[1].copy_(inner[0])

@@ -37,6 +37,7 @@ LEGAL = {
 WIDE = {
     "converted": lambda: THERE.double(),
     "converted on the way": lambda: THERE.to("cpu", torch.float64),
+    "copied out": lambda: HERE.double().copy_(THERE),
     "summed in": lambda: THERE.sum(dtype=torch.float64),
     "brought": lambda: HERE.double().to(NAME),
     "made": lambda: torch.zeros(2, dtype=torch.float64, device=NAME),

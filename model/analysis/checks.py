@@ -10,6 +10,7 @@ import torch
 
 from model.analysis.maps import Maps
 from model.attention import MultiHeadAttention
+from model.device import exact, with_float64
 from model.masks import ChangedMask, Mask
 from model.norms import Norm
 from model.trace import AttentionKind, ordinary
@@ -59,9 +60,9 @@ def checks(trace: Trace) -> list[Check]:
             causal = [mask.causal or before.causal for mask, before in zip(masks, own, strict=True)]
             hidden = ~visible | ~unseen
             later = torch.ones_like(hidden).triu(1) & torch.tensor(causal, device=weights.device)[:, None, None, None]
-            sums = weights.sum(dim=-1, dtype=torch.float64)
+            sums = with_float64(weights).sum(dim=-1, dtype=torch.float64)
             if all(getattr(trace.model.get_submodule(path), "sums_to_one", True) for path in paths):
-                rows.add((sums - visible.any(dim=-1).double()).abs(), names)
+                rows.add((sums - exact(visible.any(dim=-1))).abs(), names)
             if hidden.shape[1] == 1:  # the same for all heads: only their largest weights count
                 worst, times = weights.amax(dim=1, keepdim=True), weights.shape[1]
             else:
@@ -157,6 +158,6 @@ def _norm_errors(trace: Trace) -> _Largest:
             assert isinstance(norm, Norm)
             expected.append(norm.exactly(trace[f"{path}.input"]))
             names += [f"{path}.output"] * len(expected[-1])
-        outputs = torch.cat([trace[f"{path}.output"] for path in paths]).double()
+        outputs = exact(torch.cat([trace[f"{path}.output"] for path in paths]))
         errors.compare(torch.cat(expected), outputs, names)
     return errors

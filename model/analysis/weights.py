@@ -218,4 +218,4 @@ def _blocks(flat: Tensor) -> Iterator[Values]:
         return
     small = flat.dtype in SMALL or flat.dtype.is_floating_point
     for block in flat.split(BLOCK):
-        yield block.to(torch.float32 if small else torch.float64).cpu().numpy()
+        yield block.cpu().to(torch.float32 if small else torch.float64).numpy()

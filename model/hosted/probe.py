@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model.device import exact
 from model.hosted.interface import Call
 from model.hosted.passes import Pass, current
 
@@ -144,4 +145,4 @@ def close(x: Tensor, y: Tensor) -> bool:
         return False
     tolerance = 2e-5 if x.dtype == torch.float32 else 1e-9 if x.dtype == torch.float64 else 0.02
     size = max(1e-3, float(y.abs().max()))
-    return float((x.double() - y.double()).abs().max()) <= tolerance * size
+    return float((exact(x) - exact(y)).abs().max()) <= tolerance * size

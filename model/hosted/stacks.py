@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from model.device import exact
 from model.hosted.attention import HostedAttention
 from model.hosted.matching import Found, Tells, match_layer
 from model.hosted.norming import as_norm
@@ -166,7 +167,7 @@ class _Embedding:
         weight = looked.module.weight
         assert isinstance(weight, Tensor)
         rows = weight[ids[0]]
-        inner = float((looked.y.double().norm() / rows.double().norm()).item())
+        inner = float(exact(looked.y).norm() / exact(rows).norm())
         self.factor = outer * (1.0 if abs(inner - 1) < 1e-3 else inner)
         shadow = HostedTokens(weight, self.factor)
         self.made.add_module("tokens", shadow)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
+from model.device import exact
 from model.dropout import dropout
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
@@ -121,7 +122,7 @@ def error_chart(bench: Workbench, found: MaskStatistics, rate: float, key: str) 
 
 def summary(x: Tensor, found: MaskStatistics, rate: float) -> pd.DataFrame:
     """What was claimed of dropout, and what was measured over these masks."""
-    x = x.double()
+    x = exact(x)
     size = float(x.square().sum())
     slope = float((found.mean * x).sum()) / size if size else float("nan")
     variance = float(found.variance.sum()) / size if size else float("nan")
