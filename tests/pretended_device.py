@@ -27,8 +27,8 @@ from torch.utils.backend_registration import _DummyPrivateUse1Hook, _setup_priva
 NAME = "pretended"
 aten = torch.ops.aten
 # Between devices they may go; of indices, only the tensor that is indexed must be on the device.
-COPIES = {aten._to_copy.default, aten.copy_.default, aten._copy_from.default, aten._foreach_copy_.default}
-INDEXING = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
+COPIES = {aten.to, aten._to_copy, aten.copy_, aten._foreach_copy_}
+INDEXING = {aten.index, aten.index_put, aten.index_put_, aten._unsafe_index}
 WIDE, HALF = {torch.float64, torch.complex128}, (torch.bfloat16, torch.float16)
 # What autocast computes in its own precision, and what in float32, of the operations that our networks use.
 LOWER = [aten.linear.default, aten.matmul.default, aten.mm.default, aten.bmm.default, aten.addmm.default]
@@ -117,18 +117,23 @@ def _run(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     _refuse_mixtures(operation, args, kwargs, given)
     if isinstance(kwargs.get("generator"), torch.Generator):
         raise RuntimeError(f"Expected a '{NAME}' device type for generator but found '{kwargs['generator'].device}'")
-    device = kwargs.get("device")
-    there = torch.device(device).type == NAME if device is not None else bool(wrappers)
-    wanted = args[0].dtype if operation == aten.copy_.default else kwargs.get("dtype")
-    if not _knows_float64 and wrappers and wanted in WIDE:
+    devices = [each.type for each in given if isinstance(each, torch.device)]
+    there = devices[0] == NAME if devices else bool(wrappers)
+    wanted = [args[0].dtype] if operation == aten.copy_.default else [each for each in given if isinstance(each, torch.dtype)]
+    if not _knows_float64 and wrappers and not WIDE.isdisjoint(wanted):
         raise _no_float64()
-    args, kwargs = tree_unflatten([each.held if isinstance(each, PretendedTensor) else each for each in given], form)
-    if device is not None and there:
-        kwargs["device"] = torch.device("cpu")
+    args, kwargs = tree_unflatten([_as_here(each) for each in given], form)
     random = torch.Tag.nondeterministic_seeded in operation.tags
     with _own_chance() if random and there else nullcontext():
         made, parts = tree_flatten(operation(*args, **kwargs))
     return tree_unflatten([_wrapped(each, wrappers) if there else each for each in made], parts)
+
+
+def _as_here(given: Any) -> Any:
+    """What stands on the CPU for an argument."""
+    if isinstance(given, PretendedTensor):
+        return given.held
+    return torch.device("cpu") if isinstance(given, torch.device) else given
 
 
 def _wrapped(made: Any, wrappers: dict[int, PretendedTensor]) -> Any:
@@ -141,13 +146,13 @@ def _wrapped(made: Any, wrappers: dict[int, PretendedTensor]) -> Any:
 
 
 def _refuse_mixtures(operation: torch._ops.OpOverload, args: Any, kwargs: Any, given: list[Any]) -> None:
-    if operation in COPIES:
+    if operation.overloadpacket in COPIES:
         return
     tensors = [each for each in given if isinstance(each, Tensor)]
     here = [each for each in tensors if not isinstance(each, PretendedTensor)]
     if not here or len(here) == len(tensors):
         return
-    if operation in INDEXING and isinstance(args[0], PretendedTensor):
+    if operation.overloadpacket in INDEXING and isinstance(args[0], PretendedTensor):
         here = [each for each in args[2:] if isinstance(each, Tensor) and not isinstance(each, PretendedTensor)]
     named = {argument.name: kwargs.get(argument.name) for argument in operation._schema.arguments}
     named |= {argument.name: each for argument, each in zip(operation._schema.arguments, args, strict=False)}

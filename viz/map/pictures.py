@@ -92,8 +92,9 @@ class Pictures:
         other = self.comparison.counterpart(self.units_name(block))
         if other is None:
             return torch.full(units.shape[1:], torch.nan)
+        other = other.float().cpu()
         kept = ~other.isnan().any(dim=-1)
-        change = units[kept].abs() - other[kept].float().cpu().abs()
+        change = units[kept].abs() - other[kept].abs()
         return change.mean(dim=0)
 
     def units(self, block: Block) -> Tensor:
