@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch.utils.backend_registration import _DummyPrivateUse1Hook, _setup_privateuseone_for_python_backend
 
 NAME = "pretended"
@@ -112,21 +111,43 @@ def pretending(float64: bool = True) -> Iterator[torch.device]:
 
 def _run(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     """The operation on the CPU, if it may be done on the device; what it makes is on the device."""
-    given, form = tree_flatten((args, kwargs))
+    given = list(_leaves((args, kwargs)))
     wrappers = {id(each.held): each for each in given if isinstance(each, PretendedTensor)}
     _refuse_mixtures(operation, args, kwargs, given)
     if isinstance(kwargs.get("generator"), torch.Generator):
         raise RuntimeError(f"Expected a '{NAME}' device type for generator but found '{kwargs['generator'].device}'")
     devices = [each.type for each in given if isinstance(each, torch.device)]
     there = devices[0] == NAME if devices else bool(wrappers)
-    wanted = [args[0].dtype] if operation == aten.copy_.default else [each for each in given if isinstance(each, torch.dtype)]
+    wanted = (
+        [args[0].dtype]
+        if operation == aten.copy_.default
+        else [each for each in given if isinstance(each, torch.dtype)]
+    )
     if not _knows_float64 and wrappers and not WIDE.isdisjoint(wanted):
         raise _no_float64()
-    args, kwargs = tree_unflatten([_as_here(each) for each in given], form)
+    args, kwargs = _changed(_as_here, (args, kwargs))
     random = torch.Tag.nondeterministic_seeded in operation.tags
     with _own_chance() if random and there else nullcontext():
-        made, parts = tree_flatten(operation(*args, **kwargs))
-    return tree_unflatten([_wrapped(each, wrappers) if there else each for each in made], parts)
+        made = operation(*args, **kwargs)
+    return _changed(lambda each: _wrapped(each, wrappers), made) if there else made
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """What is in lists and dictionaries, and in those within them."""
+    if isinstance(value, (list, tuple, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
+    else:
+        yield value
+
+
+def _changed(change: Callable[[Any], Any], value: Any) -> Any:
+    """The same lists and dictionaries of other things."""
+    if isinstance(value, dict):
+        return {name: _changed(change, each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([_changed(change, each) for each in value])
+    return change(value)
 
 
 def _as_here(given: Any) -> Any:
@@ -219,11 +240,12 @@ def _autocast(operation: torch._ops.OpOverload, lower: bool) -> Callable[..., An
 
     def cast(*args: Any, **kwargs: Any) -> Any:
         dtype = torch.get_autocast_dtype(NAME) if lower else torch.float32
-        given, form = tree_flatten((args, kwargs))
+
+        def converted(each: Any) -> Any:
+            return each.to(dtype) if isinstance(each, Tensor) and each.dtype in (torch.float32, *HALF) else each
+
         with torch._C._ExcludeDispatchKeyGuard(key):
-            floats = [isinstance(each, Tensor) and each.dtype in (torch.float32, *HALF) for each in given]
-            given = [each.to(dtype) if is_float else each for each, is_float in zip(given, floats, strict=True)]
-            args, kwargs = tree_unflatten(given, form)
+            args, kwargs = _changed(converted, (args, kwargs))
             return operation(*args, **kwargs)
 
     return cast

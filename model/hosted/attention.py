@@ -7,11 +7,18 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention, for_each_head
+from model.attention import (
+    Masked,
+    MultiHeadAttention,
+    Scores,
+    Weights,
+    explicit_attention,
+    for_each_head,
+    masked_kernel,
+)
 from model.masks import ChangedMask, Mask
 from model.observing import ordinary
 from model.position_bias import Unbiased
@@ -154,11 +161,5 @@ class HostedAttention(MultiHeadAttention):
     def _fused(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: tuple[Tensor, ...]) -> Tensor:
         if not bias:
             return self.fused(query, key, value, mask)
-        visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
-        return F.scaled_dot_product_attention(
-            query,
-            for_each_head(key, query.shape[1]),
-            for_each_head(value, query.shape[1]),
-            attn_mask=bias[0].masked_fill(~visible, -torch.inf),
-            scale=self.scaled.factor,
-        )
+        own_key, own_value = (for_each_head(each, query.shape[1]) for each in (key, value))
+        return masked_kernel(query, own_key, own_value, mask, bias[0], scale=self.scaled.factor)

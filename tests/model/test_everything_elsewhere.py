@@ -8,27 +8,51 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pandas
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.testing import assert_close
 
-from model.analysis import batches, blocks, combining, differences, dropout, effects, feed_forward, head_weights, heads
-from model.analysis import logit_lens, loss, masking, norms, order, pictures, predictions, residual, spectra, tokens
-from model.analysis import weights
+from model.analysis import (
+    batches,
+    blocks,
+    combining,
+    differences,
+    dropout,
+    effects,
+    feed_forward,
+    head_weights,
+    heads,
+    logit_lens,
+    loss,
+    masking,
+    norms,
+    order,
+    pictures,
+    predictions,
+    residual,
+    spectra,
+    tokens,
+    weights,
+)
 from model.analysis.maps import Maps, Quantity
+from model.attention import MultiHeadAttention, for_each_head
 from model.checkpoints import INSPECTABLES
 from model.config import Kind
 from model.filling import MaskFiller
 from model.inspectable import Inspectable
-from model.interventions import Causal, Cells, PaddingSeen, Window, intervening
+from model.interventions import Causal, Cells, Intervention, PaddingSeen, Window, intervening
+from model.masks import Mask
 from model.sampling import Sampling
+from model.text import Tokenizer, train_bpe
 from model.trace import Trace, record
 from model.variation import vary
-from tests.model.examples import network, one_stack, sentences, tokenizers
+from tests.model.examples import config, network, one_stack, sentences, tokenizers
 from tests.pretended_device import NAME
 
 KINDS: list[Kind] = ["encoder-decoder", "decoder-only", "encoder-only"]
@@ -42,12 +66,20 @@ OPTIONS: list[dict[str, Any]] = [
 TEXT = "The cat sees a dog. The bird likes"
 
 
+@cache
+def words() -> tuple[Tokenizer, Tokenizer, Tokenizer]:
+    """Of a source, of a target, and with a mask."""
+    pairs = sentences(40)
+    return *tokenizers(pairs), train_bpe([pair.source for pair in pairs], 90, mask=True)
+
+
 def lens_of(kind: Kind, **options: Any) -> Inspectable:
-    both = tokenizers(sentences(40))
+    source, target, masked = words()
+    both = {KINDS[0]: (source, target), KINDS[1]: (source, source), KINDS[2]: (masked, masked)}[kind]
     if kind == "encoder-decoder":
         model: Any = network(source_vocabulary=len(both[0]), target_vocabulary=len(both[1]), **options)
     else:
-        model, both = one_stack(kind, vocabulary=len(both[0]), **options), (both[0], both[0])
+        model = one_stack(kind, vocabulary=len(both[0]), **options)
     return INSPECTABLES[kind](kind, model.requires_grad_(False), both, {})
 
 
@@ -56,8 +88,10 @@ def elsewhere(lens: Inspectable, dtype: torch.dtype = torch.float32) -> Inspecta
     return type(lens)(lens.name, moved, (lens.source_tokenizer, lens.target_tokenizer), {})
 
 
-def trace_of(lens: Inspectable) -> Trace:
-    return lens.trace(TEXT.replace("cat", "<mask>") if isinstance(lens, MaskFiller) else TEXT)
+def trace_of(lens: Inspectable, text: str = TEXT) -> Trace:
+    if lens.kind == "encoder-decoder":
+        return lens.trace(text, "师学")
+    return lens.trace(text.replace("cat", "<mask>") if isinstance(lens, MaskFiller) else text)
 
 
 def at_home(value: Any) -> Any:
@@ -90,8 +124,9 @@ def alike(there: Any, here: Any) -> None:
         assert there == here
 
 
-@pytest.mark.parametrize("options", [{}, *OPTIONS])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "options"), [*zip(KINDS, OPTIONS[2:], strict=True), *zip(KINDS[:2], OPTIONS, strict=False)]
+)
 def test_every_quantity_of_a_trace(pretended, kind, options):
     lens = lens_of(kind, **options)
     other = elsewhere(lens)
@@ -123,6 +158,7 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
     names = logit_lens.stream_names(trace)
     actual = torch.arange(len(logits), device=lens.device) % logits.shape[1] - 1
     parts = residual.blocks(config, stack)
+    three, units = torch.tensor([[3, 4, 5]], device=lens.device), trace[f"{stack}.layers.0.feed_forward.hidden"]
     comparison, seen = differences.Comparison(trace, before), feed_forward.Seen()
     seen.add(trace, config)
     seen.add(before, config)
@@ -131,7 +167,7 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
         "heads": lambda: [metric(maps[kinds[0]], marked) for metric in heads.METRICS.values()],
         "average": lambda: combining.average(Maps(trace, kinds[0]), all_heads),
         "maximum": lambda: combining.maximum(Maps(trace, kinds[0]), all_heads),
-        "rollout": lambda: combining.rollout(Maps(trace, kinds[0]), all_heads) if "cross" != kinds[0] else None,
+        "rollout": lambda: combining.rollout(Maps(trace, kinds[0]), all_heads) if kinds[0] != "cross" else None,
         "quantities": lambda: [Maps(trace, kinds[0], each).of(0, slice(0, 2)) for each in Quantity],
         "row": lambda: Maps(trace, kinds[0]).row(0, 1, 1),
         "norms": lambda: norms.norm_table(trace),
@@ -164,7 +200,9 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
         "difference": lambda: [comparison.difference(name) for name in trace.names()],
         "pinned attention": lambda: comparison.attention(kinds[0]),
         "changes": lambda: comparison.changes,
-        "future": lambda: masking.future_change(model, [torch.tensor([[3, 4, 5]], device=lens.device)] * (2 if target else 1), 1, 6),
+        "future": lambda: masking.future_change(
+            model, [torch.tensor([[3, 4, 5]], device=lens.device)] * (2 if target else 1), 1, 6
+        ),
         "orders": lambda: masking.orders(trace[f"{path}.scaled"][0], trace[f"{path}.visible"], trace.values(path)[0]),
         "order": lambda: order.order_difference(model, source.ids, [1, 0, *range(2, len(source.ids))]),
         "beside": lambda: order.states_beside(model, source.ids, order.reversed_order([False] * len(source.ids))),
@@ -175,12 +213,12 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
         "idle": lambda: seen.on(model, feed_forward.path_of(stack, 0)),
         "reads": lambda: feed_forward.reads(model, stack, 0, 3, lens.target_tokenizer),
         "writes": lambda: feed_forward.writes(model, stack, 1, 3, lens.target_tokenizer),
-        "unit order": lambda: [feed_forward.order_of(trace[f"{stack}.layers.0.feed_forward.hidden"], each) for each in ("index", "strength")],
-        "apart": lambda: dataclasses.astuple(feed_forward.positions_apart(trace, stack, 0, range(len(x))[::-1]))[0] < 1e-5,
+        "unit order": lambda: [feed_forward.order_of(units, each) for each in ("index", "strength")],
+        "apart": lambda: feed_forward.positions_apart(trace, stack, 0, range(len(x))[::-1]).alone < 1e-5,
         "dropped": lambda: dropout.over_masks(x[0], 0.25, 20, "seed").counts,
     }
     if config.norm != "none":
-        made["placements"] = lambda: residual.placements(model, [part for part in parts if part.sublayer == "feed_forward"][0], x)
+        made["placements"] = lambda: residual.placements(model, parts[-1], x)
     if batch := batches.batch_of(lens, source, target):
         name = f"{norms.stack_norms(trace, stack)[0]}.input"
         alone = lens.trace_tokens(source, target)[name]
@@ -193,8 +231,68 @@ def test_every_analysis(pretended, kind, options):
     lens = lens_of(kind, **options)
     results = []
     for each in (lens, elsewhere(lens)):
-        before = each.trace("The dog likes a <mask>." if kind == "encoder-only" else "The dog likes a cat.")
-        results.append(analyses(each, trace_of(each), before))
+        results.append(analyses(each, trace_of(each), trace_of(each, "The dog likes a cat.")))
     for name, here in results[0].items():
         there = results[1][name]()
         alike(there, here())
+
+
+CHANGES: list[list[Intervention]] = [
+    [Causal("decoder", False), Window("decoder", 2), PaddingSeen("decoder")],
+    [Cells("decoder", False, 1, None), Cells("decoder", True, 0, 2, 0, None)],
+    [Cells("decoder", False, None, 0, 1, 1)],
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+def test_every_change_to_masks(pretended, changes):
+    lens = lens_of("decoder-only", n_key_value_heads=1, position="alibi")
+    found = []
+    for each in (lens, elsewhere(lens)):
+        with intervening(each.model, changes):
+            trace = trace_of(each)
+        found.append({name: trace[name] for name in trace.names()} | {"checks": [c.cells for c in trace.checks()]})
+    alike(found[1], found[0])
+
+
+@pytest.mark.parametrize("position", ["rotary", "alibi", "none", "sinusoidal"])
+def test_every_other_position(pretended, position):
+    lens = lens_of("encoder-decoder", position="sinusoidal")
+    found = [
+        trace_of(vary(each, position=position, position_base=500.0, max_length=40))["output.logits"]
+        for each in (lens, elsewhere(lens))
+    ]
+    alike(found[1], found[0])
+
+
+def naive(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """A kernel that is at its worst: where nothing may be seen, its output and its gradients are NaN."""
+    key, value = (for_each_head(each, query.shape[1]) for each in (key, value))
+    scores = query @ key.mT * scale
+    if attn_mask is None:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+    boolean = attn_mask.dtype == torch.bool
+    scores = torch.where(attn_mask, scores, -torch.inf) if boolean else scores + attn_mask
+    return scores.softmax(dim=-1) @ value
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("position", ["alibi", "rotary"])
+def test_a_query_that_sees_nothing_gets_zeros_from_whatever_kernel(monkeypatch, position, dtype):
+    """With a window and padding, and a mask of no key at all."""
+    monkeypatch.setattr(F, "scaled_dot_product_attention", naive)
+    attention = MultiHeadAttention(config(position=position, n_key_value_heads=1), causal=True).to(NAME, dtype)
+    x = torch.randn(2, 6, 16).to(NAME, dtype).requires_grad_()
+    real = torch.tensor([[True] * 6, [True] * 2 + [False] * 4])
+    mask = Mask(keys=real.to(NAME), causal=True, window=2)
+    attention(x, x, mask)[real.to(NAME)].sum().backward()
+    gradients = [x.grad, *(each.grad for each in attention.parameters())]
+    assert all(bool(each.isfinite().all()) for each in gradients)
+    query, (key, value) = attention.query(x), attention.project(x)
+    blind = attention.fused(query, key, value, mask)[1, :, 3:]
+    assert blind.abs().max() == 0
+    assert_close(
+        attention.fused(query, key, value, mask), attention.explicit(query, key, value, mask), rtol=0.02, atol=0.02
+    )
+    nothing = attention.fused(query, key, value, Mask(keys=torch.zeros(2, 6, dtype=torch.bool, device=NAME)))
+    assert nothing.abs().max() == 0
