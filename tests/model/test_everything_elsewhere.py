@@ -200,9 +200,7 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
         "difference": lambda: [comparison.difference(name) for name in trace.names()],
         "pinned attention": lambda: comparison.attention(kinds[0]),
         "changes": lambda: comparison.changes,
-        "future": lambda: masking.future_change(
-            model, [torch.tensor([[3, 4, 5]], device=lens.device)] * (2 if target else 1), 1, 6
-        ),
+        "future": lambda: masking.future_change(model, [three] * (2 if target else 1), 1, 6),
         "orders": lambda: masking.orders(trace[f"{path}.scaled"][0], trace[f"{path}.visible"], trace.values(path)[0]),
         "order": lambda: order.order_difference(model, source.ids, [1, 0, *range(2, len(source.ids))]),
         "beside": lambda: order.states_beside(model, source.ids, order.reversed_order([False] * len(source.ids))),

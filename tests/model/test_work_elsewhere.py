@@ -33,7 +33,7 @@ HOSTED = ("gemma2", "gptj", "electra", "pegasus")
 STEPS = {"epochs": 3, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "undo_merges": 0.0, "validate_every": 3}
 
 
-@pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(seed=3, top_p=0.9)}, {"length": 5}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(seed=3, top_p=0.9), "length": 9}], ids=str)
 @pytest.mark.parametrize("kind", KINDS[:2])
 def test_the_same_is_written(pretended, kind, options):
     lens = lens_of(kind)
