@@ -21,23 +21,25 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.backend_registration import _DummyPrivateUse1Hook, _setup_privateuseone_for_python_backend
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 NAME = "pretended"
 aten = torch.ops.aten
 # Between devices they may go; of indices, only the tensor that is indexed must be on the device.
 COPIES = {aten.to, aten._to_copy, aten.copy_, aten._foreach_copy_}
 INDEXING = {aten.index, aten.index_put, aten.index_put_, aten._unsafe_index}
-WIDE, HALF = {torch.float64, torch.complex128}, (torch.bfloat16, torch.float16)
+WIDE, HALF = {torch.float64, torch.complex128}, [torch.bfloat16, torch.float16]
 # What autocast computes in its own precision, and what in float32, of the operations that our networks use.
 LOWER = [aten.linear.default, aten.matmul.default, aten.mm.default, aten.bmm.default, aten.addmm.default]
 LOWER += [aten.scaled_dot_product_attention.default]
 FLOAT32 = [aten.softmax.int, aten.log_softmax.int, aten.layer_norm.default, aten.cross_entropy_loss.default]
 FLOAT32 += [aten.nll_loss.default, aten.pow.Tensor_Scalar, aten.sum.default, aten.cumsum.default]
 
+run_as_on_mps: set[str] = set()  # operations, by torch's names
 _generator = torch.Generator()
 _drawing = threading.Lock()
 _knows_float64 = True
+_available = False  # nothing chooses the device by itself: it has to be asked for
 
 
 class PretendedTensor(torch.Tensor):
@@ -67,11 +69,10 @@ class PretendedTensor(torch.Tensor):
     def tolist(self) -> Any:
         return self.cpu().tolist()
 
-    def numpy(self, **_: Any) -> Any:
+    def numpy(self, *_: Any, **__: Any) -> Any:
         raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() first.")
 
-    def __array__(self, *_: Any) -> Any:
-        return self.numpy()
+    __array__ = numpy
 
     def __repr__(self, **_: Any) -> str:
         return f"pretended {self.held!r}"
@@ -101,30 +102,28 @@ class PretendedTensor(torch.Tensor):
 @contextmanager
 def pretending(float64: bool = True) -> Iterator[torch.device]:
     """Inside, the device is available, with float64 or without it, as MPS."""
-    global _knows_float64
-    _knows_float64, _Module.available = float64, True
+    global _knows_float64, _available
+    _knows_float64, _available = float64, True
     try:
         yield torch.device(NAME)
     finally:
-        _knows_float64, _Module.available = True, False
+        _knows_float64, _available = True, False
 
 
 def _run(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     """The operation on the CPU, if it may be done on the device; what it makes is on the device."""
     given = list(_leaves((args, kwargs)))
+    if not _knows_float64:
+        run_as_on_mps.add(str(operation))
     wrappers = {id(each.held): each for each in given if isinstance(each, PretendedTensor)}
     _refuse_mixtures(operation, args, kwargs, given)
     if isinstance(kwargs.get("generator"), torch.Generator):
         raise RuntimeError(f"Expected a '{NAME}' device type for generator but found '{kwargs['generator'].device}'")
     devices = [each.type for each in given if isinstance(each, torch.device)]
     there = devices[0] == NAME if devices else bool(wrappers)
-    wanted = (
-        [args[0].dtype]
-        if operation == aten.copy_.default
-        else [each for each in given if isinstance(each, torch.dtype)]
-    )
-    if not _knows_float64 and wrappers and not WIDE.isdisjoint(wanted):
-        raise _no_float64()
+    if wrappers:
+        wanted = [each for each in given if isinstance(each, torch.dtype)]
+        _refuse_float64(*wanted, *[args[0].dtype] if operation == aten.copy_.default else [])
     args, kwargs = _changed(_as_here, (args, kwargs))
     random = torch.Tag.nondeterministic_seeded in operation.tags
     with _own_chance() if random and there else nullcontext():
@@ -161,8 +160,7 @@ def _wrapped(made: Any, wrappers: dict[int, PretendedTensor]) -> Any:
     """On the device what was computed there; an argument that was written to is itself."""
     if not isinstance(made, Tensor):
         return made
-    if made.dtype in WIDE and not _knows_float64:
-        raise _no_float64()
+    _refuse_float64(made.dtype)
     return wrappers[id(made)] if id(made) in wrappers else PretendedTensor(made)
 
 
@@ -186,8 +184,9 @@ def _refuse_mixtures(operation: torch._ops.OpOverload, args: Any, kwargs: Any, g
         )
 
 
-def _no_float64() -> TypeError:
-    return TypeError(f"Cannot convert a {NAME} Tensor to float64 dtype as the framework doesn't support float64")
+def _refuse_float64(*dtypes: torch.dtype) -> None:
+    if not _knows_float64 and not WIDE.isdisjoint(dtypes):
+        raise TypeError(f"Cannot convert a {NAME} Tensor to float64 dtype as the framework doesn't support float64")
 
 
 @contextmanager
@@ -205,33 +204,22 @@ def _own_chance() -> Iterator[None]:
 
 def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Tensor:
     """What torch.tensor(…, device=…) copies by, past `__torch_dispatch__`."""
-    if not _knows_float64 and target.dtype in WIDE:
-        raise _no_float64()
-    inner = [each.held if isinstance(each, PretendedTensor) else each for each in (source, target)]
-    inner[1].copy_(inner[0])
+    _refuse_float64(target.dtype)
+    _as_here(target).copy_(_as_here(source))
     return target
 
 
 class _Module:
     """What torch asks a device's module for; as torch.cuda, as far as Vitrine needs it."""
 
-    available = False  # nothing chooses the device by itself: it has to be asked for
+    is_available = staticmethod(lambda: _available)
     default_generators = (_generator,)
     is_initialized = staticmethod(lambda: True)
     current_device = staticmethod(lambda: 0)
     device_count = staticmethod(lambda: 1)
     manual_seed_all = staticmethod(_generator.manual_seed)
-    get_amp_supported_dtype = staticmethod(lambda: [torch.bfloat16, torch.float16])
+    get_amp_supported_dtype = staticmethod(lambda: HALF)
     _is_in_bad_fork = staticmethod(lambda: False)
-
-    @classmethod
-    def is_available(cls) -> bool:
-        return cls.available
-
-
-class _Hook(_DummyPrivateUse1Hook):
-    def is_available(self) -> bool:
-        return _Module.available
 
 
 def _autocast(operation: torch._ops.OpOverload, lower: bool) -> Callable[..., Any]:
@@ -252,7 +240,7 @@ def _autocast(operation: torch._ops.OpOverload, lower: bool) -> Callable[..., An
 
 
 def _register() -> list[torch.library.Library]:
-    _setup_privateuseone_for_python_backend(NAME, backend_module=_Module, hook=_Hook())
+    _setup_privateuseone_for_python_backend(NAME, backend_module=_Module)
     anything, single = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     anything.fallback(_run, "PrivateUse1")
     anything.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
