@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import traceback
 
 import torch
 
-# What torch says when the CPU's memory is exhausted; on a GPU there is an exception of its own.
-CPU_MEMORY = ("DefaultCPUAllocator", "can't allocate memory", "not enough memory")
+# What torch says when memory is exhausted: the CPU's, MPS's, and what cuBLAS wants of CUDA's; else it has an exception.
+NO_MEMORY = (
+    *("DefaultCPUAllocator", "can't allocate memory", "not enough memory", "MPS backend out of memory"),
+    *("Invalid buffer size", "CUBLAS_STATUS_ALLOC_FAILED"),
+)
 
 
 def is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in CPU_MEMORY)
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
 
 
 def explained(error: Exception, step: int, batch_tokens: int) -> str:
@@ -21,8 +25,10 @@ def explained(error: Exception, step: int, batch_tokens: int) -> str:
     if isinstance(error, FloatingPointError | ValueError):
         return str(error)
     if is_out_of_memory(error):
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        traceback.clear_frames(error.__traceback__)  # they hold what the step had computed
+        for module in (torch.cuda, torch.mps):
+            if module.is_available():
+                module.empty_cache()
         return (
             f"step {step + 1}: a batch of {batch_tokens:,} tokens a side does not fit into memory: lower batch_tokens, "
             f"and raise accumulation to keep steps as large; the weights are those of step {step}"

@@ -30,6 +30,7 @@ def test_a_loss_that_is_not_finite_pauses_on_the_last_good_step():
 ERRORS = [
     MemoryError(),
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+    RuntimeError("MPS backend out of memory (MPS allocated: 17.9 GiB). Tried to allocate 20.00 GiB on private pool."),
     RuntimeError("[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"),
 ]
 
