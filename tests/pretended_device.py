@@ -77,9 +77,6 @@ class PretendedTensor(torch.Tensor):
     def __repr__(self, **_: Any) -> str:
         return f"pretended {self.held!r}"
 
-    def __format__(self, form: str) -> str:
-        return format(self.held, form)
-
     def data_ptr(self) -> int:
         raise RuntimeError("the memory of a pretended tensor cannot be read")
 
@@ -125,8 +122,7 @@ def _run(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
         wanted = [each for each in given if isinstance(each, torch.dtype)]
         _refuse_float64(*wanted, *[args[0].dtype] if operation == aten.copy_.default else [])
     args, kwargs = _changed(_as_here, (args, kwargs))
-    random = torch.Tag.nondeterministic_seeded in operation.tags
-    with _own_chance() if random and there else nullcontext():
+    with _own_chance() if there and torch.Tag.nondeterministic_seeded in operation.tags else nullcontext():
         made = operation(*args, **kwargs)
     return _changed(lambda each: _wrapped(each, wrappers), made) if there else made
 
