@@ -65,7 +65,10 @@ def standing(place: DeltaGenerator, bench: Workbench) -> None:
     if live is None:
         if freed(bench):
             place.info(
-                _("The training of this address was freed: nobody had looked at it for ten minutes. Begin another.")
+                _(
+                    "The training of this address is gone: nobody had looked at it for ten minutes, or the server was "
+                    "started anew. Begin another."
+                )
             )
         return
     snapshot = live.snapshot

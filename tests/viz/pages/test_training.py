@@ -241,7 +241,7 @@ def test_a_reload_finds_the_training_and_one_that_was_freed_is_said():
     app = sound(part(page(run=key), "settings"))
     assert app.text_input(key="setting_steps").value == "3"
     training.trainings().end(key)
-    assert "was freed" in words(page(run=key))
+    assert "is gone" in words(page(run=key))
 
 
 def test_a_draft_comes_back_after_a_reload_and_the_part_after_another_page():
