@@ -179,7 +179,7 @@ class Driver:
             message=self._message,
             unseen=self._unseen,
             run=own.run.number,
-            marks=own.run.marks,
+            marks=tuple(own.run.changes),
             frames=len(film),
             film_every=own.pace.every,
             key_steps=tuple(key.step for key in film.key_frames),

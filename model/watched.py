@@ -153,7 +153,7 @@ class Watched:
             self.runs.remove(next(run for run in self.runs if run is not parent))
         self._restore(key)
         probe = self.probe
-        self.run = parent.branch(1 + max(run.number for run in self.runs), key.step, choices, **self.budgets)
+        self.run = parent.branch(1 + max(run.number for run in self.runs), key, choices, **self.budgets)
         self.runs.append(self.run)
         self._use(choices)
         self.run.film.keys.put([self.capture()])  # with the new choices

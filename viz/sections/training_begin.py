@@ -145,7 +145,7 @@ def _material(
 def _begin(plan: Plan, settings: Any) -> None:
     try:
         st.session_state[Part.MESSAGE] = ""
-        start(plan.lens, plan.config, plan.material, settings, plan.data.name)
+        start(plan.lens, plan.config, plan.material, settings, plan.data.source)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch says RuntimeError where memory does not suffice
         st.session_state[Part.MESSAGE] = first_line(error, LONGEST)
 

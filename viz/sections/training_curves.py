@@ -189,7 +189,7 @@ def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run:
     if any(line.dash for line in lines):
         sentences.append(_("dashed: the run it left"))
     name = title_of(title) if title in (*WHOLE, quantity) else title
-    marks = [{"x": mark.step, "text": change_text(mark.changes)} for mark in run.marks]
+    marks = [{"x": mark.step, "text": change_text(mark.changes)} for mark in run.changes]
     if run.parent is not None:
         marks.append({"x": run.begins, "text": _("run {number}").format(number=run.number)})
     last = next((f"{each.ys[-1]:.3g}" for each in reversed(series) if len(each.ys)), "")

@@ -82,7 +82,7 @@ def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:
 
 
 def differences(run: Run, runs: tuple[Run, ...]) -> str:
-    """From the oldest run that is kept, then what changed on the way."""
+    """At the first step, from the oldest run that is kept; then what changed on the way."""
     first = runs[0].choices.differences(run.choices)
     parts = [f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in first.items()]
     parts += [
@@ -90,7 +90,7 @@ def differences(run: Run, runs: tuple[Run, ...]) -> str:
             step=f"{mark.step:,}",
             change=", ".join(f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in mark.changes.items()),
         )
-        for mark in run.marks
+        for mark in run.changes
     ]
     return "; ".join(parts)
 

@@ -224,7 +224,8 @@ def test_a_model_is_saved_found_and_deleted(here):
     app.button(key="saving_save").click().run()
     assert "it is in the list" in words(sound(app.run()))
     assert app.selectbox(key="model").options[1:] == ["mine", "small"]
-    assert open_checkpoint(here / "saved" / "mine").training["steps"] == 3
+    training = open_checkpoint(here / "saved" / "mine").training
+    assert (training["steps"], training["licence"]) == (3, "made by code, model/tasks.py")
     assert app.button(key="saving_save").disabled
     app.checkbox(key="saving_replace").set_value(True).run()
     assert not app.button(key="saving_save").disabled
