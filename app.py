@@ -172,7 +172,7 @@ def choose_language(place: DeltaGenerator) -> None:
 def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
     asked = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: _("in training: {name}").format(name=live.start.name)} if live else {}
-    showing.take_wanted()
+    showing.take_wanted(names)
     name = st.selectbox(
         _("Model"),
         names,
@@ -182,6 +182,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
         format_func=lambda name: words.get(name, name),
     )
     name = name or ""
+    showing.state().named = (name, i18n.language())
     if asked is not None and asked not in (*names, *words.values()):  # the address has what the list shows
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
     return name

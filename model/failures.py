@@ -6,6 +6,16 @@ import logging
 
 import torch
 
+NO_ROOM = (
+    "step {step}: a batch of {tokens:,} tokens a side does not fit into memory: lower batch_tokens, and raise "
+    "accumulation to keep steps as large; the weights are those of step {last}"
+)
+BROKEN_OFF = (
+    "step {step}: training broke off with {name}: {first}; the weights are those of step {last}: go back to a key "
+    "frame or reset"
+)
+WENT_BACK = "{what}; the run went back to step {step}: lower the rate ({rate:.2g}) before it goes on"
+NO_WAY_BACK = "{what}; it has no earlier step to go back to: begin with another model"
 # What torch says when the CPU's memory is exhausted; on a GPU there is an exception of its own.
 CPU_MEMORY = ("DefaultCPUAllocator", "can't allocate memory", "not enough memory")
 
@@ -23,13 +33,7 @@ def explained(error: Exception, step: int, batch_tokens: int) -> str:
     if is_out_of_memory(error):
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        return (
-            f"step {step + 1}: a batch of {batch_tokens:,} tokens a side does not fit into memory: lower batch_tokens, "
-            f"and raise accumulation to keep steps as large; the weights are those of step {step}"
-        )
+        return NO_ROOM.format(step=step + 1, tokens=batch_tokens, last=step)
     logging.getLogger(__name__).error("training broke off after step %d", step, exc_info=error)
     first = (str(error).splitlines() or [""])[0]
-    return (
-        f"step {step + 1}: training broke off with {type(error).__name__}: {first}; the weights are those of step "
-        f"{step}: go back to a key frame or reset"
-    )
+    return BROKEN_OFF.format(step=step + 1, name=type(error).__name__, first=first, last=step)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz import opened
+from viz import i18n, opened
 from viz.i18n import _
 from viz.opening import Place, bundled_names, find, given_paths, open_place
 from viz.words import literal
@@ -35,7 +35,8 @@ class State:
     """Which model is shown, and what could not be.
 
     refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
-    last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it.
+    last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. named:
+    what was chosen in the list, and in which language it was drawn.
     """
 
     shown: str = ""
@@ -43,6 +44,7 @@ class State:
     refused: str = ""
     precision: str = ""
     asks_heads: Sequence[int] = ()
+    named: tuple[str, str] = ("", "")
     refusal: tuple[str, str] = ("", "")
     failed: set[str] = field(default_factory=set)
 
@@ -126,11 +128,16 @@ def fall_back(name: str, sentence: str, page: str, names: Sequence[str]) -> bool
     return bool(known.wanted)
 
 
-def take_wanted() -> None:
-    """Before the list of models is drawn: what it shall show."""
+def take_wanted(names: Sequence[str]) -> None:
+    """Before the list of models is drawn: what it shall show. In another language it has another word for a model in
+    training, and the browser knows only the word.
+    """
     known = state()
+    name, spoken = known.named
     if known.wanted and known.failed:
         st.session_state[Key.MODEL] = known.wanted
+    elif spoken not in ("", i18n.language()) and name in names:
+        st.session_state[Key.MODEL] = name
 
 
 def format_of(here: Sequence[Place], name: str, lens: Inspectable) -> str:

@@ -169,7 +169,7 @@ def status_sentence(snapshot: Snapshot) -> str:
         return _("paused: nobody was looking")
     return {
         "preparing": _("preparing the data …"),
-        "waiting": _("waiting: {count} before it").format(count=snapshot.ahead + 1),
+        "waiting": _("waiting: place {count} in the queue").format(count=snapshot.ahead + 1),
         "failed": said(snapshot.message),
         "finished": _("finished"),
     }.get(snapshot.status, "")

@@ -75,9 +75,9 @@ def standing(place: DeltaGenerator, bench: Workbench) -> None:
     if snapshot.status == "waiting":
         place.info(
             _(
-                "This training waits: as many as may run at once here are running, and {count} stand before it. It "
-                "goes on by itself."
-            ).format(count=snapshot.ahead)
+                "This training waits: as many as may run at once here are running. Its place in the queue is {count}; "
+                "it goes on by itself."
+            ).format(count=snapshot.ahead + 1)
         )
     elif snapshot.status == "failed":
         place.error(said(snapshot.message))

@@ -285,6 +285,9 @@ def test_what_broke_a_training_off_is_said():
     live(app).run()
     assert live(app).snapshot.status == "failed"
     assert "lower the rate" in app.run().error[0].value
+    app.text_input(key="setting_rate").set_value("0.001").run()
+    live(app).run()
+    assert (live(app).snapshot.status, live(app).snapshot.step) == ("finished", 20)
 
 
 def test_a_trained_model_goes_on_gently_with_its_own_tokenizers():
