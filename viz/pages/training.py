@@ -89,7 +89,7 @@ def standing(place: DeltaGenerator, bench: Workbench) -> None:
             ).format(step=f"{snapshot.step:,}")
         )
     elif snapshot.unseen:
-        place.info(_("The training paused because nobody looked at it for ten seconds: ▶ in the sidebar trains on."))
+        place.info(_("The training paused because nobody looked at it any more: ▶ in the sidebar trains on."))
 
 
 def segment_name(segment: str) -> str:

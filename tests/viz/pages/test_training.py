@@ -268,7 +268,7 @@ def test_one_that_waits_says_so_and_goes_on_by_itself():
     app = page()
     app.button(key="demonstration_begin").click().run()
     found = training.trainings().get(app.session_state["workbench"].run)
-    for _ in range(100):
+    for _ in range(600):
         if found.snapshot.status == "waiting":
             break
         found.settled(0.1)
