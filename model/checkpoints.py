@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.device import choose_device, choose_dtype
 from model.errors import CheckpointError, first_line
-from model.files import finish_replacing, replace_folder, write_tensors
+from model.files import begin_folder, finish_replacing, replace_folder, write_tensors
 from model.filling import MaskFiller
 from model.inspectable import Inspectable
 from model.network import Network
@@ -59,10 +58,7 @@ def save_checkpoint(
             "a tokenizer that transformers runs in Python cannot be saved: give its model a tokenizer.json"
         )
     folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    written = folder.with_name(f".{folder.name}.{os.getpid()}.writing")
-    shutil.rmtree(written, ignore_errors=True)
-    written.mkdir()
+    written = begin_folder(folder)
     try:
         write_tensors(written / WEIGHTS, _stored_weights(model, dtype), {"format": "pt"})
         texts = {

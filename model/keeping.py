@@ -8,7 +8,7 @@ from pathlib import Path
 
 from model.checkpoints import CARD
 from model.errors import CheckpointError
-from model.files import finish_replacing, replace_folder, write_text
+from model.files import begin_folder, finish_replacing, replace_folder, write_text
 from model.safe_json import read_text
 
 LONGEST_CARD = 1 << 20  # bytes
@@ -42,10 +42,7 @@ def copy_with_card(folder: Path, copy: Path, text: str) -> None:
     text = _whole(text)
     if copy.exists():
         raise CheckpointError(f"there is a folder {copy.name!r} already: choose another name")
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    written = copy.with_name(f".{copy.name}.{os.getpid()}.writing")
-    shutil.rmtree(written, ignore_errors=True)
-    written.mkdir()
+    written = begin_folder(copy)
     try:
         for file in folder.iterdir():
             if file.is_file() and not file.is_symlink() and not file.name.startswith("."):
