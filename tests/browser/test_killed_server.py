@@ -6,13 +6,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from model.checkpoints import CONFIG, TRAINING, WEIGHTS, open_checkpoint
-from tests.browser.conftest import Visit
+from tests.browser.conftest import PATIENCE, Visit
 from tests.browser.looking import eventually, thumbnails
 from tests.browser.server import answers, free_port, serve
 from tests.browser.test_training import reaches
 from viz.opening import bundled_names
 
 pytestmark = pytest.mark.browser
+COLD = 3 * PATIENCE  # for the first page of a server
 DEATHS = {  # where the server dies, and the step of the model that is there afterwards
     "fsync 1": 1,  # half of the weights are written
     "replace 1": 1,  # the weights lie there under another name
@@ -51,7 +52,7 @@ def contents(folder: Path) -> list[bytes]:
 def expect_models(page: Page) -> None:
     """The page, still open, has found the new server; it lists the models that are whole, and opens one of them."""
     sidebar = page.locator('[data-testid="stSidebar"]')
-    expect(page.get_by_text("or the server was started anew")).to_be_visible()
+    expect(page.get_by_text("or the server was started anew")).to_be_visible(timeout=COLD)
     sidebar.get_by_role("combobox").click()
     expect(page.get_by_role("option")).to_have_text(["mine", "other", *bundled_names()])
     page.get_by_role("option", name="mine").click()
@@ -72,6 +73,7 @@ def test_a_server_killed_while_it_saves_leaves_one_model_whole(deaths, browser, 
             if number:
                 expect_models(page)
             page.goto(f"{address}/training?model=reverse&training_part=runs")
+            page.get_by_role("button", name="Train one step").wait_for(timeout=COLD)
             train_and_save(page, 1, "mine", replace=number > 0)
             train_and_save(page, 2, "other", replace=number > 0)
             versions = {1: contents(saved / "mine"), 2: contents(saved / "other")}
