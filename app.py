@@ -38,19 +38,32 @@ FIRST = "attention"
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
 STYLE = """
 <style>
-.block-container { padding: 3rem 1.6rem 2rem; max-width: none; }
-[data-testid="stHeader"] { height: 2.6rem; min-height: 0; }
-[data-testid="stSidebarHeader"] { height: 2.2rem; padding-block: 0.4rem; }
-[data-testid="stSidebarUserContent"] { padding-top: 0.2rem; }
-.vitrine-sticky { position: sticky; top: 2.6rem; z-index: 90; }
+/* Streamlit's header lies over the page and takes no room: only its buttons are there. */
+.block-container { padding: 0.5rem 1.6rem 2rem; max-width: none; }
+[data-testid="stHeader"] { height: 2.6rem; min-height: 0; background: transparent; pointer-events: none; }
+[data-testid="stHeader"] button { pointer-events: auto; }
+[data-testid="stSidebar"][data-collapsed="true"] ~ * .block-container { padding-left: 3.6rem; }
+[data-testid="stSidebarHeader"] { position: absolute; top: 0; right: 0; z-index: 1; width: auto; padding: 0.9rem 0.1rem 0; }
+[data-testid="stSidebarContent"] { padding: 0 1.1rem; }
+[data-testid="stSidebarUserContent"] { padding: 0.9rem 0 1.2rem; }
+[data-testid="stSidebarUserContent"] > div > [data-testid="stVerticalBlock"] { gap: 0.5rem; }
+.st-key-heading { padding-right: 0.9rem; }
+.st-key-heading h3 { padding: 0 0 1.1rem; }
+[data-testid="stSidebarUserContent"] [data-testid="stCaptionContainer"] { font-size: 0.8rem; line-height: 1.5; padding-top: 0.3rem; }
+.vitrine-sticky { position: sticky; top: 0; z-index: 90; }
 .st-key-input_bar { padding: 0.3rem 0 0.6rem;
   border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); }
 [data-testid="stBaseButton-primary"] { background: transparent; color: inherit; border-width: 2px; }
 .stApp :not(pre) > code { color: inherit !important; }
 [data-testid="stCaptionContainer"] { color: inherit !important; opacity: 0.76; }
 [data-testid="stFileUploaderDropzoneInstructions"] { display: none; }
+/* Columns with figures stand below each other where there is no room for them. */
+@media (max-width: 1000px) {
+  [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  [data-testid="stColumn"]:has([data-testid^="stBidiComponent"], .stPlotlyChart) { min-width: min(100%, 23rem); }
+}
 @media (max-width: 640px) {
-  .block-container { padding: 3rem 0.8rem 2rem; }
+  .block-container, [data-testid="stSidebar"][data-collapsed="true"] ~ * .block-container { padding: 3rem 0.8rem 2rem; }
   .vitrine-sticky { position: static; }
 }
 </style>
@@ -61,7 +74,9 @@ def main() -> None:
     st.set_page_config(page_title="Vitrine", page_icon="🔍", layout="wide", initial_sidebar_state=250)
     st.html(STYLE)
     bench = workbench()
-    heading = st.sidebar.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    heading = st.sidebar.container(
+        key="heading", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    )
     heading.markdown("### Vitrine", width="content")
     choose_language(heading)
     sections = {"see": _("See"), "change": _("Change"), "know": _("Know")}
@@ -83,6 +98,8 @@ def main() -> None:
             st.caption(section)
             for link in links:
                 st.page_link(link)
+        st.caption(_("Steps of training"))
+        strip = st.container()
         page_file(
             {
                 "save": _("Save this page"),
@@ -111,7 +128,7 @@ def main() -> None:
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
-    with st.sidebar:
+    with strip:
         st.fragment(training.strip, run_every=every)(bench, lens, moving)
     st.fragment(look, run_every=every if name == training.ENTRY else None)(bench, lens, chosen)
 
@@ -192,7 +209,7 @@ def describe(lens: Inspectable, form: str) -> str:
     dtype = str(lens.dtype).removeprefix("torch.")
     millions = lens.model.parameter_count() / 1e6
     text = _(
-        "{kind} · {layers} layers · {heads} heads · d {d} · {millions:.3g} M parameters · {device} · {dtype}"
+        "{kind} · {layers} layers\n{heads} heads · d {d} · {millions:.3g} M parameters\n{device} · {dtype}"
     ).format(
         kind=_(lens.kind),
         layers="+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count),
@@ -203,8 +220,9 @@ def describe(lens: Inspectable, form: str) -> str:
         dtype=dtype,
     )
     text = f"{text} · {form}"
-    # A line ends behind a point, and never within a part.
-    return html.escape(text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· "))
+    # A line that is too long ends behind a point, and never within a part.
+    kept = html.escape(text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· "))
+    return kept.replace("\n", "  \n")
 
 
 main()

@@ -7,6 +7,7 @@ import re
 from viz.i18n import _
 
 MARKS = re.compile(r"[\\`*\[\]$~#<]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
+ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
 
 
 def not_ours() -> str:
@@ -25,8 +26,8 @@ def no_training(ours: bool, predicts: bool) -> str:
 
 
 def significant(value: float) -> str:
-    """Three significant digits."""
-    return f"{value:.3g}".replace("-", "−")
+    """Three significant digits; the exponent as the browser writes it, without zeros in front."""
+    return ZEROS.sub(r"\1", f"{value:.3g}").replace("-", "−")
 
 
 def token_sign(label: str) -> str:
