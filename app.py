@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -36,38 +37,7 @@ PAGES = {
 SECTION = {"training": "change", "checkpoints": "know"}  # the others are for seeing
 FIRST = "attention"
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
-STYLE = """
-<style>
-/* Streamlit's header lies over the page and takes no room: only its buttons are there. */
-.block-container { padding: 0.5rem 1.6rem 2rem; max-width: none; }
-[data-testid="stHeader"] { height: 2.6rem; min-height: 0; background: transparent; pointer-events: none; }
-[data-testid="stHeader"] button { pointer-events: auto; }
-[data-testid="stSidebar"][data-collapsed="true"] ~ * .block-container { padding-left: 3.6rem; }
-[data-testid="stSidebarHeader"] { position: absolute; top: 0; right: 0; z-index: 1; width: auto; padding: 0.9rem 0.1rem 0; }
-[data-testid="stSidebarContent"] { padding: 0 1.1rem; }
-[data-testid="stSidebarUserContent"] { padding: 0.9rem 0 1.2rem; }
-[data-testid="stSidebarUserContent"] > div > [data-testid="stVerticalBlock"] { gap: 0.5rem; }
-.st-key-heading { padding-right: 0.9rem; }
-.st-key-heading h3 { padding: 0 0 1.1rem; }
-[data-testid="stSidebarUserContent"] [data-testid="stCaptionContainer"] { font-size: 0.8rem; line-height: 1.5; padding-top: 0.3rem; }
-.vitrine-sticky { position: sticky; top: 0; z-index: 90; }
-.st-key-input_bar { padding: 0.3rem 0 0.6rem;
-  border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); }
-[data-testid="stBaseButton-primary"] { background: transparent; color: inherit; border-width: 2px; }
-.stApp :not(pre) > code { color: inherit !important; }
-[data-testid="stCaptionContainer"] { color: inherit !important; opacity: 0.76; }
-[data-testid="stFileUploaderDropzoneInstructions"] { display: none; }
-/* Columns with figures stand below each other where there is no room for them. */
-@media (max-width: 1000px) {
-  [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
-  [data-testid="stColumn"]:has([data-testid^="stBidiComponent"], .stPlotlyChart) { min-width: min(100%, 23rem); }
-}
-@media (max-width: 640px) {
-  .block-container, [data-testid="stSidebar"][data-collapsed="true"] ~ * .block-container { padding: 3rem 0.8rem 2rem; }
-  .vitrine-sticky { position: static; }
-}
-</style>
-"""
+STYLE = Path(__file__).parent / "viz" / "frame.css"
 
 
 def main() -> None:

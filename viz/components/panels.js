@@ -3,7 +3,8 @@
 
 const SLOT = 170; // a panel needs so much; on a narrow page fewer stand in a line
 const GAP = 18;
-const LEGIBLE = 12; // pixels of a row with a label
+const LEGIBLE = 12; // pixels of a row with a label, where each has one
+const APART = 15; // of labels where not each row has one
 const CHANGED = "#b87a00";
 const BROKEN = "#a4133c"; // a value that is no number
 const SMALL = 3; // cells of fewer pixels are painted as one picture
@@ -75,7 +76,7 @@ function arrangePanels(header, width, ratio, measure) {
         left: snap(start),
         title: top + 8,
         top: snap(top + 18 + (noted ? 16 : 0) + above),
-        every: [Math.max(1, Math.ceil(LEGIBLE / high)), Math.max(1, Math.ceil((FONT + 1) / shape.wide))],
+        every: [high >= LEGIBLE ? 1 : Math.ceil(APART / high), Math.max(1, Math.ceil((FONT + 1) / shape.wide))],
       };
       x = start + room + GAP;
     }
@@ -127,7 +128,7 @@ function drawCells(pen, place, panel, measured) {
       else if (!palette) pen.box(...box, SEEN);
       else if (Number.isFinite(value)) pen.box(...box, palette.names[palette.at(value)]);
       else pen.box(...box, BROKEN);
-      if (flags[cell] & 2) pen.frame(box[0] + 1.5, box[1] + 1.5, wide - gap - 2, high - gap - 2, { width: 2, colour: CHANGED });
+      if (flags[cell] & 2) pen.frame(box[0] + 1.5, box[1] + 1.5, wide - gap - 2, high - gap - 2, { width: Math.min(wide, high) < 18 ? 1.2 : 2, colour: CHANGED });
     }
   }
 }
