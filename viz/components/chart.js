@@ -257,6 +257,16 @@ function clickChart(root, event) {
   if (first) root.choose({ series: root.shown.header.series.indexOf(first.series), index: first.index });
 }
 
+// The next point of a series, or the same one of another series.
+function walkChart({ place, shown: { header, chosen } }, from, right, down) {
+  const drawn = header.series.map((series) => pieces(series, place, header).flat()).filter((points) => points.length);
+  if (!drawn.length) return { x: place.left, y: place.top };
+  const series = within((from?.series ?? 0) + down, drawn.length);
+  const point = within((from?.point ?? Math.max(0, chosen)) + right, drawn[series].length);
+  const [x, y] = drawn[series][point];
+  return { series, point, x, y };
+}
+
 function chartLines({ header }) {
   const { words, x, series } = header;
   return [
@@ -268,7 +278,7 @@ function chartLines({ header }) {
 }
 
 const CHART = {
-  arrange: arrangeChart, draw: drawChart, point: pointChart, click: clickChart, lines: chartLines, sides: ({ x }) => [x.side],
+  arrange: arrangeChart, draw: drawChart, point: pointChart, click: clickChart, walk: walkChart, lines: chartLines, sides: ({ x }) => [x.side],
 };
 
 export default function ({ data, parentElement, setTriggerValue }) {

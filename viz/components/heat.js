@@ -208,4 +208,11 @@ function click(root, event) {
   root.choose(row * (root.shown.header.block?.[0] ?? 1), column);
 }
 
-const KIND = { arrange, draw, point, click, lines: cellLines, sides: ({ rows, columns }) => [rows.side, columns.side] };
+// The next cell in a direction, and where its middle is.
+function walk({ place, shown }, from, right, down) {
+  const row = within((from?.row ?? Math.max(0, shown.chosen)) + down, place.count.rows);
+  const column = within((from?.column ?? 0) + right, place.count.columns);
+  return { row, column, x: (place.x(column) + place.x(column + 1)) / 2, y: (place.y(row) + place.y(row + 1)) / 2 };
+}
+
+const KIND = { arrange, draw, point, click, walk, lines: cellLines, sides: ({ rows, columns }) => [rows.side, columns.side] };

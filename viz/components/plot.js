@@ -49,7 +49,7 @@ function inColumns(text) {
     if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
     const { align = "left", size = FONT } = options;
     const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
-    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? size : 0.58 * piece.trim().length * size));
+    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? size : 0.58 * piece.trim().length * size + 3));
     const whole = lengths.reduce((a, b) => a + b, 0);
     let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
     pieces.forEach((piece, index) => {
@@ -268,6 +268,31 @@ function buildMenu(root) {
   return menu;
 }
 
+const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+
+// The plot from the keyboard: arrows lead from place to place as the pointer would, and Enter is a click there.
+function listenToKeys(root) {
+  const { canvas, kind } = root;
+  const there = ([right, down]) => {
+    const { left, top } = canvas.getBoundingClientRect();
+    root.cursor = kind.walk(root, root.cursor, right, down);
+    return { clientX: left + root.cursor.x, clientY: top + root.cursor.y };
+  };
+  canvas.tabIndex = 0;
+  canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && kind.point(root, there([0, 0])));
+  canvas.addEventListener("blur", () => kind.point(root));
+  canvas.addEventListener("keydown", (event) => {
+    const arrow = ARROWS[event.key];
+    if (!arrow && !["Enter", " "].includes(event.key)) return;
+    event.preventDefault(); // the page does not scroll
+    if (arrow) kind.point(root, there(arrow));
+    else kind.click(root, there([0, 0]));
+  });
+  root.tip.setAttribute("aria-live", "polite");
+}
+
+const within = (place, count) => Math.max(0, Math.min(count - 1, place));
+
 // A plot of this kind in `parentElement`: heading with a menu of files, canvas, tip. Nothing is shown in it yet.
 function buildPlot(parentElement, name, kind) {
   const root = parentElement.appendChild(element("div", `vitrine plot ${name}`));
@@ -283,6 +308,7 @@ function buildPlot(parentElement, name, kind) {
   root.canvas.addEventListener("pointermove", (event) => kind.point(root, event));
   root.canvas.addEventListener("pointerleave", () => kind.point(root));
   root.canvas.addEventListener("click", (event) => kind.click(root, event));
+  if (kind.walk) listenToKeys(root);
   const sizes = new ResizeObserver(([{ contentRect }]) => {
     if (Math.floor(contentRect.width) === root.width) return;
     root.width = Math.floor(contentRect.width);
