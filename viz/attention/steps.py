@@ -71,9 +71,7 @@ def _header(
         "note": note.format(shown=len(keys), count=left_out) if left_out else "",
         "stamp": stamp(shown.trace),
         "words": {
-            "query": _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
-            + " · "
-            + _("query"),
+            "query": f"{_('head')} {chosen.layer + 1}.{chosen.head + 1} · {_('query')}",
             "value": _("weight × value"),
             "output": _("output of this head"),
             "columns": [
