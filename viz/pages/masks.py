@@ -68,10 +68,9 @@ def page(lens: Inspectable) -> Iterator[None]:
     """
     kinds = attention_kinds(lens.model)
     row = st.container(horizontal=True, vertical_alignment="center")
-    kind = chosen_kind(kinds)
     if len(kinds) > 1:
-        choose(_("Attention"), kinds, kind, Part.KIND, attention_name, row)
-        kind = chosen_kind(kinds)
+        choose(_("Attention"), kinds, first_kind(kinds), Part.KIND, attention_name, row)
+    kind = chosen_kind(kinds)
     require(lens.model, f"{ATTENTION_PATHS[kind].format(0)}.scores")
     show_rules(row, lens, kind)
     choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name, row)
@@ -129,8 +128,12 @@ def page(lens: Inspectable) -> Iterator[None]:
         data_table(Part.DATA, lambda: cells_table(trace, before, kind, chosen), f"mask-{kind}")
 
 
+def first_kind(kinds: list[AttentionKind]) -> AttentionKind:
+    return "decoder" if "decoder" in kinds else kinds[0]
+
+
 def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
-    return cast(AttentionKind, choice(kinds, "decoder" if "decoder" in kinds else kinds[0], Part.KIND))
+    return cast(AttentionKind, choice(kinds, first_kind(kinds), Part.KIND))
 
 
 def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) -> None:
