@@ -4,6 +4,7 @@
 const LETTERS = 16; // of a label
 const FONT = 12;
 const MARK = "#0072b2"; // the query's blue
+const BRIGHT = "#45a5e6"; // and as a line on a dark page
 
 // Control characters as their pictures: SVG may not hold them.
 function shortened(label) {
@@ -33,6 +34,7 @@ function appearance(root) {
     token: `${style.getPropertyValue("--st-code-font") || "monospace"}, "Noto Sans Mono CJK SC", monospace`,
     colour: style.color,
     background: style.getPropertyValue("--st-background-color") || "#fff",
+    mark: Math.max(...style.color.match(/\d+/g).slice(0, 3)) > 128 ? BRIGHT : MARK, // light text: a dark page
   };
 }
 
@@ -89,7 +91,7 @@ function canvasPen(context, ratio, look) {
     if (fill) context.fillStyle = fill;
     if (fill) context.fill();
     context.globalAlpha = faint ? 0.25 : 1;
-    context.strokeStyle = colour;
+    context.strokeStyle = colour === MARK ? look.mark : colour;
     context.lineWidth = line;
     if (line) context.stroke();
     context.globalAlpha = 1;
