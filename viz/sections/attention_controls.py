@@ -60,7 +60,7 @@ def show_controls(lens: Inspectable) -> Wish:
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
     low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
     low.caption(_("Hide weights below"), width="content")
-    threshold = number(low, _("Hide weights below"), Choice.THRESHOLD, 0.0, width=150) or 0.0
+    threshold = number(low, _("Hide weights below"), Choice.THRESHOLD, 0.0, width=110) or 0.0
     return Wish(kind, Quantity(quantity), scale, threshold=threshold)
 
 
