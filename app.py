@@ -17,7 +17,7 @@ from viz.given import unfollowed
 from viz.i18n import _
 from viz.parts import theirs
 from viz.said import said
-from viz.words import literal, page_name
+from viz.words import as_sentence, literal, page_name
 from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def main() -> None:
     except ValueError as error:
         if showing.fall_back(name, said(error), chosen, names):
             st.rerun()
-        st.error(literal(said(error)))
+        st.error(as_sentence(said(error)))
         return
     for sentence in unfollowed():
         st.warning(sentence)
@@ -134,7 +134,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
         try:
             input_bar.look(bench, lens)
         except ValueError as error:  # a text that this model cannot read
-            bar.error(literal(said(error)))
+            bar.error(as_sentence(said(error)))
             return
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long

@@ -98,7 +98,7 @@ def open_checkpoint(
     if not path.exists():
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
     try:
-        if path.is_dir() and _is_ours(path):
+        if path.is_dir() and is_ours(path):
             return _open_ours(path, place, precision)
         from model.foreign.opening import open_foreign
 
@@ -109,7 +109,7 @@ def open_checkpoint(
         raise CheckpointError(f"{path.name} cannot be opened: {error}") from error
 
 
-def _is_ours(folder: Path) -> bool:
+def is_ours(folder: Path) -> bool:
     """Whether a folder has a config.json that is neither Hugging Face's nor lies beside another's weights."""
     if not (folder / CONFIG).exists():
         return False

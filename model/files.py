@@ -93,5 +93,5 @@ def _old(folder: Path) -> Path:
 
 
 def _beside(folder: Path, end: str) -> Path:
-    absolute = Path(os.path.abspath(folder))  # "." has no name
-    return absolute.with_name(f".{absolute.name}.{end}")
+    absolute = Path(os.path.abspath(folder))  # "." has no name, and neither has the root of a disk
+    return absolute.parent / f".{absolute.name}.{end}"

@@ -12,7 +12,7 @@ import streamlit as st
 from viz import opened
 from viz.i18n import _
 from viz.opening import Place, bundled_names, find, given_paths, open_place
-from viz.words import literal
+from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, choice, workbench
 
 if TYPE_CHECKING:
@@ -62,11 +62,12 @@ def precision() -> str:
 
 def model_names(here: Sequence[Place]) -> list[str]:
     """Those that may be models: folders with a config, and files that can be read."""
-    return [
-        place.name
-        for place in here
-        if (place.path / "config.json").is_file() or place.origin == "given" or not place.listed().problem
-    ]
+    return [place.name for place in here if place.origin == "given" or _may_be_model(place)]
+
+
+def _may_be_model(place: Place) -> bool:
+    found = place.listed()
+    return found.computes and ((place.path / "config.json").is_file() or not found.problem)
 
 
 def first_index(here: Sequence[Place], names: Sequence[str]) -> int:
@@ -149,7 +150,7 @@ def show_refusal(page: str) -> None:
     if not known.refused:
         return
     if not known.asks_heads:
-        st.error(literal(known.refusal[0]))
+        st.error(as_sentence(known.refusal[0]))
     else:
         st.info(
             _(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,23 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.bare_ids import BareIds
-from model.foreign.layouts_annotated import annotated
-from model.foreign.layouts_gpt import first_min_gpt, gpt
-from model.foreign.layouts_torch import torch_transformer
+from model.foreign.layouts_annotated import ANCHOR, annotated
+from model.foreign.layouts_gpt import FIRST_KEYS, PACKED, first_min_gpt, gpt
+from model.foreign.layouts_torch import FIRST_LAYER, torch_transformer
 from model.foreign.state import Layout, State
 from model.foreign.tokenizer_files import TOKENIZER, open_tokenizers
 from model.pickled import Plain, read_state
 from model.safe_folder import require_weights
 from model.safe_header import read_header
 from model.safe_json import read_record
+from model.tensors import is_of_training
 from model.text import Tokenizer
 
+ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # how a name ends that each of them needs
 LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer)
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
 KNOWN = "nanoGPT, minGPT, the Annotated Transformer, torch.nn.Transformer"
 META = "meta.pkl"  # nanoGPT's characters
-TRAINING = r"(optim|sched|scaler)"  # how names begin of what only a training needs
 
 
 def open_state(file: Path, heads: int | None = None) -> tuple[Layout, tuple[Tokenizer, Tokenizer]]:
@@ -52,6 +53,11 @@ def open_state(file: Path, heads: int | None = None) -> tuple[Layout, tuple[Toke
     return layout, _tokenizers(file, layout.config)
 
 
+def is_known(names: Iterable[str]) -> bool:
+    """Whether a file with these tensors may be of one of the layouts, as far as names alone tell it."""
+    return any(name.endswith(ANCHORS) for name in names)
+
+
 def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
     """What belongs to a training and not to the model is left out."""
     if file.suffix != ".safetensors":
@@ -62,7 +68,7 @@ def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
             tensors, records = load_file(file), {}
         except (SafetensorError, OSError) as error:
             raise CheckpointError(f"{file.name} cannot be read: {error}") from error
-    return {name: each for name, each in tensors.items() if not re.match(TRAINING, name)}, records
+    return {name: each for name, each in tensors.items() if not is_of_training(name)}, records
 
 
 def _beside(file: Path) -> dict[str, Plain]:

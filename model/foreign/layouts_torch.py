@@ -15,7 +15,8 @@ from model.foreign.pieces import Plan, modules, tensor, third
 from model.foreign.state import Layout, State, config_of
 from model.positional import sinusoidal
 
-STACK = r"(.*?)layers\.0\.self_attn\.in_proj_weight$"
+FIRST_LAYER = "layers.0.self_attn.in_proj_weight"
+STACK = rf"(.*?){re.escape(FIRST_LAYER)}$"
 OUTPUTS = r"generator|logit|head|fc_out|output|proj|linear|classifier|unembed|(^|\.)(fc|out|decoder)\.weight$"
 SOURCES, TARGETS = r"src|source|enc|input", r"tgt|trg|target|dec|output"
 FEED_FORWARD = {"feed_forward.hidden": "linear1", "feed_forward.output": "linear2"}

@@ -69,13 +69,12 @@ def sizes_of(config: TransformerConfig) -> tuple[int, int]:
     return config.source_vocabulary or config.vocabulary, config.vocabulary
 
 
-def first_text(kind: str, tokenizer: Tokenizer) -> str:
+def first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
     """A text to begin with, where the usual one would not do: of bare ids, or with something to fill in."""
     if tokenizer.reason:
         return " ".join(str(token) for token in range(min(len(tokenizer), 8)))
-    return (
-        f"She bought a red {tokenizer.mask_label} yesterday." if kind == "encoder-only" and tokenizer.mask_label else ""
-    )
+    fills = config.kind == "encoder-only" and config.output_head != "none" and tokenizer.mask_label
+    return f"She bought a red {tokenizer.mask_label} yesterday." if fills else ""
 
 
 def _inspectable(
@@ -84,7 +83,7 @@ def _inspectable(
     tokenizers: tuple[Tokenizer, Tokenizer],
     record: Mapping[str, Any],
 ) -> Inspectable:
-    said = {**record, "example": first_text(network.kind, tokenizers[0])}
+    said = {**record, "example": first_text(network.config, tokenizers[0])}
     return INSPECTABLES[network.kind](name, network, tokenizers, said)
 
 

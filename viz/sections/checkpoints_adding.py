@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import i18n, opened
 from viz.i18n import _
 from viz.said import said
-from viz.words import literal
+from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def show(bench: Workbench, place: DeltaGenerator) -> None:
 def report(bench: Workbench) -> None:
     """What came of it, and how far a transfer is."""
     if message := st.session_state.get(Part.SAID):
-        MESSAGE[message[0]](literal(message[1]))
+        MESSAGE[message[0]](as_sentence(message[1]))
     found = opened.opened(bench)
     if found and found.download is not None:
         st.fragment(_fetching, run_every=1.0)(bench, found.download)
@@ -181,14 +180,14 @@ def _path(place: DeltaGenerator) -> None:
 
 
 def _look() -> None:
-    from model.listing import listed
+    from model.listing import listed, typed_path
 
     if not is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
         return
-    text = str(st.session_state.get(Part.PATH) or "").strip()
-    path = Path(os.path.abspath(os.path.expanduser(text)))  # without "..", which would be a name
-    if not os.path.exists(path):  # Path.exists raises where the name is too long or a folder is closed
-        _say("wrong", _("{path} is not there: give the path of a checkpoint's folder or file").format(path=path))
+    try:
+        path = typed_path(str(st.session_state.get(Part.PATH) or ""))
+    except ValueError as error:
+        _say("wrong", said(error))
         return
     if problem := listed(path).problem:
         _say("wrong", said(problem))
@@ -197,15 +196,20 @@ def _look() -> None:
 
 
 def _added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
+    from model.listing import listed
+
     name = opened.add(bench, name, path)
-    sentence = _("{name} is in the list.").format(name=name)
+    text = _("{name} is in the list.").format(name=name)
+    found = listed(path)
+    if not found.computes:
+        text += " " + _("It is no model that is known here: its tensors can be read.")
     if left_out:
-        sentence += " " + _("Files that no checkpoint needs are left out: {names}.").format(
+        text += " " + _("Files that no checkpoint needs are left out: {names}.").format(
             names=", ".join(left_out[:5]) + (" …" if len(left_out) > 5 else "")
         )
-    _say("good", sentence)
+    _say("good", text)
     bench.begun = True  # the sidebar's list too
 
 
-def _say(how: str, sentence: str) -> None:
-    st.session_state[Part.SAID] = (how, sentence)
+def _say(how: str, text: str) -> None:
+    st.session_state[Part.SAID] = (how, text)

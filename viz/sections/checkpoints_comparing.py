@@ -24,7 +24,7 @@ from viz.sections.checkpoints_heads import KIND, LEAVE, leave, open_head
 from viz.sections.checkpoints_measuring import Moving, moving
 from viz.sections.checkpoints_subjects import Subject, subjects
 from viz.sections.checkpoints_tensor import beside
-from viz.words import attention_name, literal
+from viz.words import as_sentence, attention_name, literal
 from viz.workbench import Key, Pin, Workbench, choose, workbench
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def show(bench: Workbench) -> None:
     try:
         found = moving(before, after)
     except (ValueError, OSError) as error:
-        st.error(literal(said(error)))
+        st.error(as_sentence(said(error)))
         return
     trace_button(bench, row, before, after)
     if view != "tensors":

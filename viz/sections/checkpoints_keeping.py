@@ -15,7 +15,7 @@ from viz.opening import Place, saved_folder
 from viz.said import said
 from viz.sections import checkpoints_card
 from viz.sections.training_saving import NAME, refused
-from viz.words import literal
+from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, workbench
 
 MESSAGE = {"good": st.success, "wrong": st.error}
@@ -41,7 +41,7 @@ def show(bench: Workbench) -> None:
     """Of the model that is shown: what can be taken away, its name, its card."""
     name = str(st.session_state.get(Key.MODEL) or "")
     if message := st.session_state.pop(Part.SAID, None):
-        MESSAGE[message[0]](literal(message[1]))
+        MESSAGE[message[0]](as_sentence(message[1]))
     place = next((each for each in opened.all_places(bench) if each.name == name), None)
     left, right = st.columns([5, 9], gap="large")
     if name == training.ENTRY:
@@ -103,7 +103,7 @@ def _take_away(place: DeltaGenerator, kept: Place) -> None:
         lens = showing.open_named(kept.name)
         family = counterpart(lens.config).title
     except ValueError as error:
-        place.info(literal(said(error)))
+        place.info(as_sentence(said(error)))
         return
     place.download_button(
         _("Hugging Face's folder as .zip"),
@@ -153,7 +153,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
     try:
         text = read_card(kept.path)
     except ValueError as error:
-        place.error(literal(said(error)))
+        place.error(as_sentence(said(error)))
         return
     key = f"{Part.CARD}_{kept.name}"
     look, edit = place.tabs([_("Preview"), _("Edit")], key=f"{Part.CARD}_tabs")

@@ -15,6 +15,7 @@ from viz.opening import MODELS, Place, saved_folder
 from viz.said import said
 from viz.sections import checkpoints_adding
 from viz.sections.checkpoints_memory import Room, gigabytes, room
+from viz.words import stopped
 from viz.workbench import Key, Workbench, choose, workbench
 
 
@@ -69,15 +70,16 @@ def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
     return {
         "name": place.name,
         "where": str(place.path) if place.origin in ("given", "folder") else "",
-        "kind": _(found.kind) if found.kind else "",
+        "kind": _(found.kind) if found.kind else "" if found.computes else _("tensors only"),
         "format": f"{found.format}: {found.family}" if found.family else _format(found.format),
         "parameters": _count(found.parameters),
         "bytes": size(found.bytes),
-        "needs": size(needed),
-        "fits": fits,
-        "refused": "" if fits or found.problem else space.refusal(place.name, needed),
-        "problem": said(found.problem),
+        "needs": size(needed) if found.computes else "",
+        "fits": fits or not found.computes,
+        "refused": "" if fits or found.problem or not found.computes else space.refusal(place.name, needed),
+        "problem": stopped(said(found.problem)),
         "shown": shown,
+        "computes": found.computes,
         "removable": place.origin == "opened",
     }
 

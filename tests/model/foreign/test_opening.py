@@ -210,7 +210,7 @@ def test_a_trained_sentence_encoder_opens_with_sensible_heads():
     folder = Path(str(find_spec(MINILM).submodule_search_locations[0])) / "model"
     lens = opened(folder)
     trace = lens.trace("The cat sat on the mat because it was tired.")
-    assert (lens.kind, lens.predicts) == ("encoder-only", False)
+    assert (lens.kind, lens.predicts, lens.example) == ("encoder-only", False, "")  # nothing to fill in
     assert (trace.source_tokens[0], trace.source_tokens[-1]) == ("[CLS]", "[SEP]")
     weights = trace.attention("encoder")
     assert weights.shape == (6, 12, 13, 13)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 import model.hub
 import viz.opening
@@ -18,7 +20,7 @@ from model.errors import CheckpointError
 from model.exporting import folder_zipped
 from model.hub import Offer
 from tests.app_reading import component, opened, sound
-from tests.model.foreign.layout_references import GPT
+from tests.model.foreign.layout_references import GPT, quietly
 from tests.viz.small import write_small
 from viz import opened as session
 from viz.opening import Place
@@ -70,13 +72,15 @@ def test_everything_that_is_here_is_listed_from_its_headers():
     app = sound(page())
     found = rows(app)
     assert list(found) == ["bad.safetensors", "plain.pt", "mine", "small"]
-    assert app.selectbox(key="model").options == ["plain.pt", "mine", "small"]
+    assert app.selectbox(key="model").options == ["mine", "small"]
     assert app.selectbox(key="model").value == "small"
     count = open_checkpoint(viz.opening.CHECKPOINTS / "small").model.parameter_count()
     assert found["small"]["parameters"] == f"{count / 1000:.3g} k"
     assert found["small"]["bytes"] == found["small"]["needs"] == f"{4 * count / 1000:.3g} kB"
     assert (found["small"]["shown"], found["mine"]["shown"]) == (True, False)
     assert (found["plain.pt"]["format"], found["plain.pt"]["parameters"]) == ("PyTorch file", "15")
+    assert [name for name, row in found.items() if not row["computes"]] == ["plain.pt"]
+    assert found["plain.pt"]["kind"] == "tensors only"
     assert "bad.safetensors" in found["bad.safetensors"]["problem"]
     assert not found["mine"]["problem"]
 
@@ -149,10 +153,21 @@ def test_a_refused_upload_is_a_sentence_and_nothing_is_lost(here):
         assert app.selectbox(key="model").value == "small"
 
 
-def test_tensors_that_are_no_model_are_a_sentence_and_the_model_stays():
+def test_what_is_sent_and_is_no_model_is_said_to_be_tensors_only():
+    held = io.BytesIO()
+    torch.save({"a": torch.zeros(3)}, held)
+    app = sound(uploaded(page(), "other.pt", held.getvalue(), ""))
+    assert "It is no model that is known here: its tensors can be read." in said(app)
+    assert not rows(app)["other.pt"]["computes"]
+    assert "other.pt" not in app.selectbox(key="model").options
+
+
+def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
+    torch.save(quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), here / "models" / "layers.pt")
     app = page(model="mine")
-    app.selectbox(key="model").set_value("plain.pt").run()
-    assert "plain.pt" in app.error[0].value
+    app.selectbox(key="model").set_value("layers.pt").run()
+    assert app.error[0].value.startswith("layers.pt holds the layers")
+    assert app.error[0].value.endswith("→ Read.")
     assert app.selectbox(key="model").value == "mine"
     assert rows(app)["mine"]["shown"]
     app.switch_page("viz/pages/attention.py").run()
@@ -265,7 +280,7 @@ def test_without_a_network_it_is_one_sentence(monkeypatch):
     app = page()
     app.text_input(key="adding_hub").set_value("me/mine").run()
     app.button(key="adding_ask").click().run()
-    assert [each.value for each in app.error] == ["me/mine cannot be asked for"]
+    assert [each.value for each in app.error] == ["me/mine cannot be asked for."]
 
 
 def test_a_place_that_is_gone_does_not_break_the_list(here):
@@ -288,6 +303,45 @@ def test_names_that_lead_elsewhere_are_not_those_of_the_list(here):
     app = sound(uploaded(page(), "...zip", archive.getvalue()))
     assert "checkpoint is in the list" in said(app)
     assert viz.opening.unused("a/../..", ["checkpoint"]) == "checkpoint-2"
+
+
+def test_every_way_to_type_a_path(here, monkeypatch):
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(here))
+    write_small(here / "with spaces" / "of mine")
+    (here / "broken").symlink_to(here / "nowhere")
+    os.mkfifo(here / "pipe.pt")
+    whole = (here / "saved" / "mine" / "model.safetensors").read_bytes()
+    (here / "growing.safetensors").write_bytes(whole[: len(whole) // 2])
+    app = page()
+
+    def look(path: str) -> str:
+        app.text_input(key="adding_path").set_value(path).run()
+        app.button(key="adding_look").click().run()
+        assert not app.exception
+        return said(app)
+
+    for path in (
+        "with spaces/of mine",
+        "~/with spaces/of mine/",
+        f' "{here}/with spaces/of mine" ',
+        "./saved/../models",
+    ):
+        found = look(path)
+        assert found == "of mine is in the list." or "models is a folder without model.safetensors" in found, path
+    assert "of mine-2" not in rows(app)
+    for path, sentence in {
+        "/": "/ is a folder without model.safetensors",
+        "broken": f"leads to {here}/nowhere, which is not there",
+        "pipe.pt": "is neither a file nor a folder",
+        "growing.safetensors": "the file",
+    }.items():
+        found = look(path)
+        assert sentence in found.replace("\\", ""), path
+        assert found.endswith("."), path
+    assert "or wait until it is written" in found
+    monkeypatch.setattr(os, "access", lambda *_asked: False)
+    assert "saved may not be read by Vitrine" in look("saved")
 
 
 def test_a_path_that_no_disk_has_is_said_as_it_was_typed():
