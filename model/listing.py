@@ -57,7 +57,7 @@ def typed_path(text: str) -> Path:
     except PermissionError:
         readable = False
     except (OSError, ValueError) as error:  # a name that is too long, or has a zero in it
-        if path.is_symlink():
+        if os.path.islink(path):
             raise CheckpointError(f"{shown} leads to {os.readlink(path)}, which is not there: mend the link") from error
         raise CheckpointError(f"{shown} is not there: give the path of a checkpoint's folder or file") from error
     if not readable:

@@ -8,9 +8,11 @@ import os
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_token_string
 from torch import nn
 
 import model.hub
@@ -23,6 +25,7 @@ from tests.app_reading import component, opened, sound
 from tests.model.foreign.layout_references import GPT, quietly
 from tests.viz.small import write_small
 from viz import opened as session
+from viz.opened import browser
 from viz.opening import Place
 from viz.sections.checkpoints_adding import is_local
 
@@ -42,6 +45,7 @@ def here(tmp_path, monkeypatch):
     torch.save({"a": torch.zeros(3, 5)}, tmp_path / "models" / "plain.pt")
     (tmp_path / "models" / "bad.safetensors").write_bytes(b"x")
     (tmp_path / "models" / "notes.txt").write_text("none")
+    monkeypatch.setattr(session, "browser", lambda: "this one")
     session.sessions.clear()
     yield tmp_path
     session.sessions().close()
@@ -109,7 +113,8 @@ def test_the_list_says_what_does_not_fit(monkeypatch):
     assert "mine needs" in refused["refused"]
 
 
-def test_an_upload_is_in_this_session_only(here):
+def test_an_upload_is_in_this_session_only(here, monkeypatch):
+    session.sessions().patience = 0.0
     folder = write_small(here / "sent", seed=2, n_decoder_layers=1)
     app = sound(uploaded(page(), "sent.zip", packed(folder)))
     assert "sent is in the list" in said(app)
@@ -120,9 +125,33 @@ def test_an_upload_is_in_this_session_only(here):
     assert app.session_state["workbench"].lens.name == "sent"
     key = app.query_params["opened"]
     assert "sent" not in rows(page())
+    for address in (key, "guessed"):
+        link = page(opened=address, checkpoint="sent")  # in another browser, or in a window beside the first
+        assert "sent" not in rows(sound(link))
+        assert "opened" not in link.query_params
+    session.sessions().leave(key)  # its window is closed
     again = sound(page(opened=key, model="sent"))  # as after a reload
     assert rows(again)["sent"]["shown"]
-    assert "sent" not in rows(page(opened="guessed"))
+    session.sessions().leave(key)
+    monkeypatch.setattr(session, "browser", lambda: "another")
+    assert "sent" not in rows(sound(page(opened=key)))
+    monkeypatch.setattr(session, "browser", lambda: "")  # takes no cookies
+    assert "sent" not in rows(sound(page(opened=key)))
+
+
+def test_a_browser_is_known_by_its_cookie(monkeypatch):
+    def cookie(value: str) -> str:
+        monkeypatch.setattr("streamlit.context", SimpleNamespace(cookies={session.TOKEN: value}))
+        return browser()
+
+    token, written = b"sixteen secrets!", set()
+    for _time in range(2):  # each time under another mask
+        made = generate_xsrf_token_string(token)
+        assert made not in written
+        written.add(made)
+        assert cookie(made) == token.hex()
+    assert cookie(generate_xsrf_token_string()) != token.hex()
+    assert [cookie(value) for value in ("", "2|xyz", "2|0|0|0", "a|b|c|d")] == [""] * 4
 
 
 def test_two_of_one_name_are_told_apart(here):
