@@ -17,11 +17,12 @@ from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.hub import Download, Offer
+    from model.hub import Download, Offer, Question
 
 LIMIT = 500  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
 SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
 LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
+LOOK = 0.5  # seconds between two looks at what is under way
 UNNAMED = "uploaded"  # files without a folder
 MESSAGE = {"good": st.success, "wrong": st.error}
 
@@ -35,6 +36,8 @@ class Part(StrEnum):
     HUB = "adding_hub"
     ASK = "adding_ask"
     OFFER = "adding_offer"
+    QUESTION = "adding_question"
+    GIVE_UP = "adding_give_up"
     FETCH = "adding_fetch"
     CANCEL = "adding_cancel"
     PATH = "adding_path"
@@ -117,7 +120,12 @@ def _hub(bench: Workbench) -> None:
     name = st.text_input(
         _("Its name at Hugging Face"), key=Part.HUB, placeholder="openai-community/gpt2", persist_state="session"
     )
-    st.button(_("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=not name, width="stretch")
+    question: Question | None = st.session_state.get(Part.QUESTION)
+    st.button(
+        _("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=not name or bool(question), width="stretch"
+    )
+    if question:
+        st.fragment(_asking, run_every=LOOK)(question)
     offer: Offer | None = st.session_state.get(Part.OFFER)
     if offer:
         st.button(
@@ -132,13 +140,36 @@ def _hub(bench: Workbench) -> None:
 
 
 def _ask() -> None:
-    from model.hub import ask
+    from model.hub import Question
 
     st.session_state[Part.SAID] = st.session_state[Part.OFFER] = None
-    try:
-        st.session_state[Part.OFFER] = ask(str(st.session_state.get(Part.HUB) or ""))
-    except ValueError as error:
-        _say("wrong", said(error))
+    question = st.session_state[Part.QUESTION] = Question(str(st.session_state.get(Part.HUB) or ""))
+    question.wait(LOOK)
+    if not question.busy:
+        _answered(question)
+
+
+def _asking(question: Question) -> None:
+    """How long it has been, until there is an answer; the page can be used meanwhile."""
+    i18n.use(st.session_state[Key.LANGUAGE])
+    given_up = st.session_state.get(Part.QUESTION) is not question
+    if question.busy and not given_up:
+        st.caption(_("Asking Hugging Face … {seconds} s").format(seconds=f"{question.seconds:.0f}"))
+        st.button(_("Cancel"), key=Part.GIVE_UP, on_click=_give_up, width="stretch")
+        return
+    if not given_up:
+        _answered(question)
+    st.rerun()
+
+
+def _answered(question: Question) -> None:
+    st.session_state[Part.QUESTION], st.session_state[Part.OFFER] = None, question.offer
+    if question.problem:
+        _say("wrong", said(question.problem))
+
+
+def _give_up() -> None:
+    st.session_state[Part.QUESTION] = None
 
 
 def _fetch() -> None:

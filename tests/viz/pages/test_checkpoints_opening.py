@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import threading
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -310,6 +311,33 @@ def test_without_a_network_it_is_one_sentence(monkeypatch):
     app.text_input(key="adding_hub").set_value("me/mine").run()
     app.button(key="adding_ask").click().run()
     assert [each.value for each in app.error] == ["me/mine cannot be asked for."]
+
+
+def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
+    answer = threading.Event()
+
+    def wait(name):
+        assert answer.wait(60)
+        return Offer(name, "abc", ("a",), 5_000_000)
+
+    monkeypatch.setattr(model.hub, "ask", wait)
+    monkeypatch.setattr(model.hub, "PATIENCE", 1e9)
+    app = page()
+    app.text_input(key="adding_hub").set_value("me/mine").run()
+    app.button(key="adding_ask").click().run()
+    assert sound(app).button(key="adding_ask").disabled
+    app.selectbox(key="model").set_value("mine").run()
+    assert rows(sound(app))["mine"]["shown"]
+    app.button(key="adding_give_up").click().run()
+    assert not sound(app).button(key="adding_ask").disabled
+    monkeypatch.setattr(model.hub, "PATIENCE", 0.0)
+    app.button(key="adding_ask").click().run()
+    assert "Hugging Face has not answered about me/mine in 0 s" in app.error[0].value
+    monkeypatch.setattr(model.hub, "PATIENCE", 1e9)
+    app.button(key="adding_ask").click().run()
+    answer.set()
+    app.session_state["adding_question"].wait(60.0)
+    assert "5 MB" in sound(app.run()).button(key="adding_fetch").label
 
 
 def test_a_place_that_is_gone_does_not_break_the_list(here):
