@@ -137,6 +137,39 @@ def test_heads_are_measured_and_lead_to_the_attention_page(here):
     assert np.allclose(np.diag(cosines), 1, atol=1e-6)
 
 
+def test_the_health_report_names_unused_tokens_and_those_that_never_moved(here):
+    lens = open_checkpoint(write_small(here / "run-2"))
+    write_small(here / "run-1")
+    write_small(here / "other", d_model=32)
+    name = "decoder.embedding.tokens.weight"
+    tokens, moved = lens.target_tokenizer, []
+
+    def trained(x):
+        moved.extend(token for token in range(len(x)) if token not in (6, 9))
+        x[moved] *= 1 + 0.1 * torch.rand(len(moved), 1)
+        x[5] = 0
+        x[7] *= 50
+        return x
+
+    change(here / "run-2", **{name: trained})
+    app = page(weights_view="health", checkpoint="run-2", health_beside="run-1")
+    for _attempt in range(50):
+        if any(each.proto.id.endswith("-w_findings") for each in app.get("bidi_component")):
+            break
+        app.run()
+    header, _arrays = sent(sound(app), "w_findings")
+    groups = {group["title"]: [item["sentence"] for item in group["items"]] for group in header["groups"]}
+    assert groups["Tokens of zeros"] == [f"tokens: 5 {tokens.label(5)} ({100 / len(tokens):.3g} % of the vocabulary)"]
+    assert groups["Tokens that stand out"][0].startswith(f"tokens: 7 {tokens.label(7)} (up to ")
+    assert groups["Tokens that never moved"] == [
+        f"tokens: 6 {tokens.label(6)}, 9 {tokens.label(9)} ({200 / len(tokens):.3g} % of the vocabulary), as in run-1"
+    ]
+    assert app.selectbox(key="health_beside").options == ["run-1"]
+    app.selectbox(key="health_beside").set_value(None).run()
+    header, _arrays = sent(sound(app), "w_findings")
+    assert "Tokens that never moved" not in {group["title"] for group in header["groups"]}
+
+
 def test_the_health_report_names_what_is_wrong(here):
     write_small(here / "small")
     hidden, bias = (f"decoder.layers.0.feed_forward.hidden.{part}" for part in ("weight", "bias"))
