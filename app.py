@@ -98,7 +98,7 @@ def main() -> None:
             lens = live.start
         else:
             with summary, st.spinner(_("Opening {name} …").format(name=name)):  # seen where it takes half a second
-                lens = showing.open_shown(bench, here, name)
+                lens = showing.open_shown(here, name)
     except ValueError as error:
         if showing.fall_back(name, said(error), chosen, names):
             st.rerun()

@@ -19,6 +19,7 @@ from model.device import choose_device, choose_dtype
 from model.errors import CheckpointError, first_line
 from model.files import finish_replacing, replace_folder, write_tensors
 from model.filling import MaskFiller
+from model.foreign.told import Positions, Told
 from model.inspectable import Inspectable
 from model.network import Network
 from model.safe_folder import read_config, require_weights
@@ -83,12 +84,15 @@ def open_checkpoint(
     device: torch.device | None = None,
     dtype: torch.dtype | None = None,
     heads: int | None = None,
+    positions: Positions | None = None,
+    start: int | None = None,
 ) -> Inspectable:
     """A trained model, ready to be looked into: our checkpoint folder, one of Hugging Face, or a file of weights alone
     whose layout is known (`model.foreign.layouts`).
 
     device, dtype: where and in which precision to compute; by default what `model.device` chooses. heads: how many
-    attention heads there are, for a file that does not say it.
+    attention heads there are, positions: of which kind, where there is no table of them, start: with which id a target
+    begins, for a file that does not say it.
 
     Raises:
         CheckpointError: it is missing, incomplete, damaged or of another kind; the message says which file and why.
@@ -102,7 +106,7 @@ def open_checkpoint(
             return _open_ours(path, place, precision)
         from model.foreign.opening import open_foreign
 
-        return open_foreign(path, place, precision, heads)
+        return open_foreign(path, place, precision, Told(heads, positions, start))
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:

@@ -24,14 +24,12 @@ KEPT = 600.0  # seconds after the last window of a session was closed: a reload,
 class Opened:
     """What one session has opened, by name; another session does not see it.
 
-    owner: what only its own browser knows. uploads: the folder with what was sent here. heads: of tensors that do not
-    tell their number of heads.
+    owner: what only its own browser knows. uploads: the folder with what was sent here.
     """
 
     owner: str = ""
     places: dict[str, Path] = field(default_factory=dict)
     uploads: Uploads = field(default_factory=Uploads)
-    heads: dict[str, int] = field(default_factory=dict)
     download: Download | None = None
 
     def close(self) -> None:

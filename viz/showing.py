@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz import opened
+from viz import assumed, opened
 from viz.i18n import _
 from viz.opening import Place, bundled_names, find, given_paths, open_place
 from viz.words import as_sentence, literal
@@ -26,8 +26,6 @@ class Part(StrEnum):
 
     PRECISION = "precision"
     STATE = "shown_state"
-    HEADS = "shown_heads"
-    WITH_HEADS = "shown_with_heads"
 
 
 @dataclass
@@ -86,16 +84,15 @@ def open_named(name: str) -> Inspectable:
     Raises:
         ValueError: it cannot be opened.
     """
-    bench = workbench()
-    return _open(bench, opened.all_places(bench), name)
+    return _open(opened.all_places(workbench()), name)
 
 
-def _open(bench: Workbench, here: Sequence[Place], name: str) -> Inspectable:
-    found = opened.opened(bench)
-    return open_place(find(name, here), precision(), found.heads.get(name) if found else None)
+def _open(here: Sequence[Place], name: str) -> Inspectable:
+    place = find(name, here)
+    return open_place(place, precision(), assumed.told_of(name, place.origin == "given"))
 
 
-def open_shown(bench: Workbench, here: Sequence[Place], name: str) -> Inspectable:
+def open_shown(here: Sequence[Place], name: str) -> Inspectable:
     """The model to be shown.
 
     Raises:
@@ -103,12 +100,14 @@ def open_shown(bench: Workbench, here: Sequence[Place], name: str) -> Inspectabl
     """
     known = state()
     try:
-        lens = _open(bench, here, name)
+        lens = _open(here, name)
     except ValueError as error:
         from model.foreign.state import HeadsNeededError
 
         known.asks_heads = error.possible if isinstance(error, HeadsNeededError) else ()
+        assumed.forget(name)
         raise
+    assumed.say(name)
     known.failed.clear()
     if name != known.shown and known.refused and name != known.wanted:
         known.refused, known.refusal = "", ("", "")
@@ -158,16 +157,7 @@ def show_refusal(page: str) -> None:
                 "number that it was trained with."
             ).format(name=literal(known.refused))
         )
-        row = st.container(horizontal=True, vertical_alignment="bottom")
-        label = _("Heads of {name}").format(name=literal(known.refused))
-        heads = row.selectbox(label, known.asks_heads, index=None, key=Part.HEADS, placeholder="?", width=220)
-        row.button(
-            _("Show it with so many heads"),
-            key=Part.WITH_HEADS,
-            disabled=heads is None,
-            on_click=_show_with_heads,
-            args=(known.refused, heads),
-        )
+        assumed.fields(st.container(), known.refused, {"heads": None}, known.asks_heads, 1)
 
 
 def show(name: str) -> None:
@@ -176,11 +166,6 @@ def show(name: str) -> None:
     known.refused, known.refusal = "", ("", "")
     st.session_state[Key.MODEL] = name
     workbench().begun = True
-
-
-def _show_with_heads(name: str, heads: int) -> None:
-    opened.begin(workbench()).heads[name] = heads
-    show(name)
 
 
 def forget(bench: Workbench, name: str) -> None:

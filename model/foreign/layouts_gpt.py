@@ -37,7 +37,7 @@ def gpt(given: State) -> Layout | None:
     hidden = state.shape("transformer.h.0.mlp.c_fc.weight")[0]
     sizes = (vocabulary, layers, width, hidden, length)
     config = _config(state, sizes, tied, bias, "gelu" if tied else "gelu-tanh")
-    return Layout("nanoGPT" if tied else "minGPT", config, state.taken(plan))
+    return Layout("nanoGPT" if tied else "minGPT", config, state.taken(plan), open=state.open_heads)
 
 
 FEED_FORWARD = {"feed_forward.hidden": "mlp.c_fc", "feed_forward.output": "mlp.c_proj"}
@@ -64,7 +64,7 @@ def first_min_gpt(given: State) -> Layout | None:
     state.require_all_used(plan, "minGPT", KEPT_MASKS)
     sizes = (vocabulary, layers, width, state.shape("blocks.0.mlp.0.weight")[0], length)
     config = _config(state, sizes, tied=False, bias=True, activation="gelu")
-    return Layout("minGPT", config, state.taken(plan))
+    return Layout("minGPT", config, state.taken(plan), open=state.open_heads)
 
 
 def _config(

@@ -74,6 +74,7 @@ PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.valu
 PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
 PIECES |= {"{0} ({1} is not said)", "norms behind each block", "relu in the feed-forward networks"}  # what is assumed
 PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
+PIECES |= {"targets begin with token 0 (there is no tokenizer)"}
 PIECES |= {"every token sees every other (a causal mask is in no tensor)"}
 PIECES |= {f"{{0}} {why_not(path)}".replace(UNREADABLE[path], "{1}") for path in UNREADABLE}
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import streamlit as st
 
-from viz import opened, showing, unsaid
+from viz import assumed, opened, showing, unsaid
 from viz.components.opening_views import checkpoint_list
 from viz.i18n import _
 from viz.opening import MODELS, Place, saved_folder
 from viz.said import said
 from viz.sections import checkpoints_adding
 from viz.sections.checkpoints_memory import Room, gigabytes, room
-from viz.words import stopped
+from viz.words import literal, stopped
 from viz.workbench import Key, Workbench, choose, workbench
 
 
@@ -43,7 +43,20 @@ def show(bench: Workbench) -> None:
     checkpoints_adding.report(bench)
     if bench.lens is not None and (text := unsaid.in_short(bench.lens)):
         st.popover(unsaid.title(bench.lens)).markdown(text)
+    tell(bench)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
+
+
+def tell(bench: Workbench) -> None:
+    """Of the shown model what its weights do not tell, to be told otherwise."""
+    lens = bench.lens
+    values = assumed.chosen(lens) if lens else {}
+    if lens is None or not values or lens.name != st.session_state.get(Key.MODEL):
+        return
+    st.caption(_("What the weights of {name} do not tell:").format(name=literal(lens.name)))
+    config = lens.config
+    heads = [each for each in range(1, config.d_model + 1) if config.d_model % each == 0]
+    assumed.fields(st.container(), lens.name, values, heads, config.vocabulary)
 
 
 def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[str, Any]]:

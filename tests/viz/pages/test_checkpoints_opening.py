@@ -23,7 +23,7 @@ from model.errors import CheckpointError
 from model.exporting import folder_zipped
 from model.hub import Offer
 from tests.app_reading import component, opened, sound
-from tests.model.foreign.layout_references import GPT, quietly
+from tests.model.foreign.layout_references import GPT, Seq2Seq, quietly
 from tests.viz.small import write_small
 from viz import opened as session
 from viz.opened import browser
@@ -211,12 +211,39 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
     assert not app.error
     assert "gpt.pt is not shown yet" in app.info[0].value
     assert app.selectbox(key="model").value == "small"
-    assert app.button(key="shown_with_heads").disabled
-    app.selectbox(key="shown_heads").set_value(3).run()
-    app.button(key="shown_with_heads").click().run()
+    assert app.button(key="telling_gpt.pt").disabled
+    app.selectbox(key="telling_heads_gpt.pt").set_value(3).run()
+    app.button(key="telling_gpt.pt").click().run()
     assert sound(app).selectbox(key="model").value == "gpt.pt"
     assert app.session_state["workbench"].lens.config.n_heads == 3
     assert any("nanoGPT" in caption.value for caption in app.caption)
+    assert app.query_params["told"] == "heads:3@gpt.pt"
+    app.selectbox(key="telling_heads_gpt.pt").set_value(4).run()
+    app.button(key="telling_gpt.pt").click().run()
+    assert sound(app).session_state["workbench"].lens.config.n_heads == 4
+    again = sound(page(model="gpt.pt", told="heads:6@gpt.pt"))  # a copied link
+    assert again.session_state["workbench"].lens.config.n_heads == 6
+    app.selectbox(key="model").set_value("small").run()
+    assert "told" not in sound(app).query_params
+
+
+def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
+    torch.save(Seq2Seq(positions=False).state_dict(), here / "seq.pt")
+    monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'seq.pt'}", "--told", "heads:3,start:2"])
+    app = sound(page())
+    assert not app.warning
+    assert app.session_state["workbench"].trace.target_tokens[0] == "2"
+    assert app.session_state["workbench"].lens.config.position == "sinusoidal"
+    app.selectbox(key="telling_positions_seq.pt").set_value("none").run()
+    app.number_input(key="telling_start_seq.pt").set_value(5).run()
+    app.button(key="telling_seq.pt").click().run()
+    bench = sound(app).session_state["workbench"]
+    assert (bench.lens.config.position, bench.trace.target_tokens[0]) == ("none", "5")
+    assert app.query_params["told"] == "heads:3,positions:none,start:5@seq.pt"
+    wrong = page(told="heads:3,start:99@seq.pt")
+    assert wrong.error[0].value == "seq.pt: start (99) must be the id of one of its 19 tokens."
+    monkeypatch.setattr(sys, "argv", ["app.py", "--told", "heads=3"])
+    assert "must be heads:N" in sound(page()).warning[0].value
 
 
 def test_a_path_of_the_command_line_is_shown_first(here, monkeypatch):
