@@ -62,6 +62,7 @@ SPEAKING = (
         "exporting",
         "inspectable",
         "counterparts/families",
+        "analysis/head_tensors",
     ),
     *("safe_archive", "safe_folder", "safe_formats", "safe_gguf", "safe_header", "safe_json", "safe_pickle"),
     *("safe_tokenizer", "text", "foreign/*", "hosted/*"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import viz.opening
 from model.checkpoints import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.model.foreign.layout_references import GPT
+from tests.model.hosted.models import theirs
 from tests.viz.small import write_small
 from viz.sections import checkpoints_following, checkpoints_health
 
@@ -223,6 +225,21 @@ def test_two_checkpoints_are_compared(here):
     names = [series["name"] for series in header["series"]]
     changes = arrays[2 * names.index("feed_forward.output") + 1]
     assert changes[0] == 0 < changes[1]
+
+
+def test_heads_of_others_are_compared_or_a_sentence_says_why_not(here):
+    write_small(here / "a")
+    for name in ("llama-1", "llama-2"):
+        shutil.copytree(theirs("llama")[1], here / name)
+    shutil.copytree(theirs("phi3")[1], here / "phi3")
+    change(here / "llama-2", **{"model.layers.1.self_attn.o_proj.weight": lambda x: x * torch.tensor(2.0)})
+    address = {"model": "a", "compare_a": "llama-1", "compare_b": "llama-2", "compare_view": "heads"}
+    _header, arrays = sent(page("compare", **address), "moved_heads")
+    assert [array.tolist() for array in arrays[::2]] == [[[0.0] * 4] * 2] * 3 + [[[0.0] * 4, [1.0] * 4]]
+    app = page("compare", **(address | {"compare_b": "phi3"}))
+    assert any("phi3 has no matrices of queries" in each.value for each in app.info)
+    app = page("compare", **(address | {"compare_b": "a"}))
+    assert any("not of the same number and shapes" in each.value for each in app.info)
 
 
 @pytest.mark.parametrize("typed", ["The cat sees the dog.", ""])
