@@ -63,9 +63,8 @@ def chosen(lens: Inspectable) -> dict[str, int | str]:
     return {name: found[name] for name in OPEN if name in found} if isinstance(found, dict) else {}
 
 
-def fields(place: DeltaGenerator, name: str, values: dict[str, Any], heads: Sequence[int], tokens: int) -> None:
-    """A field for each of `values`, None where nothing is known yet, and a button that opens the model so."""
-    row = place.container(horizontal=True, vertical_alignment="bottom")
+def fields(row: DeltaGenerator, name: str, values: dict[str, Any], heads: Sequence[int], tokens: int) -> None:
+    """In a row a field for each of `values`, None where nothing is known yet, and a button that opens the model so."""
     keys = {each: f"{FIELD}_{each}_{name}" for each in values}
     if "heads" in values:
         at = heads.index(values["heads"]) if values["heads"] in heads else None

@@ -157,7 +157,8 @@ def show_refusal(page: str) -> None:
                 "number that it was trained with."
             ).format(name=literal(known.refused))
         )
-        assumed.fields(st.container(), known.refused, {"heads": None}, known.asks_heads, 1)
+        row = st.container(horizontal=True, vertical_alignment="bottom")
+        assumed.fields(row, known.refused, {"heads": None}, known.asks_heads, 1)
 
 
 def show(name: str) -> None:

@@ -15,7 +15,7 @@ from viz.opening import MODELS, Place, saved_folder
 from viz.said import said
 from viz.sections import checkpoints_adding
 from viz.sections.checkpoints_memory import Room, gigabytes, room
-from viz.words import literal, stopped
+from viz.words import stopped
 from viz.workbench import Key, Workbench, choose, workbench
 
 
@@ -41,22 +41,22 @@ def show(bench: Workbench) -> None:
         known.precision = precision
         st.rerun()
     checkpoints_adding.report(bench)
-    if bench.lens is not None and (text := unsaid.in_short(bench.lens)):
-        st.popover(unsaid.title(bench.lens)).markdown(text)
-    tell(bench)
+    unsaid_row(bench)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
 
 
-def tell(bench: Workbench) -> None:
-    """Of the shown model what its weights do not tell, to be told otherwise."""
+def unsaid_row(bench: Workbench) -> None:
+    """Of the shown model what its weights do not tell; some of it can be told."""
     lens = bench.lens
-    values = assumed.chosen(lens) if lens else {}
-    if lens is None or not values or lens.name != st.session_state.get(Key.MODEL):
+    if lens is None:
         return
-    st.caption(_("What the weights of {name} do not tell:").format(name=literal(lens.name)))
-    config = lens.config
-    heads = [each for each in range(1, config.d_model + 1) if config.d_model % each == 0]
-    assumed.fields(st.container(), lens.name, values, heads, config.vocabulary)
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    if text := unsaid.in_short(lens):
+        row.popover(unsaid.title(lens)).markdown(text)
+    values, width = assumed.chosen(lens), lens.config.d_model
+    if values and lens.name == st.session_state.get(Key.MODEL):
+        heads = [each for each in range(1, width + 1) if width % each == 0]
+        assumed.fields(row, lens.name, values, heads, lens.config.vocabulary)
 
 
 def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[str, Any]]:
