@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n import _
 from viz.opening import given_told
+from viz.said import said
 from viz.workbench import workbench
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ OPEN = ("heads", "positions", "start")
 def assumptions(lens: Inspectable) -> str:
     """In a sentence of Markdown; empty where a model says everything itself. A file may have written what is quoted."""
     found = lens.training.get("assumed")
-    named = [each[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    named = [said(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
     if not named:
         return ""
     listed = re.sub(r"([\\`*_\[\]()#!|<>$:~])", r"\\\1", "; ".join(named))

@@ -125,7 +125,7 @@ def unable(lens: Inspectable) -> str:
 def reads_ids(lens: Inspectable) -> str:
     """That texts are numbers, where a model came without a tokenizer; empty if it has one."""
     reason = lens.source_tokenizer.reason
-    return _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=reason) if reason else ""
+    return _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=said(reason)) if reason else ""
 
 
 def write_target() -> None:

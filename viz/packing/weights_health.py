@@ -102,11 +102,11 @@ def words_of(kind: str) -> tuple[str, str]:
         "zero_tokens": (_("Tokens of zeros"), _("tokens whose row is all zeros")),
         "short_tokens": (
             _("Unused tokens"),
-            _("rows below a tenth of the median length: weight decay shrinks what is never read"),
+            _("rows below a tenth of the median length"),
         ),
         "odd_tokens": (
             _("Tokens that stand out"),
-            _("rows whose length is far from the others': never seen in training, or special"),
+            _("rows far longer or shorter than the others: never seen, or special"),
         ),
         "same_tokens": (_("Tokens alike"), _("tokens whose embedding another one has too")),
     }[kind]

@@ -28,9 +28,7 @@ def show(place: DeltaGenerator, kept: Place) -> None:
     if lens is None or not lens.model.ours:
         place.caption(not_ours())
         return
-    place.markdown(
-        _("Saved as a model of Vitrine it can be taken away, renamed, and get a card; so can what you train.")
-    )
+    place.markdown(_("Saved as a model of Vitrine it can be taken away, renamed and described; so can what you train."))
     row = place.container(horizontal=True, vertical_alignment="bottom")
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", kept.path.stem if kept.path.is_file() else kept.name).strip("-_")
     name = row.text_input(_("Its name"), f"my-{plain}"[:64], max_chars=64, key=f"{Part.COPY}_{kept.name}")
