@@ -52,8 +52,13 @@ def added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ())
             names=", ".join(left_out[:5]) + (" …" if len(left_out) > 5 else "")
         )
     say("good", text)
-    st.session_state[Part.SENT] = st.session_state.get(Part.SENT, 0) + 1  # what was open is closed
+    close()
     bench.begun = True  # the sidebar's list too
+
+
+def close() -> None:
+    """What is open gets another key, and is another one then."""
+    st.session_state[Part.SENT] = st.session_state.get(Part.SENT, 0) + 1
 
 
 def say(how: str, text: str, where: Part | None = None) -> None:

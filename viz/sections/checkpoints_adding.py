@@ -31,7 +31,6 @@ def show(bench: Workbench, place: DeltaGenerator) -> None:
     _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{count}"))
     with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
         checkpoints_fetching.show(bench)
-        refusal(Part.HUB)
     if is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
         with place.popover(_("By its path …"), key=f"{Part.LOOK}_{count}"):
             _path()

@@ -9,7 +9,7 @@ import streamlit as st
 from viz import i18n, opened
 from viz.i18n import _
 from viz.said import said
-from viz.sections.checkpoints_added import Part, added, say
+from viz.sections.checkpoints_added import Part, added, close, say
 from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def _asking(question: Question) -> None:
 def _answered(question: Question) -> None:
     st.session_state[Part.QUESTION], st.session_state[Part.OFFER] = None, question.offer
     if question.problem:
-        say("wrong", said(question.problem), Part.HUB)
+        say("wrong", said(question.problem))
+        close()
 
 
 def _give_up() -> None:
