@@ -92,7 +92,7 @@ function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
   const widest = Math.max(0, ...names.map(measure));
   const wide = x.labels ? (right - left) / Math.max(1, names.length) : barWidth(series, ranges.x, right - left);
   const turn = widest + 6 <= wide ? 0 : -90;
-  const below = x.labels ? (turn ? widest + 34 : FONT + 26) : 36;
+  const below = (x.labels ? (turn ? widest + 18 : FONT + 10) : 20) + (x.title ? 16 : 0);
   return {
     legend, names, turn, wide, left, right, top, marks, ranges, width, measure,
     bottom: top + tall,

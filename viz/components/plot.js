@@ -4,6 +4,7 @@
 const LETTERS = 16; // of a label
 const FONT = 12;
 const MARK = "#0072b2"; // the query's blue
+const MARK_DARK = "#56b4e9"; // lighter, where the page is dark
 
 // Control characters as their pictures: SVG may not hold them.
 function shortened(label) {
@@ -28,7 +29,9 @@ function ticks(low, high, most) {
 // The faces and colours of the page's theme.
 function appearance(root) {
   const style = getComputedStyle(root);
+  const light = style.color.match(/[\d.]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) > 384; // letters
   return {
+    mark: light ? MARK_DARK : MARK,
     text: style.fontFamily,
     token: `${style.getPropertyValue("--st-code-font") || "monospace"}, "Noto Sans Mono CJK SC", monospace`,
     colour: style.color,
@@ -42,18 +45,20 @@ function measurer(context, look) {
 }
 
 const UPRIGHT = /[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff07\uff0a-\uffef]/; // letters that stand in a column; brackets turn
+const STANDS = new RegExp(`${UPRIGHT.source}|^\\s*\\d{1,2}\\s*$`);
 
-// A pen's text that runs up or down: Chinese letters stand one below the other, what is between them is turned.
+// A pen's text that runs up or down: Chinese letters stand one below the other, and so do short numbers between them; all
+// else is turned.
 function inColumns(text) {
   return (words, x, y, options) => {
     if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
     const { align = "left", size = FONT } = options;
     const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
-    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? size : 0.58 * piece.trim().length * size));
+    const lengths = pieces.map((piece) => (STANDS.test(piece) ? size : 0.58 * piece.trim().length * size));
     const whole = lengths.reduce((a, b) => a + b, 0);
     let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
     pieces.forEach((piece, index) => {
-      text(piece.trim(), x, from + lengths[index] / 2, { ...options, align: "center", turn: UPRIGHT.test(piece) ? 0 : 90 });
+      text(piece.trim(), x, from + lengths[index] / 2, { ...options, align: "center", turn: STANDS.test(piece) ? 0 : 90 });
       from += lengths[index];
     });
   };
@@ -117,8 +122,8 @@ function canvasPen(context, ratio, look) {
     context.arc(x, y, radius, 0, 2 * Math.PI);
     context.fill();
   };
-  const { background } = look;
-  return { text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+  const { background, mark } = look;
+  return { mark, text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
 }
 
 function svgPen(svg, look) {
@@ -163,8 +168,8 @@ function svgPen(svg, look) {
     add(svg, "polyline", { points: points.map((point) => point.join(",")).join(" "), fill: "none", ...stroke, ...dashed });
   };
   const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
-  const { background } = look;
-  return { vector: true, text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+  const { background, mark } = look;
+  return { mark, vector: true, text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
 }
 
 const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn

@@ -38,7 +38,7 @@ def site_name(site: str, rates: Mapping[str, float]) -> str:
 
 
 def masks_name(count: str) -> str:
-    return _("{count} masks").format(count=count)
+    return _("{count} masks").format(count=f"{int(count):,}")
 
 
 def vector_name(config: TransformerConfig, stack: str, site: str, layer: int) -> str:
@@ -75,7 +75,9 @@ def dropout_chart(bench: Workbench, name: str, position: int, found: MaskStatist
     ]
     other = pinned(bench)(name)
     token = trace.tokens_of(name)[position]
-    title = _("{token}, {count} masks of rate {rate}").format(token=token, count=found.counts[-1], rate=f"{rate:g}")
+    title = _("{token}, {count} masks of rate {rate}").format(
+        token=token, count=f"{found.counts[-1]:,}", rate=f"{rate:g}"
+    )
     alt = _("A vector of {entries} entries, and mean and deviation over dropout masks.").format(entries=len(x))
     more = {
         "x": {"title": _("entry x")},

@@ -54,6 +54,12 @@ def form_table(x: Tensor, position: int, eps: float) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def digits(table: pd.DataFrame) -> dict[str, str]:
+    """How its numbers are written: two divisors differ in their last digits only."""
+    divisor, *differences = table.columns[1:]
+    return {divisor: "{:.9g}"} | dict.fromkeys(differences, "{:.3g}")
+
+
 def form_differences(bench: Workbench, path: str, position: int, eps: float, key: str) -> Mount:
     """What the textbook's forms give at one token minus what torch's gives, channel by channel."""
     trace = bench.trace

@@ -140,8 +140,8 @@ def sampling_controls(vocabulary: int) -> Sampling:
 
 
 def show_layers(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
-    shade = choose(_("Colour"), layers.SHADES, layers.SHADES[0], Part.SHADE, layers.shade_name, row)
     left, right = st.columns([11, 9], gap="medium")
+    shade = choose(_("Colour"), layers.SHADES, layers.SHADES[0], Part.SHADE, layers.shade_name, left)
     place, note = left.container(), left.container()
     charts = [right.container() for _chart in range(3)]
     with right:
