@@ -16,6 +16,12 @@ from model.commands.options import HELP
 from viz.i18n import _
 from viz.said import said
 
+# On a phone two fields side by side: one below the other, the form would have no end.
+NARROW = """<style>@media (max-width: 640px) {
+  [class*="st-key-fields_"] { display: grid; grid-template-columns: 1fr 1fr; align-items: end; }
+  [class*="st-key-fields_"] :is([data-testid="stLayoutWrapper"], [data-testid="stHorizontalBlock"]) { display: contents; }
+  [class*="st-key-fields_"] [data-testid="stColumn"] { min-width: 0; width: auto; }
+}</style>"""
 WRONG = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
 
 
@@ -106,8 +112,10 @@ class Form:
         fixed: bool = False,
     ) -> None:
         """The fields in rows. fixed: they cannot be changed now."""
+        place.html(NARROW)
+        form = place.container(key=f"fields_{self.prefix}_{names[0]}") if names else place
         for first in range(0, len(names), columns):
-            row = place.columns(columns, gap="small")
+            row = form.columns(columns, gap="small")
             for cell, name in zip(row, names[first : first + columns], strict=False):
                 self._field(cell, self.described[name], fixed)
                 if name in wrong:

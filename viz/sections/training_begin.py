@@ -48,7 +48,7 @@ class Plan:
 
 
 def show(bench: Workbench, lens: Inspectable) -> None:
-    """The model on one side, the data on the other; beneath them what it costs, and the start."""
+    """The model on one side; on the other the data, what it costs, and the start."""
     begun = training.training(bench) is not None
     # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
     form = st.expander(_("Train something else"), expanded=not begun, key=f"{Part.FORM}{begun}", on_change="rerun")
@@ -73,7 +73,7 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
     settings, bad = training_settings.read()
     if bad:
         wrong = [*wrong, *bad.values()]
-    foot = st.container()
+    foot = right.container()
     if plan is None or settings is None:
         for sentence in wrong:
             foot.error(sentence)

@@ -86,7 +86,7 @@ def show() -> None:
     if live is None or run is None:
         st.caption(_("There are no curves yet: train a step."))
         return
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     group = choose(_("Curves"), GROUPS, GROUPS[0], GROUP, group_name, row)
     keep = choose(_("Smoothing"), SMOOTHINGS, SMOOTHINGS[0], SMOOTHING, smoothing_name, row)
     words = {"linear": _("linear axes"), "log": _("log values"), "log-log": _("log both")}
@@ -184,6 +184,10 @@ def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run:
         series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
     quantity = lines[0].name.partition("/")[0]
     sentences = [_("smoothed by {keep}").format(keep=look.keep)] if look.keep and quantity in NOISY else []
+    if not any(len(each.ys) for each in series):
+        sentences.append(
+            _("not measured yet, that comes every {every} steps").format(every=run.choices.settings.validate_every)
+        )
     if len(lines) > LEGIBLE:
         sentences.append(_("point at a curve for its name"))
     if any(line.dash for line in lines):

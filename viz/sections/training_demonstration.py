@@ -10,6 +10,7 @@ import streamlit as st
 from model.demonstration import REVERSE
 from viz import training
 from viz.i18n import _
+from viz.sections import training_film
 from viz.sections.training_start import demonstrate
 from viz.workbench import Workbench
 
@@ -50,6 +51,8 @@ def show(bench: Workbench) -> None:
         if running:
             st.progress(progress(running), progress_words(running))
             st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
+    if running and running.current and len(running.current.film):  # what it is about, without a search for it
+        training_film.show()
 
 
 def is_demonstration(live: LiveTraining) -> bool:

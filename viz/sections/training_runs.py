@@ -56,7 +56,9 @@ def show(bench: Workbench) -> None:
     if not runs:
         st.caption(_("The data is being prepared: the first run follows."))
         return
-    st.dataframe(table(runs, live.current), hide_index=True, height=38 + 35 * len(runs))
+    found = table(runs, live.current)
+    figures = {name: st.column_config.Column(alignment="right") for name in found.columns[2:6]}
+    st.dataframe(found, hide_index=True, height=38 + 35 * len(runs), column_config=figures)
     left, right = st.columns(2, gap="large")
     travel(left, live, runs)
     training_saving.show(right, live)
@@ -67,7 +69,7 @@ def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:
     rows = [
         {
             _("run"): f"{run.number} ●" if run is current else str(run.number),
-            _("left run"): ""
+            _("branched from"): ""
             if run.parent is None
             else _("{run} after step {step}").format(run=run.parent, step=f"{run.begins:,}"),
             _("steps"): int(run.film.steps[-1]) if len(run.film) else run.begins,
