@@ -75,7 +75,7 @@ def greedy(
     """
     newest, longest = context.first, max(limits)
     stops = torch.tensor(list(ends), dtype=torch.long, device=newest.device)
-    draft = list(draft[:longest]) if len(limits) == 1 else []
+    draft = list(draft[:longest]) if len(limits) == 1 and context.keeps else []
     guess = draft
     done = torch.tensor([limit < 1 for limit in limits], device=newest.device)
     best: list[tuple[Tensor, Tensor]] = []

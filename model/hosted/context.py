@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class HostedContext(Context):
     """A batch of texts being written; the interface of `Context` over a cache that the hosted model fills."""
 
+    keeps = True  # no change reaches into the code of others
+
     def __init__(
         self,
         first: Int[Tensor, "batch length"],

@@ -19,7 +19,8 @@ from viz.said import said
 # On a phone two fields side by side: one below the other, the form would have no end.
 NARROW = """<style>@media (max-width: 640px) {
   [class*="st-key-fields_"] { display: grid; grid-template-columns: 1fr 1fr; align-items: end; }
-  [class*="st-key-fields_"] :is([data-testid="stLayoutWrapper"], [data-testid="stHorizontalBlock"]) { display: contents; }
+  [class*="st-key-fields_"] [data-testid="stLayoutWrapper"] { display: contents; }
+  [class*="st-key-fields_"] [data-testid="stHorizontalBlock"] { display: contents; }
   [class*="st-key-fields_"] [data-testid="stColumn"] { min-width: 0; width: auto; }
 }</style>"""
 WRONG = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
