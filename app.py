@@ -43,7 +43,6 @@ STYLE = """
 [data-testid="stSidebarHeader"] { height: 2.2rem; padding-block: 0.4rem; }
 [data-testid="stSidebarUserContent"] { padding-top: 0.2rem; }
 .vitrine-sticky { position: sticky; top: 2.6rem; z-index: 90; }
-.vitrine-strip { position: sticky; bottom: 0.5rem; z-index: 2; }
 .st-key-input_bar { padding: 0.3rem 0 0.6rem;
   border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); }
 [data-testid="stBaseButton-primary"] { background: transparent; color: inherit; border-width: 2px; }

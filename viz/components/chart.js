@@ -60,7 +60,7 @@ function legendOf(series, measure, left, width) {
   const named = series.length > 1 ? series.filter(({ quiet }) => !quiet) : [];
   let [x, line] = [left, 0];
   const places = named.map(({ name }) => {
-    const room = LEGEND.mark + 5 + measure(name);
+    const room = LEGEND.mark + 5 + measure.words(name);
     if (x > left && x + room > width) [x, line] = [left, line + 1];
     const place = [x, line];
     x += room + LEGEND.gap;

@@ -40,8 +40,11 @@ function appearance(root) {
 }
 
 function measurer(context, look) {
-  context.font = `${FONT}px ${look.token}`;
-  return (text) => context.measureText(text).width;
+  const wide = (face) => (text) => {
+    context.font = `${FONT}px ${face}`;
+    return context.measureText(text).width;
+  };
+  return Object.assign(wide(look.token), { words: wide(look.text) }); // of labels, and of all else that is written
 }
 
 const UPRIGHT = /[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff07\uff0a-\uffef]/; // letters that stand in a column; brackets turn

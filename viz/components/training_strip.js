@@ -10,7 +10,7 @@ function stayBelow(parentElement) {
   const column = host.closest('[data-testid="stSidebarUserContent"]')?.querySelector('[data-testid="stVerticalBlock"]');
   let part = host;
   while (part && part.parentElement !== column) part = part.parentElement;
-  part?.classList.add("vitrine-strip");
+  if (part) Object.assign(part.style, { position: "sticky", bottom: "8px", zIndex: 2 });
 }
 
 function buildStrip(parentElement) {

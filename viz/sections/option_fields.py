@@ -16,8 +16,13 @@ from model.commands.options import HELP
 from viz.i18n import _
 from viz.said import said
 
-# On a phone two fields side by side: one below the other, the form would have no end.
-NARROW = """<style>@media (max-width: 640px) {
+# On a tablet a form has the whole width; on a phone two fields stand side by side, or it would have no end.
+NARROW = """<style>
+@media (max-width: 1000px) {
+  [data-testid="stHorizontalBlock"]:has([class*="st-key-fields_"]) { flex-wrap: wrap; }
+  [data-testid="stColumn"]:has([class*="st-key-fields_"]) { min-width: 100%; }
+}
+@media (max-width: 640px) {
   [class*="st-key-fields_"] { display: grid; grid-template-columns: 1fr 1fr; align-items: end; }
   [class*="st-key-fields_"] [data-testid="stLayoutWrapper"] { display: contents; }
   [class*="st-key-fields_"] [data-testid="stHorizontalBlock"] { display: contents; }

@@ -32,8 +32,8 @@ def show(bench: Workbench) -> None:
     live = training.training(bench)
     running = live if live is not None and is_demonstration(live) else None
     with st.container(border=True):
-        text, act = st.columns([4, 1], gap="medium", vertical_alignment="center")
-        text.markdown(
+        row = st.container(horizontal=True, gap="medium", vertical_alignment="center")
+        row.markdown(
             f"**{_('Train a tiny model to reverse strings')}** · "
             + _(
                 "a new encoder-decoder learns from {pairs} words to write them backwards. Its goal: {goal} % of "
@@ -41,11 +41,11 @@ def show(bench: Workbench) -> None:
                 "anti-diagonal."
             ).format(pairs=f"{REVERSE.pairs:,}", goal=round(100 * GOAL), steps=f"{REVERSE.settings.steps:,}")
         )
-        act.button(
+        row.button(
             _("Begin again") if running else _("Begin and run"),
             key=Part.BEGIN,
             type="secondary" if running else "primary",
-            width="stretch",
+            width=190,
             on_click=demonstrate,
         )
         if running:
