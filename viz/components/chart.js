@@ -21,7 +21,10 @@ function range({ low, high, log, zero }, values) {
 
 // Marks of an axis: round numbers, or powers of ten.
 function axisMarks([low, high], log, most) {
-  if (!log) return roundMarks(low, high, most);
+  if (!log) {
+    const marks = roundMarks(low, high, most);
+    return marks.length > 1 ? marks : roundMarks(low, high, 2 * most); // one alone says nothing of the scale
+  }
   const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
   const every = Math.max(1, Math.ceil((last - first) / most));
   const found = [];

@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import i18n, opened
 from viz.i18n import _
 from viz.said import said
+from viz.sections import uploading
 from viz.words import literal
 from viz.workbench import Key, Workbench, workbench
 
@@ -76,6 +77,7 @@ def is_local(address: str, headers: Mapping[str, Any]) -> bool:
 
 def _upload(place: DeltaGenerator) -> None:
     count = st.session_state.get(Part.SENT, 0)
+    uploading.in_words()
     files = place.file_uploader(
         _("The files of a checkpoint, or one .zip with them, at most {size} MB").format(size=LIMIT),
         SUFFIXES,

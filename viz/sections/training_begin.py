@@ -77,6 +77,8 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
     if plan is None or settings is None:
         for sentence in wrong:
             foot.error(sentence)
+        if data is None and not wrong and choice(training_data.SOURCES, "", training_data.Part.SOURCE) == "own":
+            foot.caption(_("There is nothing to learn from yet: choose a file, or paste a text."))
     ready = plan is not None and settings is not None
     costs = foot.container()
     foot.button(

@@ -17,6 +17,7 @@ from viz.components.views import Series, chart
 from viz.i18n import _
 from viz.parts import plot_words
 from viz.sections.curve_names import change_text, group_name, part_name, smoothing_name, title_of
+from viz.sections.training_start import nothing_begun
 from viz.training import training
 from viz.words import attention_name
 from viz.workbench import Key, attention_kinds, choose, workbench
@@ -83,7 +84,10 @@ def show() -> None:
     """Small multiples of one group of curves; all of them as a file."""
     live = training(workbench())
     run = live.current if live else None
-    if live is None or run is None:
+    if live is None:
+        st.caption(nothing_begun())
+        return
+    if run is None:
         st.caption(_("There are no curves yet: train a step."))
         return
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")

@@ -17,7 +17,7 @@ from viz.i18n import _
 from viz.said import said
 from viz.sections import training_saving
 from viz.sections.option_fields import options_of, written
-from viz.sections.training_start import give_up
+from viz.sections.training_start import give_up, nothing_begun
 from viz.words import significant
 from viz.workbench import Workbench, workbench
 
@@ -48,9 +48,7 @@ def show(bench: Workbench) -> None:
     """The table; beneath it what can be done from a key frame, and saving."""
     live = training.training(bench)
     if live is None:
-        st.caption(
-            _("No training has begun: choose one under Begin, or train the model that is shown from the sidebar.")
-        )
+        st.caption(nothing_begun())
         return
     runs = live.runs
     if not runs:

@@ -13,6 +13,7 @@ from model.live import LiveTraining
 from model.materials import Material
 from model.training_settings import TrainingSettings
 from viz import input_bar, training
+from viz.i18n import _
 from viz.opening import checkpoint_names
 from viz.workbench import Key, Workbench, workbench
 
@@ -49,11 +50,16 @@ def _run(lens: Inspectable, material: Material, settings: TrainingSettings, data
     bench = workbench()
     if text:
         input_bar.write_source(text)
-        input_bar.write_target()
+        st.session_state[Key.TARGET] = ""  # what the model or its task makes of it
     live = training.begin(bench, lens, material, settings, data, text)
     live.run()
     bench.begun = True
     return live
+
+
+def nothing_begun() -> str:
+    """What to do where there is no training to show."""
+    return _("No training has begun: choose one under Begin, or train the model that is shown from the sidebar.")
 
 
 def freed(bench: Workbench) -> bool:
