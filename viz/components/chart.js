@@ -186,12 +186,15 @@ function drawMarks(pen, place, { marks = [], x: { log } }) {
     if (x < ranges.x[0] || x > ranges.x[1] || (log && x <= 0)) continue;
     const at = place.x(x);
     pen.line([[at, top], [at, bottom]], { width: 1, dash: [2, 3] });
-    const wide = measure(text);
+    const wide = measure.words(text);
     const from = Math.max(left + 2, at + 5 + wide > right ? at - 5 - wide : at + 5);
     let line = ends.findIndex((end) => end < from);
     if (line < 0) line = ends.length;
     ends[line] = from + wide + 8;
-    if (top + 8 + line * LEGEND.line < bottom) pen.text(text, from, top + 8 + line * LEGEND.line, { faint: true });
+    const y = top + 8 + line * LEGEND.line;
+    if (y >= bottom) continue;
+    pen.box(from - 2, y - FONT / 2 - 1, wide + 2, FONT + 2, pen.background); // over the curves
+    pen.text(text, from, y, { faint: true });
   }
 }
 

@@ -195,6 +195,7 @@ function cellLines({ header, values, visible }) {
 // tokens; `point(root, event)` follows the pointer, without an event when it has left; `click(root, event)`; `placed(root)`,
 // if there is one, is told where everything has gone.
 function paint(root) {
+  root.width ||= root.clientWidth; // a new plot is painted at once: an empty canvas would push away what is below it
   if (!root.width || !root.shown) return; // not laid out yet: the observer of its size calls again
   const { canvas, kind } = root;
   const ratio = window.devicePixelRatio || 1;
@@ -283,6 +284,7 @@ function buildPlot(parentElement, name, kind) {
   root.heading = element("div", "heading");
   root.heading.append(element("b"), element("span"), element("span", "aside"), buildMenu(root));
   root.canvas = element("canvas");
+  root.canvas.height = 0; // until it is painted
   root.canvas.setAttribute("role", "img");
   root.tip = element("div", "tip");
   root.append(root.heading, root.canvas, root.tip);
