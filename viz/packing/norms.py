@@ -202,7 +202,17 @@ def _pinned_norm(bench: Workbench, path: str) -> Norm | None:
 def norms_table(bench: Workbench) -> pd.DataFrame:
     """A row per norm and token, of both stacks."""
     assert bench.trace is not None
-    return norm_table(bench.trace)
+    return norm_table(bench.trace).rename(
+        columns={
+            "name": _("norm"),
+            "position": _("position"),
+            "token": _("token"),
+            "mean": quantity_name("mean"),
+            "std": quantity_name("std"),
+            "input norm": quantity_name("before"),
+            "output norm": quantity_name("after"),
+        }
+    )
 
 
 def explain(key: str, config: TransformerConfig) -> None:

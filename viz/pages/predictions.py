@@ -97,7 +97,7 @@ def show_positions(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     ]
     yield
     mount(*parts)
-    show_pin_note(right, subject)
+    show_pin_note(places[2], subject)
     with data:
         data_table(Part.DATA, lambda: positions.table(subject), "predictions")
 
@@ -121,7 +121,7 @@ def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     ]
     yield
     mount(*parts)
-    show_pin_note(right, subject)
+    show_pin_note(right_place, subject)
     with data:
         data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling")
 
@@ -174,7 +174,7 @@ def show_film(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     film = decoding.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
     yield
     mount((place, film))
-    show_pin_note(data, subject)
+    show_pin_note(place, subject)
     with data:
         data_table(Part.DATA, lambda: decoding.table(subject), "decoding-film")
 

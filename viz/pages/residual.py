@@ -59,10 +59,9 @@ def page(lens: Inspectable) -> Iterator[None]:
 def show_norms(lens: Inspectable, stack: str) -> Iterator[None]:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
-    with right:
-        channels, weights = st.container(), st.container()
-        norms.explain(Part.EXPLANATION, lens.config)
-        data = st.container()
+    channels, weights = right.container(), right.container()
+    norms.explain(Part.EXPLANATION, lens.config)
+    data = st.container()
     yield
     bench = workbench()
     paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
