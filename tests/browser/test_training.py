@@ -44,6 +44,9 @@ def test_the_story_of_a_training(visit):
     page.get_by_role("link", name="Training", exact=True).click()
     page.get_by_role("button", name="Begin and run").click()
     reaches(page, 5)
+    expect(page.get_by_role("button", name="Flag A stands at this frame")).to_be_visible()  # the film, where it began
+    strip = page.locator(".vitrine.strip").bounding_box()
+    assert strip["y"] + strip["height"] <= 900  # whatever stands above it in the sidebar
     before = step(page)
     source(page).fill("glass")
     expect(page.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from model.checkpoints import open_checkpoint
 from tests.viz.small import write_small
 from viz.opening import SAVED, saved_names
+from viz.sections import training_saving
 
 ROOT = Path(__file__).parents[3]
 
@@ -102,3 +103,12 @@ def test_a_kill_while_the_page_saves_leaves_one_model_whole(tmp_path, monkeypatc
     assert set(found) == {3, 0}
     assert found.count(3) > 1
     assert [path.name for path in saved.iterdir() if not path.name.startswith(".")] == ["mine"]
+
+
+def test_the_name_offered_is_one_that_can_be_saved_under(monkeypatch):
+    monkeypatch.setattr(training_saving, "bundled_names", lambda: ["reverse"])
+    monkeypatch.setattr(training_saving, "saved_names", lambda: ["reverse-2"])
+    monkeypatch.setattr(training_saving.opened, "own_names", lambda _bench: {"reverse-3"})
+    monkeypatch.setattr(training_saving, "workbench", lambda: None)
+    assert training_saving.free_name("reverse") == "reverse-4"
+    assert training_saving.free_name("new") == "new"
