@@ -149,10 +149,10 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
   pen.frame(left, top, right - left, bottom - top, { faint: true });
   const around = (row, column, span, style) =>
     pen.frame(x(column), y(row), x(column + span) - x(column), y(row + 1) - y(row), style);
-  if (chosen >= 0) around(chosen, 0, count.columns, { width: gap + 1, colour: pen.mark });
+  if (chosen >= 0) around(chosen, 0, count.columns, { width: gap + 1, colour: MARK });
   if (chosenColumn >= 0) {
     const wide = x(chosenColumn + 1) - x(chosenColumn);
-    pen.frame(x(chosenColumn), top, wide, bottom - top, { width: gap + 1, colour: pen.mark });
+    pen.frame(x(chosenColumn), top, wide, bottom - top, { width: gap + 1, colour: MARK });
   }
   if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});
 

@@ -172,8 +172,8 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
     drawLabels(pen, place, panel, lit, pointed);
     drawCells(pen, place, panel, Math.min(wide, high) * (window.devicePixelRatio || 1));
     pen.frame(left, top, count[1] * wide, count[0] * high, { faint: true });
-    if (panel.chosen >= 0) pen.frame(left, top + panel.chosen * high, count[1] * wide, high, { width: 2, colour: pen.mark });
-    if (panel.framed) pen.frame(left + panel.framed[1] * wide, top + panel.framed[0] * high, wide, high, { width: 2, colour: pen.mark });
+    if (panel.chosen >= 0) pen.frame(left, top + panel.chosen * high, count[1] * wide, high, { width: 2, colour: MARK });
+    if (panel.framed) pen.frame(left + panel.framed[1] * wide, top + panel.framed[0] * high, wide, high, { width: 2, colour: MARK });
     if (pointed.panel === index && pointed.row >= 0 && pointed.column >= 0) {
       pen.frame(left + pointed.column * wide, top + pointed.row * high, wide, high, {});
     }

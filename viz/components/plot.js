@@ -4,7 +4,7 @@
 const LETTERS = 16; // of a label
 const FONT = 12;
 const MARK = "#0072b2"; // the query's blue
-const MARK_DARK = "#56b4e9"; // lighter, where the page is dark
+const BRIGHT = "#45a5e6"; // and as a line on a dark page
 
 // Control characters as their pictures: SVG may not hold them.
 function shortened(label) {
@@ -29,13 +29,12 @@ function ticks(low, high, most) {
 // The faces and colours of the page's theme.
 function appearance(root) {
   const style = getComputedStyle(root);
-  const light = style.color.match(/[\d.]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) > 384; // letters
   return {
-    mark: light ? MARK_DARK : MARK,
     text: style.fontFamily,
     token: `${style.getPropertyValue("--st-code-font") || "monospace"}, "Noto Sans Mono CJK SC", monospace`,
     colour: style.color,
     background: style.getPropertyValue("--st-background-color") || "#fff",
+    mark: Math.max(...style.color.match(/\d+/g).slice(0, 3)) > 128 ? BRIGHT : MARK, // light text: a dark page
   };
 }
 
@@ -57,7 +56,7 @@ function inColumns(text) {
     if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
     const { align = "left", size = FONT } = options;
     const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
-    const lengths = pieces.map((piece) => (STANDS.test(piece) ? size : 0.58 * piece.trim().length * size));
+    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? size : 0.58 * piece.trim().length * size + 3));
     const whole = lengths.reduce((a, b) => a + b, 0);
     let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
     pieces.forEach((piece, index) => {
@@ -97,7 +96,7 @@ function canvasPen(context, ratio, look) {
     if (fill) context.fillStyle = fill;
     if (fill) context.fill();
     context.globalAlpha = faint ? 0.25 : 1;
-    context.strokeStyle = colour;
+    context.strokeStyle = colour === MARK ? look.mark : colour;
     context.lineWidth = line;
     if (line) context.stroke();
     context.globalAlpha = 1;
@@ -125,8 +124,8 @@ function canvasPen(context, ratio, look) {
     context.arc(x, y, radius, 0, 2 * Math.PI);
     context.fill();
   };
-  const { background, mark } = look;
-  return { mark, text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+  const { background } = look;
+  return { text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
 }
 
 function svgPen(svg, look) {
@@ -171,8 +170,8 @@ function svgPen(svg, look) {
     add(svg, "polyline", { points: points.map((point) => point.join(",")).join(" "), fill: "none", ...stroke, ...dashed });
   };
   const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
-  const { background, mark } = look;
-  return { mark, vector: true, text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+  const { background } = look;
+  return { vector: true, text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
 }
 
 const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn

@@ -23,7 +23,7 @@ function arrow(pen, from, to, y, colour) {
 function drawWiring(pen, { places, width }, { header }) {
   header.rows.forEach((row, index) => {
     const { top, line, bottom } = places[index];
-    if (row.own) pen.frame(1, top - 3, width - 3, bottom - top + 12, { width: 2, colour: pen.mark });
+    if (row.own) pen.frame(1, top - 3, width - 3, bottom - top + 12, { width: 2, colour: MARK });
     pen.text(row.name, 10, top + 10, { strong: true });
     pen.text(row.formula, 10, top + 30, { token: true });
     const parts = row.boxes.length;
