@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -17,7 +18,7 @@ from viz.given import unfollowed
 from viz.i18n import _
 from viz.parts import theirs
 from viz.said import said
-from viz.words import literal, page_name
+from viz.words import as_sentence, literal, page_name
 from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
@@ -36,32 +37,16 @@ PAGES = {
 SECTION = {"training": "change", "checkpoints": "know"}  # the others are for seeing
 FIRST = "attention"
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
-STYLE = """
-<style>
-.block-container { padding: 3rem 1.6rem 2rem; max-width: none; }
-[data-testid="stHeader"] { height: 2.6rem; min-height: 0; }
-[data-testid="stSidebarHeader"] { height: 2.2rem; padding-block: 0.4rem; }
-[data-testid="stSidebarUserContent"] { padding-top: 0.2rem; }
-.vitrine-sticky { position: sticky; top: 2.6rem; z-index: 90; }
-.st-key-input_bar { padding: 0.3rem 0 0.6rem;
-  border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); }
-[data-testid="stBaseButton-primary"] { background: transparent; color: inherit; border-width: 2px; }
-.stApp :not(pre) > code { color: inherit !important; }
-[data-testid="stCaptionContainer"] { color: inherit !important; opacity: 0.76; }
-[data-testid="stFileUploaderDropzoneInstructions"] { display: none; }
-@media (max-width: 640px) {
-  .block-container { padding: 3rem 0.8rem 2rem; }
-  .vitrine-sticky { position: static; }
-}
-</style>
-"""
+STYLE = Path(__file__).parent / "viz" / "frame.css"
 
 
 def main() -> None:
     st.set_page_config(page_title="Vitrine", page_icon="🔍", layout="wide", initial_sidebar_state=250)
     st.html(STYLE)
     bench = workbench()
-    heading = st.sidebar.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    heading = st.sidebar.container(
+        key="heading", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    )
     heading.markdown("### Vitrine", width="content")
     choose_language(heading)
     sections = {"see": _("See"), "change": _("Change"), "know": _("Know")}
@@ -83,6 +68,8 @@ def main() -> None:
             st.caption(section)
             for link in links:
                 st.page_link(link)
+        st.caption(_("Steps of training"))
+        strip = st.container()
         page_file(
             {
                 "save": _("Save this page"),
@@ -98,11 +85,11 @@ def main() -> None:
             lens = live.start
         else:
             with summary, st.spinner(_("Opening {name} …").format(name=name)):  # seen where it takes half a second
-                lens = showing.open_shown(bench, here, name)
+                lens = showing.open_shown(here, name)
     except ValueError as error:
         if showing.fall_back(name, said(error), chosen, names):
             st.rerun()
-        st.error(literal(said(error)))
+        st.error(as_sentence(said(error)))
         return
     for sentence in unfollowed():
         st.warning(sentence)
@@ -111,15 +98,24 @@ def main() -> None:
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
-    with st.sidebar:
-        st.fragment(training.strip, run_every=every)(bench, lens, moving)
-    st.fragment(look, run_every=every if name == training.ENTRY else None)(bench, lens, chosen)
+    if moving and name != training.ENTRY:
+        with strip:
+            st.fragment(training.strip, run_every=every)(bench, lens, moving)
+        st.fragment(look)(bench, lens, chosen, moving)
+    else:  # one run of a fragment draws both, which costs less than a run each
+        st.fragment(look, run_every=every)(bench, lens, chosen, moving, strip)
 
 
-def look(bench: Workbench, lens: Inspectable, page: str) -> None:
-    """The input bar and the page under it: all that a keystroke draws again, and each look at a training."""
+def look(bench: Workbench, lens: Inspectable, page: str, moving: bool, strip: DeltaGenerator | None = None) -> None:
+    """The input bar and the page under it: all that a keystroke draws again, and each look at a training.
+
+    strip: where that of a training is drawn with them.
+    """
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)
+    if strip:
+        with strip:
+            training.strip(bench, lens, moving)
     trained = live is not None and lens is live.start
     # What does not depend on the texts goes out first: the browser draws it while the model computes.
     lens = training.shown(bench, live) if live and trained else varying.look(bench, lens)
@@ -134,7 +130,7 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
         try:
             input_bar.look(bench, lens)
         except ValueError as error:  # a text that this model cannot read
-            bar.error(literal(said(error)))
+            bar.error(as_sentence(said(error)))
             return
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long
@@ -172,7 +168,7 @@ def choose_language(place: DeltaGenerator) -> None:
 def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
     asked = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: _("in training: {name}").format(name=live.start.name)} if live else {}
-    showing.take_wanted()
+    showing.take_wanted(names)
     name = st.selectbox(
         _("Model"),
         names,
@@ -182,6 +178,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
         format_func=lambda name: words.get(name, name),
     )
     name = name or ""
+    showing.state().named = (name, i18n.language())
     if asked is not None and asked not in (*names, *words.values()):  # the address has what the list shows
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
     return name
@@ -192,7 +189,7 @@ def describe(lens: Inspectable, form: str) -> str:
     dtype = str(lens.dtype).removeprefix("torch.")
     millions = lens.model.parameter_count() / 1e6
     text = _(
-        "{kind} · {layers} layers · {heads} heads · d {d} · {millions:.3g} M parameters · {device} · {dtype}"
+        "{kind} · {layers} layers\n{heads} heads · d {d} · {millions:.3g} M parameters\n{device} · {dtype}"
     ).format(
         kind=_(lens.kind),
         layers="+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count),
@@ -203,8 +200,9 @@ def describe(lens: Inspectable, form: str) -> str:
         dtype=dtype,
     )
     text = f"{text} · {form}"
-    # A line ends behind a point, and never within a part.
-    return html.escape(text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· "))
+    # A line that is too long ends behind a point, and never within a part.
+    kept = html.escape(text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· "))
+    return kept.replace("\n", "  \n")
 
 
 main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,8 @@ from model.cache import FixedCache, GrowingCache, KeysAndValues
 from model.config import TransformerConfig
 from model.dropout import dropout
 from model.masks import Mask
-from model.position_bias import Unbiased, position_bias
+from model.observing import ordinary
+from model.position_bias import RelativeBias, Unbiased, position_bias
 from model.positional import turning
 
 Cache = GrowingCache | FixedCache
@@ -175,8 +177,15 @@ class MultiHeadAttention(nn.Module):
         weights = self.weights(self.masked(biased, visible), visible)
         return dropout(weights, self.dropout, self.training) @ for_each_head(value, query.shape[1])
 
+    def unseen(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        """The same; none of it is kept."""
+        with ordinary():
+            return self.explicit(query, key, value, mask)
+
     def quickest(self, query: Tensor, key: Tensor) -> Callable[[Tensor, Tensor, Tensor, Mask], Tensor]:
         """Of two ways to the same heads the one that is quicker here."""
+        if not self.training and isinstance(self.biased, RelativeBias):
+            return self.unseen  # torch's kernel rounds a bias otherwise, which mT5's large logits would show
         if not self.training or query.device.type != "cpu":
             return self.fused
         short = max(query.shape[-2], key.shape[-2]) <= TRAINED_IN_PRODUCTS.get(query.dtype, 0)
@@ -197,19 +206,29 @@ class MultiHeadAttention(nn.Module):
         """Equation 1 in one kernel, nothing of size query × key kept."""
         queries, keys = query.shape[-2], key.shape[-2]
         bias = self.biased.bias(queries, keys, query)
-        visible: Tensor | None
-        is_causal, visible = mask.causal and queries > 1, None
+        options: dict[str, Any] = {
+            "dropout_p": self.dropout if self.training else 0.0,
+            "scale": self.scaled.factor,
+            "enable_gqa": key.shape[1] != query.shape[1],
+        }
         if bias is not None or not mask.is_plain(queries, keys):
-            is_causal, visible = False, mask.visible(queries, keys, query.device)
-            if bias is not None:
-                visible = bias.masked_fill(~visible, -torch.inf)
-        return F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=visible,
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=is_causal,
-            scale=self.scaled.factor,
-            enable_gqa=key.shape[1] != query.shape[1],
-        )
+            return masked_kernel(query, key, value, mask, bias, **options)
+        return F.scaled_dot_product_attention(query, key, value, is_causal=mask.causal and queries > 1, **options)
+
+
+def masked_kernel(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: Tensor | None, **options: Any
+) -> Float[Tensor, "batch head query channel"]:
+    """torch's fused kernel; a query with nothing to look at gets zeros, never NaN, and so do the gradients.
+
+    Only the CPU's kernels are sure to do so: others give NaN or a mean (pytorch's issues 103963, 156707). There such a
+    query is let look everywhere, and what it saw is taken away.
+    """
+    place, blind = (query.shape[-2], key.shape[-2], query.device), None
+    if query.device.type == "cpu":
+        visible = mask.visible(*place)
+    else:
+        visible, blind = mask.opened(*place)
+    added = visible if bias is None else bias.masked_fill(~visible, -torch.inf)
+    heads = F.scaled_dot_product_attention(query, key, value, attn_mask=added, **options)
+    return heads if blind is None else heads.masked_fill(blind, 0.0)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Literal
 
 import torch
 
 from model.context import Context
+from model.rules import NO_RULES, Rules
 
 Fate = Literal["kept", "finished", "cut"]
 
@@ -70,9 +72,12 @@ class SearchTree:
 class _Search:
     """The search for one text: its tree, and the nodes at the tips of its beam."""
 
-    def __init__(self, beam: int, limit: int, last: int, ends: Collection[int], length_penalty: float) -> None:
-        self.beam, self.limit, self.ends = beam, limit, ends
-        self.tree = SearchTree(length_penalty, [Node(-1, last, 0.0, 0.0, 0, "kept")])
+    def __init__(
+        self, beam: int, limit: int, begun: Sequence[int], ends: Collection[int], length_penalty: float
+    ) -> None:
+        """begun: the tokens before what is searched for."""
+        self.beam, self.limit, self.ends, self.begun = beam, limit, ends, begun
+        self.tree = SearchTree(length_penalty, [Node(-1, begun[-1], 0.0, 0.0, 0, "kept")])
         self.tips: list[int | None] = [0] + [None] * (beam - 1)  # None: nothing there
 
     def step(self, candidates: Sequence[tuple[float, int, int]]) -> list[int]:
@@ -95,6 +100,11 @@ class _Search:
         self.tips = [*tips, *[None] * missing]
         return [*parents, *[0] * missing]
 
+    def so_far(self, tip: int | None) -> list[int]:
+        """All tokens up to a tip."""
+        path = [] if tip is None else self.tree.path(tip)
+        return [*self.begun, *(self.tree.nodes[index].token for index in path)]
+
     @property
     def done(self) -> bool:
         """Nothing is left to continue, or enough is finished and the best tip no better than the worst of it."""
@@ -114,10 +124,12 @@ def beam_search(
     beam: int = 4,
     length_penalty: float = 0.6,
     keep: int = 5,
+    rules: Rules = NO_RULES,
 ) -> list[SearchTree]:
     """The `beam` best continuations found for each text of a batch.
 
-    limits: the most tokens to write for each. keep: how many choices each node remembers.
+    limits: the most tokens to write for each. keep: how many choices each node remembers. rules: what must not be
+    written, and what must: that costs nothing.
 
     Raises:
         ValueError: beam or a limit is below 1, or length_penalty below 0 or not finite.
@@ -131,14 +143,17 @@ def beam_search(
     context.repeat(beam)
     newest = context.first
     searches = [
-        _Search(beam, limit, int(first[-1]), ends, length_penalty)
-        for limit, first in zip(limits, newest[::beam], strict=True)
+        _Search(beam, limit, first, ends, length_penalty)
+        for limit, first in zip(limits, newest[::beam].tolist(), strict=True)
     ]
     active = searches
     totals = torch.full((len(searches), beam), -math.inf, device=newest.device)
     totals[:, 0] = 0
-    while active:
-        log_probabilities = context.log_probabilities(newest)[:, 0].unflatten(0, (-1, beam))
+    for step in count():
+        made = context.log_probabilities(newest)
+        before = [search.so_far(tip) for search in active for tip in search.tips] if rules.runs else []
+        most = [search.limit for search in active for _ in search.tips]
+        log_probabilities = rules.allowed(made, most, step, before)[:, 0].unflatten(0, (-1, beam))
         # The best 2 × beam continuations of a text are among the best 2 × beam of each of its tips.
         each = min(max(keep, 2 * beam), log_probabilities.shape[-1])
         values, tokens = log_probabilities.topk(each, dim=-1)
@@ -171,4 +186,5 @@ def _remember(searches: Sequence[_Search], values: list[list[list[float]]], toke
     for row, search in enumerate(searches):
         for column, tip in enumerate(search.tips):
             if tip is not None:
-                search.tree.nodes[tip].choices = list(zip(tokens[row][column], values[row][column], strict=True))
+                pairs = zip(tokens[row][column], values[row][column], strict=True)
+                search.tree.nodes[tip].choices = [(token, value) for token, value in pairs if value > -math.inf]

@@ -11,7 +11,10 @@ from model.data import HELD, Pair
 from model.materials import TEXT_HELD, Answers, Material, RunningText, Sentences, Tokenizers, Translations, Units
 from model.phrases import phrases
 from model.reading import TASK_PAIRS, read_pairs_from
+from model.saving import Source
+from model.tasks import MADE
 
+PHRASES, BY_RULE = "sentences made by rule", "made by code, model/phrases.py"
 VOCABULARY = 1000  # of a BPE, unless told
 KIND_UNITS: dict[Kind, tuple[Units, ...]] = {
     "encoder-decoder": ("mixed", "bpe", "characters", "joint"),
@@ -22,13 +25,20 @@ KIND_UNITS: dict[Kind, tuple[Units, ...]] = {
 
 @dataclass(frozen=True)
 class Data:
-    """Pairs, or a text. name: for the model card. task: by whose rule they were made. held: percent for validation."""
+    """Pairs, or a text. name, licence: for the model card. task: by whose rule they were made. held: percent for
+    validation.
+    """
 
     name: str
     pairs: tuple[Pair, ...] = ()
     text: str = ""
     task: str = ""
     held: int | None = None
+    licence: str = ""
+
+    @property
+    def source(self) -> Source:
+        return Source(self.name, self.licence)
 
 
 def task_data(task: str, count: int = TASK_PAIRS) -> Data:
@@ -38,13 +48,15 @@ def task_data(task: str, count: int = TASK_PAIRS) -> Data:
         ValueError: there is none of that name, or it has not so many pairs.
     """
     name = f"task:{task}:{count}"
-    return Data(name, tuple(read_pairs_from(name)), task=task)
+    return Data(name, tuple(read_pairs_from(name)), task=task, licence=MADE)
 
 
 def phrase_data(kind: Kind) -> Data:
     """Sentences made by rule: pairs, or, where there is one stack, their English ones."""
-    name, pairs = "sentences made by rule (model/phrases.py)", tuple(phrases())
-    return Data(name, pairs) if kind == "encoder-decoder" else Data(name, text="\n".join(pair.source for pair in pairs))
+    pairs = tuple(phrases())
+    if kind == "encoder-decoder":
+        return Data(PHRASES, pairs, licence=BY_RULE)
+    return Data(PHRASES, text="\n".join(pair.source for pair in pairs), licence=BY_RULE)
 
 
 def material_of(

@@ -37,6 +37,10 @@ class GrowingCache:
             value[:, :, : self.length] = self.room[1][:, :, : self.length]
         return key, value
 
+    def first(self, queries: int) -> int:
+        """The position of the first of so many queries, before they are fed."""
+        return self.length
+
     def cut(self, length: int) -> None:
         """Forget all but the first `length` positions."""
         self.length = min(self.length, length)
@@ -50,8 +54,12 @@ class GrowingCache:
 
 @dataclass
 class FixedCache:
-    """Cross-attention: the encoder's output does not change, its keys and values are computed once."""
+    """Cross-attention: the encoder's output does not change, its keys and values are computed once.
 
+    beside: the cache of the layer's self-attention, which is fed first.
+    """
+
+    beside: GrowingCache
     kept: KeysAndValues | None = None
     length = 0  # no query stands behind these keys
 
@@ -59,6 +67,10 @@ class FixedCache:
         if self.kept is None:
             self.kept = project(memory, 0)
         return self.kept
+
+    def first(self, queries: int) -> int:
+        """The position of the first of so many queries."""
+        return self.beside.length - queries
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows of the batch."""
@@ -69,7 +81,10 @@ class FixedCache:
 @dataclass
 class LayerCache:
     self_attention: GrowingCache = field(default_factory=GrowingCache)
-    cross_attention: FixedCache = field(default_factory=FixedCache)
+    cross_attention: FixedCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cross_attention = FixedCache(self.self_attention)
 
 
 class DecoderCache:

@@ -163,7 +163,7 @@ class _Found:
     @classmethod
     def within(cls, trace: Trace) -> _Found:
         attention = {kind: paths for kind in KINDS if (paths := trace.attention_paths(kind))}
-        modules = {kind: trace.model.get_submodule(paths[0]) for kind, paths in attention.items()}
+        modules = {kind: trace.module(paths[0]) for kind, paths in attention.items()}
         names = trace.names()
         return cls(
             attention,

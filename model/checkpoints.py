@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +16,9 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.device import choose_device, choose_dtype
 from model.errors import CheckpointError, first_line
-from model.files import finish_replacing, replace_folder, write_tensors
+from model.files import begin_folder, finish_replacing, replace_folder, write_tensors
 from model.filling import MaskFiller
+from model.foreign.told import Positions, Told
 from model.inspectable import Inspectable
 from model.network import Network
 from model.safe_folder import read_config, require_weights
@@ -59,10 +59,7 @@ def save_checkpoint(
             "a tokenizer that transformers runs in Python cannot be saved: give its model a tokenizer.json"
         )
     folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    written = folder.with_name(f".{folder.name}.{os.getpid()}.writing")
-    shutil.rmtree(written, ignore_errors=True)
-    written.mkdir()
+    written = begin_folder(folder)
     try:
         write_tensors(written / WEIGHTS, _stored_weights(model, dtype), {"format": "pt"})
         texts = {
@@ -83,12 +80,15 @@ def open_checkpoint(
     device: torch.device | None = None,
     dtype: torch.dtype | None = None,
     heads: int | None = None,
+    positions: Positions | None = None,
+    start: int | None = None,
 ) -> Inspectable:
     """A trained model, ready to be looked into: our checkpoint folder, one of Hugging Face, or a file of weights alone
     whose layout is known (`model.foreign.layouts`).
 
     device, dtype: where and in which precision to compute; by default what `model.device` chooses. heads: how many
-    attention heads there are, for a file that does not say it.
+    attention heads there are, positions: of which kind, where there is no table of them, start: with which id a target
+    begins, for a file that does not say it.
 
     Raises:
         CheckpointError: it is missing, incomplete, damaged or of another kind; the message says which file and why.
@@ -98,18 +98,24 @@ def open_checkpoint(
     if not path.exists():
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
     try:
-        if path.is_dir() and _is_ours(path):
-            return _open_ours(path, place, precision)
-        from model.foreign.opening import open_foreign
+        if path.is_dir() and is_ours(path):
+            lens = _open_ours(path, place, precision)
+        else:
+            from model.foreign.opening import open_foreign
 
-        return open_foreign(path, place, precision, heads)
+            lens = open_foreign(path, place, precision, Told(heads, positions, start))
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:
         raise CheckpointError(f"{path.name} cannot be opened: {error}") from error
+    if heads not in (None, lens.config.n_heads):
+        raise CheckpointError(
+            f"{path.name} says itself that it has {lens.config.n_heads} heads: leave heads={heads} out"
+        )
+    return lens
 
 
-def _is_ours(folder: Path) -> bool:
+def is_ours(folder: Path) -> bool:
     """Whether a folder has a config.json that is neither Hugging Face's nor lies beside another's weights."""
     if not (folder / CONFIG).exists():
         return False

@@ -19,6 +19,8 @@ class Context:
     """A batch of texts being written: the encoded sources, if there are any, and the cache of what was fed.
 
     first: (batch, length), the tokens to feed first: `<s>`, or the prompt.
+    keeps: False where what was computed for a token changes with those after it: then all are fed again at each step,
+    and only the last token's prediction is that of a text which ends there.
     """
 
     def __init__(
@@ -29,9 +31,11 @@ class Context:
         n_layers: int,
         memory: Tensor | None = None,
         real: Tensor | None = None,
+        keeps: bool = True,
     ) -> None:
-        self.first = first
+        self.first, self.keeps = first, keeps
         self.cache = DecoderCache(n_layers)
+        self._fed: Tensor | None = None  # all tokens, where nothing is kept
         self._decode, self._logits = decode, logits
         self._memory, self._mask = memory, Mask(keys=real)
 
@@ -39,13 +43,18 @@ class Context:
         self, tokens: Int[Tensor, "batch new"], wanted: int = 1
     ) -> Float[Tensor, "batch wanted vocabulary"]:
         """Feed tokens; what may follow each of the last `wanted` of them, in float32 at least."""
+        if not self.keeps:
+            tokens = self._fed = tokens if self._fed is None else torch.cat([self._fed, tokens], dim=1)
+            self.cache = DecoderCache(len(self.cache.layers))
         states = self._decode(tokens, self.cache, self._memory, self._mask)
         logits = self._logits(states[:, -wanted:])
         return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def cut(self, written: int) -> None:
         """Forget all that was fed but `first` and the tokens written since, without the newest."""
-        self.cache.cut(self.first.shape[1] - 1 + written)
+        length = self.first.shape[1] - 1 + written
+        self.cache.cut(length)
+        self._fed = None if self._fed is None else self._fed[:, :length]
 
     def repeat(self, times: int) -> None:
         """Each text `times` times, before anything is fed."""
@@ -58,6 +67,7 @@ class Context:
     def select(self, rows: Int[Tensor, rows]) -> None:
         """Go on with the texts at these rows, each still of the same source."""
         self.cache.select(rows)
+        self._fed = None if self._fed is None else self._fed[rows]
 
     def select_sources(self, rows: Int[Tensor, rows]) -> None:
         """Go on with the sources at these rows."""

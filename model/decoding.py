@@ -11,6 +11,7 @@ from torch import Tensor
 
 from model.beam import SearchTree
 from model.context import Context
+from model.rules import NO_RULES, Rules
 
 GUESSED = 5  # tokens at a time: more cost more than they save
 
@@ -60,7 +61,13 @@ class Generation:
 
 @torch.inference_mode()
 def greedy(
-    context: Context, *, ends: Collection[int], limits: Sequence[int], keep: int = 5, draft: Sequence[int] = ()
+    context: Context,
+    *,
+    ends: Collection[int],
+    limits: Sequence[int],
+    keep: int = 5,
+    draft: Sequence[int] = (),
+    rules: Rules = NO_RULES,
 ) -> tuple[list[list[int]], Tensor, Tensor]:
     """The most probable token at each step, for each text of a batch.
 
@@ -70,18 +77,22 @@ def greedy(
     and those up to the first that the model would have written otherwise are kept (Leviathan et al., 2023).
     After that, what followed the newest token in the draft is the next guess (Saxena, 2023).
 
+    rules: what must not be written, and what must; forbidden tokens have a log-probability of −∞.
+
     Returns the ids of each text, with the one of `ends` that was reached, if one was; and the `keep` largest
     log-probabilities at each step with their tokens, both (step, batch, keep).
     """
     newest, longest = context.first, max(limits)
     stops = torch.tensor(list(ends), dtype=torch.long, device=newest.device)
-    draft = list(draft[:longest]) if len(limits) == 1 else []
+    draft = list(draft[:longest]) if len(limits) == 1 and context.keeps else []
     guess = draft
     done = torch.tensor([limit < 1 for limit in limits], device=newest.device)
     best: list[tuple[Tensor, Tensor]] = []
     while len(best) < longest and not bool(done.all()):
         asked = [newest, torch.tensor([guess], device=newest.device)] if guess else [newest]
         log_probabilities = context.log_probabilities(torch.cat(asked, dim=1), wanted=1 + len(guess))
+        before = _so_far(context.first, best) if rules.runs else []
+        log_probabilities = rules.allowed(log_probabilities, limits, len(best), before, guess)
         values, tokens = log_probabilities.topk(min(keep, log_probabilities.shape[-1]), dim=-1)
         right = _agreeing(tokens[0, :, 0].tolist(), guess)  # so many of the guess, and one more step, are right
         best += [(values[:, step], tokens[:, step]) for step in range(right + 1)]
@@ -97,6 +108,12 @@ def greedy(
     written = torch.stack([tokens for _, tokens in best])
     rows = zip(written[:, :, 0].T.tolist(), limits, strict=True)
     return [_until(row[:limit], ends) for row, limit in rows], torch.stack([values for values, _ in best]), written
+
+
+def _so_far(first: Tensor, best: Sequence[tuple[Tensor, Tensor]]) -> list[list[int]]:
+    """All tokens of each text up to now."""
+    written = [tokens[:, :1].to(first.device) for _, tokens in best]
+    return [[int(token) for token in row] for row in torch.cat([first, *written], dim=1)]
 
 
 def _agreeing(written: list[int], guess: list[int]) -> int:

@@ -14,6 +14,7 @@ from model.inspectable import Inspectable
 from model.materials import Material, prepare
 from model.randomness import seeded
 from model.saving import Source
+from model.tasks import MADE
 from model.training_settings import TrainingSettings
 from model.transformer import build
 
@@ -47,7 +48,7 @@ class Demonstration:
 
     @property
     def source(self) -> Source:
-        return Source(f"task:{self.task}:{self.pairs}", "made by code, model/tasks.py")
+        return Source(f"task:{self.task}:{self.pairs}", MADE)
 
     def begin(self) -> tuple[Inspectable, Material, Probe]:
         """A new model, what it learns from, and what it is watched on."""

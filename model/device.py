@@ -8,6 +8,7 @@ import sys
 import threading
 
 import torch
+from torch import Tensor
 
 from model.errors import first_line
 
@@ -55,6 +56,27 @@ def choose_device_map() -> str | None:
     if wanted not in ("", "auto"):
         raise ValueError(f"VITRINE_DEVICE_MAP ({wanted!r}) must be auto, or left out")
     return wanted or None
+
+
+def with_float64(x: Tensor) -> Tensor:
+    """x itself where its device computes in float64, else (MPS, some XPUs) a copy on the CPU."""
+    return x.to(float64_place(x.device))
+
+
+def exact(x: Tensor) -> Tensor:
+    """x in float64: on its device, or on the CPU where its device has none."""
+    return with_float64(x).double()
+
+
+def float64_place(device: torch.device) -> torch.device:
+    """Where to compute in float64 what lies on `device`: there, or on the CPU."""
+    if device.type in ("cpu", "cuda"):
+        return device
+    try:
+        torch.empty(0, dtype=torch.float64, device=device)
+    except (TypeError, RuntimeError):
+        return torch.device("cpu")
+    return device
 
 
 def compute_alone() -> None:

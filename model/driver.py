@@ -135,8 +135,8 @@ class Driver:
 
     def _train(self) -> None:
         began = time.perf_counter()
+        self._view_is_old = True  # a step that fails may go back
         report = self.own.step(filmed=self.own.stands + 1 == self._wanted)
-        self._view_is_old = True
         if self._view_wanted:
             self._look()
         self._speeds.append((report.tokens, time.perf_counter() - began))
@@ -179,7 +179,7 @@ class Driver:
             message=self._message,
             unseen=self._unseen,
             run=own.run.number,
-            marks=own.run.marks,
+            marks=tuple(own.run.changes),
             frames=len(film),
             film_every=own.pace.every,
             key_steps=tuple(key.step for key in film.key_frames),

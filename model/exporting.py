@@ -17,6 +17,7 @@ from model.counterparts.families import counterpart
 from model.counterparts.parameters import Parameters
 from model.errors import CheckpointError
 from model.files import write_tensors
+from model.foreign.tokenizer_files import TARGET
 from model.inspectable import Inspectable
 from model.text import Tokenizer
 from model.tokens import Role
@@ -78,7 +79,8 @@ def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
         CheckpointError: no family computes what this model does; the sentence says which option has no counterpart.
     """
     family = counterpart(lens.config)
-    library_tokenizer(lens.source_tokenizer)  # refused before anything is written
+    for tokenizer in (lens.source_tokenizer, lens.target_tokenizer):
+        library_tokenizer(tokenizer)  # refused before anything is written
     options, tensors = family.make(Parameters(lens.model))
     folder.mkdir(parents=True, exist_ok=True)
     kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # a tied one would be refused
@@ -89,10 +91,10 @@ def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
             options[part] |= tokens
     _write(folder / "config.json", options | tokens | {"dtype": dtype, "torch_dtype": dtype})
     if lens.kind != "encoder-only":
-        _write(folder / "generation_config.json", tokens | {"max_length": lens.config.max_length})
+        _write(folder / "generation_config.json", tokens | written_rules(lens) | {"max_length": lens.config.max_length})
     write_tokenizer(lens.source_tokenizer, folder, READS[lens.kind], lens.config.max_length)
     if lens.kind == "encoder-decoder":
-        write_tokenizer(lens.target_tokenizer, folder / "target_tokenizer", "target", lens.config.max_length)
+        write_tokenizer(lens.target_tokenizer, folder / TARGET, "target", lens.config.max_length)
     (folder / CARD).write_text(model_card(lens, family.title, str(options["architectures"][0]), card), encoding="utf-8")
 
 
@@ -100,7 +102,19 @@ def token_ids(lens: Inspectable) -> dict[str, Any]:
     """The special tokens by the names that configs of Hugging Face give them."""
     target = lens.target_tokenizer
     found = {"pad_token_id": target.padding, "bos_token_id": target.start, "eos_token_id": target.end}
-    return found | ({"decoder_start_token_id": target.start} if lens.kind == "encoder-decoder" else {})
+    return found | (
+        {"decoder_start_token_id": target.margins("target")[0][0]} if lens.kind == "encoder-decoder" else {}
+    )
+
+
+def written_rules(lens: Inspectable) -> dict[str, Any]:
+    """What the model must write and must not, by the names of a generation_config.json."""
+    tokenizer = lens.target_tokenizer
+    rules, forced = tokenizer.rules, tokenizer.margins("target")[0][1:2] if lens.kind == "encoder-decoder" else []
+    found: dict[str, Any] = {"forced_bos_token_id": forced[0] if forced else None, "forced_eos_token_id": rules.last}
+    found |= {"suppress_tokens": list(rules.never), "begin_suppress_tokens": list(rules.first)}
+    found |= {"bad_words_ids": [list(run) for run in rules.runs]}
+    return {name: value for name, value in found.items() if value not in (None, [])}
 
 
 def library_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
@@ -109,6 +123,11 @@ def library_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
     Raises:
         CheckpointError: there is none.
     """
+    if not tokenizer.can_be_saved:
+        raise CheckpointError(
+            "this model's tokenizer is of Python and of files of its own, and cannot be written as a tokenizer.json: "
+            "put one beside its weights, then open it"
+        )
     record = json.loads(tokenizer.to_json())
     inner = record["tokenizer"] if "foreign" in record else record
     if inner is None:

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import logging
+import traceback
 
 import torch
 
-# What torch says when the CPU's memory is exhausted; on a GPU there is an exception of its own.
-CPU_MEMORY = ("DefaultCPUAllocator", "can't allocate memory", "not enough memory")
+NO_ROOM = (
+    "step {step}: a batch of {tokens:,} tokens a side does not fit into memory: lower batch_tokens, and raise "
+    "accumulation to keep steps as large; the weights are those of step {last}"
+)
+BROKEN_OFF = (
+    "step {step}: training broke off with {name}: {first}; the weights are those of step {last}: go back to a key "
+    "frame or reset"
+)
+WENT_BACK = "{what}; the run went back to step {step}: lower the rate ({rate:.2g}) before it goes on"
+NO_WAY_BACK = "{what}; it has no earlier step to go back to: begin with another model"
+# What torch says when memory is exhausted: the CPU's, MPS's, and what cuBLAS wants of CUDA's; else it has an exception.
+NO_MEMORY = (
+    *("DefaultCPUAllocator", "can't allocate memory", "not enough memory", "MPS backend out of memory"),
+    *("Invalid buffer size", "CUBLAS_STATUS_ALLOC_FAILED"),
+)
 
 
 def is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in CPU_MEMORY)
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
 
 
 def explained(error: Exception, step: int, batch_tokens: int) -> str:
@@ -21,15 +35,11 @@ def explained(error: Exception, step: int, batch_tokens: int) -> str:
     if isinstance(error, FloatingPointError | ValueError):
         return str(error)
     if is_out_of_memory(error):
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        return (
-            f"step {step + 1}: a batch of {batch_tokens:,} tokens a side does not fit into memory: lower batch_tokens, "
-            f"and raise accumulation to keep steps as large; the weights are those of step {step}"
-        )
+        traceback.clear_frames(error.__traceback__)  # they hold what the step had computed
+        for module in (torch.cuda, torch.mps):
+            if module.is_available():
+                module.empty_cache()
+        return NO_ROOM.format(step=step + 1, tokens=batch_tokens, last=step)
     logging.getLogger(__name__).error("training broke off after step %d", step, exc_info=error)
     first = (str(error).splitlines() or [""])[0]
-    return (
-        f"step {step + 1}: training broke off with {type(error).__name__}: {first}; the weights are those of step "
-        f"{step}: go back to a key frame or reset"
-    )
+    return BROKEN_OFF.format(step=step + 1, name=type(error).__name__, first=first, last=step)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from safetensors.torch import save_file
 from torch import Tensor
+
+LEFT = 3600.0  # seconds after which a folder that is being written counts as left by a process that is dead
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
@@ -37,6 +41,18 @@ def write_text(path: Path, text: str) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def begin_folder(folder: Path) -> Path:
+    """An empty folder to write in, for `replace_folder`; what a kill left of earlier ones is removed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    written = folder.with_name(f".{folder.name}.{os.getpid()}.writing")
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.writing"):
+        with suppress(OSError):  # it is gone: another process has removed it, too
+            if left == written or time.time() - left.stat().st_mtime > LEFT:
+                shutil.rmtree(left)
+    written.mkdir()
+    return written
 
 
 def replace_folder(folder: Path, written: Path) -> None:
@@ -93,5 +109,5 @@ def _old(folder: Path) -> Path:
 
 
 def _beside(folder: Path, end: str) -> Path:
-    absolute = Path(os.path.abspath(folder))  # "." has no name
-    return absolute.with_name(f".{absolute.name}.{end}")
+    absolute = Path(os.path.abspath(folder))  # "." has no name, and neither has the root of a disk
+    return absolute.parent / f".{absolute.name}.{end}"

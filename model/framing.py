@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
+from model.rules import NO_RULES, Rules
 from model.tokens import Role, Tokens
 
 
@@ -16,7 +17,7 @@ class Framing:
     padding, unknown, start, end, mask: ids; tokenizers of others may lack any of them. stops: those that end what a
     model writes. special: those that stand in no text. words: a token that begins a word begins with ▁. continues: how
     one begins that goes on with a word, if it is shown. reason: why texts are bare ids, where they are.
-    can_be_saved: in a checkpoint of ours.
+    rules: of what it writes. can_be_saved: in a checkpoint of ours.
     """
 
     padding: int | None
@@ -27,6 +28,7 @@ class Framing:
     continues = ""
     reason = ""
     can_be_saved = True
+    rules: Rules = NO_RULES
     stops: frozenset[int]
     special: list[int]
     words: bool

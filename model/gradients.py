@@ -66,7 +66,7 @@ class Updates:
         """After it: ‖Δw‖ / ‖w‖ of each layer, embedding and output; about 10⁻³ is usual while a model learns."""
         torch._foreach_sub_(self.before, self.parameters)
         norms = (*torch._foreach_norm(self.before), *torch._foreach_norm(self.parameters))
-        squares = torch.stack(norms).double().square().view(2, -1).cpu()
+        squares = torch.stack(norms).cpu().double().square().view(2, -1)
         moved, weights = squares.new_zeros(2, len(self._parts)).index_add_(1, self._part_of, squares)
         ratios = torch.where(weights > 0, moved / weights, 0.0).sqrt().tolist()
         return dict(zip(self._parts, ratios, strict=True))

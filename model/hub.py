@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,15 @@ from model.errors import CheckpointError, first_line
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # No code is ever fetched; .bin, which is pickled, only of a model that has no safetensors.
 TEXTS = (".json", ".model", ".spm", ".txt")
+PATIENCE = 8.0  # seconds in which an answer must come
 LONGEST = 96  # characters of a name there
 SPARE = 1 << 30  # bytes of the disk that stay free
 REASONS = {  # what the exceptions of the library mean
     "RepositoryNotFoundError": "there is no model of that name that everybody may read",
     "GatedRepoError": "its authors give it only to those who have asked for it",
     "ConnectError": "there is no connection to the network",
-    "ConnectionError": "there is no connection to the network",
+    **dict.fromkeys(("ConnectionError", "ConnectTimeout"), "there is no connection to the network"),
+    **dict.fromkeys(("ReadTimeout", "Timeout", "TimeoutException"), "it does not answer"),
     "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set",
 }
 
@@ -50,7 +53,7 @@ def ask(name: str) -> Offer:
     try:
         from huggingface_hub import HfApi
 
-        info = HfApi().model_info(name, files_metadata=True, timeout=10)
+        info = HfApi().model_info(name, files_metadata=True, timeout=PATIENCE)
     except ImportError as error:
         raise CheckpointError("huggingface_hub is not installed: pip install huggingface_hub") from error
     except Exception as error:  # each transport has its own
@@ -62,6 +65,47 @@ def ask(name: str) -> Offer:
     offer = Offer(name, str(info.sha), tuple(files), sum(sizes[file] for file in files))
     require_disk(offer, _cache())
     return offer
+
+
+class Question:
+    """What `ask` finds out, in a thread of its own: nobody waits longer than `PATIENCE` for it.
+
+    offer, problem: one of them, when it is no longer busy.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name.strip()
+        self.offer: Offer | None = None
+        self._problem = ""
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="vitrine-question", daemon=True)
+        self._thread.start()
+
+    @property
+    def seconds(self) -> float:
+        """Since it was asked."""
+        return time.monotonic() - self._began
+
+    @property
+    def busy(self) -> bool:
+        return self._thread.is_alive() and self.seconds < PATIENCE
+
+    @property
+    def problem(self) -> str:
+        """Why there is no offer, in a sentence."""
+        if self.offer or self.busy or self._problem:
+            return self._problem
+        name = self.name[:LONGEST]
+        return str(CheckpointError(f"Hugging Face has not answered about {name} in {PATIENCE:.0f} s: try it later"))
+
+    def wait(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            self.offer = ask(self.name)
+        except CheckpointError as error:
+            self._problem = str(error)
 
 
 def wanted(files: Sequence[str] | dict[str, int]) -> list[str]:
@@ -131,7 +175,7 @@ class Download:
             self.path = Path(found)
         except Exception as error:  # each transport has its own
             if not self.cancelled:
-                self.problem = f"{self.offer.name} could not be fetched: {_reason(error)}"
+                self.problem = str(CheckpointError(f"{self.offer.name} could not be fetched: {_reason(error)}"))
 
     def _counter(self) -> Any:
         """A progress bar that is not drawn: it counts the bytes, and ends the transfer where that is asked for."""

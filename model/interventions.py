@@ -26,6 +26,11 @@ class Intervention:
 
     explicit: ClassVar[bool] = False
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a token of what is written comes to depend on later ones: then nothing of it can be kept."""
+        return False
+
     def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """What the module at `path` is given instead of `inputs`."""
         return inputs
@@ -57,16 +62,18 @@ class MaskChange(Intervention):
     def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         if not isinstance(module, MultiHeadAttention) or not self.concerns(path):
             return inputs
-        x, memory, mask, *cache = inputs
+        x, memory, mask, *kept = inputs
         if not isinstance(mask, ChangedMask):
             mask = ChangedMask(mask.keys, mask.causal, mask.window, mask.pattern, original=mask)
-        return (x, memory, self.change(mask, module, *cache), *cache)
+        first = kept[0].first(x.shape[1]) if kept and kept[0] is not None else 0
+        return (x, memory, self.change(mask, module, first), *kept)
 
     def concerns(self, path: str) -> bool:
         """Whether the attention at `path` is one of those changed."""
         return kind_and_layer(path)[0] == self.kind
 
-    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, first: int) -> Mask:
+        """The changed mask; first: the position of the first query, where earlier ones were fed before."""
         raise NotImplementedError
 
 
@@ -76,7 +83,11 @@ class Causal(MaskChange):
 
     on: bool
 
-    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
+    @property
+    def looks_ahead(self) -> bool:
+        return self.kind == ("cross" if self.on else "decoder")  # the last query stands at the source's last key
+
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, first: int) -> Mask:
         return replace(mask, causal=self.on)
 
     def __str__(self) -> str:
@@ -87,7 +98,7 @@ class Causal(MaskChange):
 class PaddingSeen(MaskChange):
     """Padding is looked at like any token."""
 
-    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, first: int) -> Mask:
         return replace(mask, keys=None)
 
     def __str__(self) -> str:
@@ -104,7 +115,11 @@ class Window(MaskChange):
         if self.width is not None and self.width < 1:
             raise ValueError(f"window ({self.width}) must be at least 1, or off")
 
-    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
+    @property
+    def looks_ahead(self) -> bool:
+        return self.kind == "cross" and self.width is not None  # as above
+
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, first: int) -> Mask:
         return replace(mask, window=self.width)
 
     def __str__(self) -> str:
@@ -124,14 +139,15 @@ class Cells(MaskChange):
     layer: int | None = None
     head: int | None = None
 
+    @property
+    def looks_ahead(self) -> bool:
+        ahead = self.query is None or self.key is None or self.key > self.query
+        return self.kind == "decoder" and self.visible and ahead
+
     def concerns(self, path: str) -> bool:
         return super().concerns(path) and self.layer in (None, kind_and_layer(path)[1])
 
-    def change(self, mask: ChangedMask, attention: MultiHeadAttention, cache: Any = None) -> Mask:
-        if cache is not None and self.kind == "cross":
-            raise ValueError(
-                "single cells of cross-attention cannot be changed while a target is written: trace it when it is whole"
-            )
+    def change(self, mask: ChangedMask, attention: MultiHeadAttention, first: int) -> Mask:
         n_heads = attention.query.n_heads
         if self.head is not None and self.head >= n_heads:
             return mask
@@ -139,7 +155,7 @@ class Cells(MaskChange):
             mask,
             edits=(*mask.edits, (self.head, self.query, self.key, self.visible)),
             heads=mask.heads if self.head is None else n_heads,
-            first=cache.length if cache else 0,
+            first=first,
         )
 
     def __str__(self) -> str:

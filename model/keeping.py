@@ -6,9 +6,10 @@ import os
 import shutil
 from pathlib import Path
 
-from model.checkpoints import CARD
+from model.checkpoints import CARD, save_checkpoint
 from model.errors import CheckpointError
-from model.files import finish_replacing, replace_folder, write_text
+from model.files import begin_folder, finish_replacing, replace_folder, write_text
+from model.inspectable import Inspectable
 from model.safe_json import read_text
 
 LONGEST_CARD = 1 << 20  # bytes
@@ -42,10 +43,7 @@ def copy_with_card(folder: Path, copy: Path, text: str) -> None:
     text = _whole(text)
     if copy.exists():
         raise CheckpointError(f"there is a folder {copy.name!r} already: choose another name")
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    written = copy.with_name(f".{copy.name}.{os.getpid()}.writing")
-    shutil.rmtree(written, ignore_errors=True)
-    written.mkdir()
+    written = begin_folder(copy)
     try:
         for file in folder.iterdir():
             if file.is_file() and not file.is_symlink() and not file.name.startswith("."):
@@ -54,6 +52,24 @@ def copy_with_card(folder: Path, copy: Path, text: str) -> None:
         replace_folder(copy, written)
     finally:
         shutil.rmtree(written, ignore_errors=True)
+
+
+def keep_as_ours(folder: Path, lens: Inspectable) -> None:
+    """Write a model that others have trained, put together as our network, as a checkpoint of ours.
+
+    Raises:
+        ValueError: there is a folder of that name, or its tokenizer cannot be written into a file.
+    """
+    if folder.exists():
+        raise CheckpointError(f"there is a folder {folder.name!r} already: choose another name")
+    form = lens.training.get("format") or "another format"
+    card = (
+        f"# {folder.name}\n\nA copy of {lens.name} ({form}), put together as Vitrine's own network with the same "
+        "weights. Whatever licence the original has holds for it too.\n"
+    )
+    record = {name: value for name, value in lens.training.items() if name != "open"}  # the config says it now
+    tokenizers = lens.source_tokenizer, lens.target_tokenizer
+    save_checkpoint(folder, lens.model, tokenizers, record, card, lens.dtype)
 
 
 def rename(folder: Path, name: str) -> Path:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from model.checkpoints import CONFIG
+from model.checkpoints import CONFIG, is_ours
 from model.config import Kind, TransformerConfig
+from model.errors import CheckpointError
+from model.foreign.layouts import SUFFIXES, is_known
+from model.safe_formats import weights_of
 from model.safe_json import read_object
-from model.tensors import size, tensor_table
+from model.tensors import TensorInfo, size, tensor_table
 
 FILES = {".safetensors": "safetensors", ".pt": "PyTorch", ".pth": "PyTorch", ".bin": "PyTorch", ".gguf": "GGUF"}
 KINDS: dict[str, Kind] = {"CausalLM": "decoder-only", "LMHeadModel": "decoder-only", "MaskedLM": "encoder-only"}
+SHOWN = 300  # characters of a path in a sentence
 # Families whose kind no name of an architecture tells.
 ENCODERS = ("bert", "roberta", "distilbert", "electra", "mpnet", "albert", "camembert", "xlm-roberta", "deberta-v2")
 
@@ -22,7 +27,8 @@ class Listed:
     """A line of the list of checkpoints.
 
     format: "Vitrine", "Hugging Face" or that of a file. family: of Hugging Face's models. kind: as far as it is known.
-    problem: why it cannot be opened, in a sentence; empty where nothing speaks against it.
+    problem: why it cannot be opened, in a sentence; empty where nothing speaks against it. computes: whether it may be
+    a model; of other files the tensors can be read. parameters: the model's, without those of an optimizer.
     """
 
     format: str
@@ -31,28 +37,55 @@ class Listed:
     parameters: int = 0
     bytes: int = 0
     problem: str = ""
+    computes: bool = True
+
+
+def typed_path(text: str) -> Path:
+    """The path that somebody typed: relative to where the server was started, or to a home (~); with quotes or without.
+
+    Raises:
+        CheckpointError: there is nothing, or nothing that this process may read.
+    """
+    plain = text.strip()
+    if len(plain) > 1 and plain[0] == plain[-1] and plain[0] in "\"'":
+        plain = plain[1:-1]
+    path = Path(os.path.abspath(os.path.expanduser(plain)))  # without "..", which would be a name
+    shown = str(path)[:SHOWN]
+    try:
+        path.stat()
+        readable = os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
+    except PermissionError:
+        readable = False
+    except (OSError, ValueError) as error:  # a name that is too long, or has a zero in it
+        if os.path.islink(path):
+            raise CheckpointError(f"{shown} leads to {os.readlink(path)}, which is not there: mend the link") from error
+        raise CheckpointError(f"{shown} is not there: give the path of a checkpoint's folder or file") from error
+    if not readable:
+        raise CheckpointError(f"{shown} may not be read by Vitrine: give its user the right to read it")
+    return path
 
 
 def listed(path: Path) -> Listed:
     """What a folder or file is; what is wrong with it is said in `problem`, and nothing is raised."""
     try:
-        known = _said(path)
-        parameters, held = size(tensor_table(path))
+        table = tensor_table(path)
+        known = _said(path, table)
+        parameters, held = size(table)
     except (ValueError, OSError) as error:
         return Listed(_format_of(path), problem=str(error))
     return replace(known, parameters=parameters, bytes=held)
 
 
-def _said(path: Path) -> Listed:
+def _said(path: Path, table: list[TensorInfo]) -> Listed:
     """As far as names and a config say it."""
-    if not path.is_dir():
-        return Listed(_format_of(path))
-    if not (path / CONFIG).is_file():
-        return Listed("safetensors")
-    options = read_object(path / CONFIG, nan=True)
+    options = read_object(path / CONFIG, nan=True) if (path / CONFIG).is_file() else {}
     if "model_type" in options or "architectures" in options:
         return Listed("Hugging Face", str(options.get("model_type", "")), _kind(options))
-    return Listed("Vitrine", kind=TransformerConfig.from_dict(options).kind)
+    if is_ours(path):
+        return Listed("Vitrine", kind=TransformerConfig.from_dict(options).kind)
+    file = weights_of(path).files[0]
+    known = file.suffix.lower() in SUFFIXES and is_known(info.name for info in table)
+    return Listed(_format_of(file), computes=known)
 
 
 def _format_of(path: Path) -> str:

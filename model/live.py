@@ -21,7 +21,7 @@ from model.snapshots import Snapshot, View
 from model.training_settings import TrainingSettings
 from model.watched import Watched
 
-UNSEEN = 10.0  # seconds without a heartbeat after which a run pauses
+UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten
 
 
 class LiveTraining:

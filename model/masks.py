@@ -53,6 +53,14 @@ class Mask:
             self._added[queries, keys, like.dtype] = added if bool(visible.any(dim=-1).all()) else None
         return self._added[queries, keys, like.dtype]
 
+    def opened(
+        self, queries: int, keys: int, device: torch.device
+    ) -> tuple[Bool[Tensor, "batch head query key"], Bool[Tensor, "batch head query 1"]]:
+        """The rule, but that queries which may look nowhere look everywhere; and which those are."""
+        visible = self.visible(queries, keys, device)
+        blind = ~visible.any(dim=-1, keepdim=True)
+        return visible | blind, blind
+
     def is_plain(self, queries: int, keys: int) -> bool:
         """Whether this is no mask at all, or the causal one of as many queries as keys."""
         near = self.window is None or self.window >= keys

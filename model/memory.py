@@ -37,13 +37,19 @@ def available(device: torch.device | None = None) -> int:
     Where the system does not say what is free, all that the machine has.
     """
     if device is None:
-        gpus = sum(torch.cuda.mem_get_info(number)[0] for number in range(torch.cuda.device_count()))
+        gpus = sum(_free_on_gpu(torch.device("cuda", number)) for number in range(torch.cuda.device_count()))
         return gpus + available(torch.device("cpu"))
     if device.type == "cuda":
-        free: int = torch.cuda.mem_get_info(device)[0]
-        return free
+        return _free_on_gpu(device)
     known = free_memory()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if known is None else known
+
+
+def _free_on_gpu(device: torch.device) -> int:
+    """What the driver has left, and what torch keeps of what was freed."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    left: int = torch.cuda.mem_get_info(device)[0]
+    return left + kept
 
 
 def needed(parameters: int, dtype: torch.dtype) -> int:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
+from model.device import exact
 
 
 class Norm(nn.Module):
@@ -34,9 +35,9 @@ class Norm(nn.Module):
 
     def exactly(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """The formula step by step in float64, to check `forward` with."""
-        x = x.double()
-        normal = self._normal(x, self.mean(x)[..., None], self.std(x)[..., None]) * self.weight.double()
-        return normal if self.bias is None else normal + self.bias.double()
+        x = exact(x)
+        normal = self._normal(x, self.mean(x)[..., None], self.std(x)[..., None]) * exact(self.weight)
+        return normal if self.bias is None else normal + exact(self.bias)
 
     def _normal(self, x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
         raise NotImplementedError

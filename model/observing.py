@@ -45,6 +45,11 @@ def changed(model: nn.Module, changes: tuple[Any, ...]) -> Iterator[None]:
         changing.reset(before)
 
 
+def looks_ahead(model: nn.Module) -> bool:
+    """Whether `model` is changed so that what it computes for a token depends on those after it."""
+    return any(change.looks_ahead for whose, change in changing.get() if whose is model)
+
+
 def observe(module: nn.Module, model: nn.Module, path: str, name: str, keep: Keep) -> None:
     """From now on `module`, at `path` of `model`, gives its output to `keep` whenever someone records `model`."""
     # A weak reference: a deep copy of the model keeps it, and is not taken for the model.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import hmac
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from model.uploads import Uploads
 if TYPE_CHECKING:
     from model.hub import Download
 
+PATIENCE = 2.0  # seconds that a reload waits for its own window to be closed
 KEPT = 600.0  # seconds after the last window of a session was closed: a reload, or a short loss of the connection
 
 
@@ -22,12 +24,12 @@ KEPT = 600.0  # seconds after the last window of a session was closed: a reload,
 class Opened:
     """What one session has opened, by name; another session does not see it.
 
-    uploads: the folder with what was sent here. heads: of tensors that do not tell their number of heads.
+    owner: what only its own browser knows. uploads: the folder with what was sent here.
     """
 
+    owner: str = ""
     places: dict[str, Path] = field(default_factory=dict)
     uploads: Uploads = field(default_factory=Uploads)
-    heads: dict[str, int] = field(default_factory=dict)
     download: Download | None = None
 
     def close(self) -> None:
@@ -46,27 +48,41 @@ class OpenedSessions:
         kept: float = KEPT,
         clock: Callable[[], float] = time.monotonic,
         timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
+        patience: float = PATIENCE,
     ) -> None:
-        self.kept, self._clock, self._new_timer = kept, clock, timer
+        self.kept, self.patience, self._clock, self._new_timer = kept, patience, clock, timer
         self._sessions: dict[str, Opened] = {}
         self._windows: dict[str, int] = {}
         self._left: dict[str, float] = {}
         self._timer: threading.Timer | None = None
         self._lock = threading.RLock()
+        self._left_one = threading.Condition(self._lock)
         atexit.register(self.close)
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, key: str) -> Opened:
-        """What the session of this key has opened, nothing at first."""
+    def begin(self, key: str, owner: str = "") -> Opened:
+        """What the session of this key has opened, nothing at first. owner: what only its own browser knows."""
         with self._lock:
-            return self._sessions.setdefault(key, Opened())
+            return self._sessions.setdefault(key, Opened(owner))
 
     def get(self, key: str) -> Opened | None:
         """The same, if the session has opened anything and is not freed yet."""
         with self._lock:
             return self._sessions.get(key)
+
+    def take(self, key: str, owner: str) -> Opened | None:
+        """What was opened under a key that came with an address: only for the browser that opened it, and only where no
+        window shows it any more. So a reload finds it, and a copied link does not; the window that is being reloaded
+        may take a moment to be gone.
+        """
+        with self._left_one:
+            found = self._sessions.get(key)
+            if not (found and owner and hmac.compare_digest(found.owner.encode(), owner.encode())):
+                return None
+            gone = self._left_one.wait_for(lambda: not self._windows.get(key), self.patience)
+            return self._sessions.get(key) if gone else None
 
     def enter(self, key: str) -> None:
         """A window shows this session."""
@@ -81,6 +97,7 @@ class OpenedSessions:
             if not self._windows[key]:
                 del self._windows[key]
                 self._left[key] = self._clock()
+                self._left_one.notify_all()
             self._set_timer()
 
     def sweep(self) -> None:

@@ -58,9 +58,9 @@ def seeded(number: int, device: torch.device) -> Iterator[None]:
 def _generators(device: torch.device) -> list[torch.Generator]:
     """Those that work on `device` draws from without being told."""
     found = [torch.default_generator]
-    if device.type == "cuda":
-        index = torch.cuda.current_device() if device.index is None else device.index
-        found.append(torch.cuda.default_generators[index])
-    elif device.type == "mps":
+    if device.type == "mps":
         found.append(torch.mps._get_default_mps_generator())
+    elif device.type != "cpu":
+        module = torch.get_device_module(device)  # torch.cuda, torch.xpu …
+        found.append(module.default_generators[module.current_device() if device.index is None else device.index])
     return found

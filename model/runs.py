@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.changes import Choices
-from model.film import Film
+from model.film import Film, KeyFrame
 from model.thinning import Thinned
 
 Array = npt.NDArray[Any]
@@ -118,8 +118,8 @@ class Mark:
 class Run:
     """One course of a training, from its beginning or from where it left another one.
 
-    parent: the number of that run. begins: the step at which it left it. choices: what it began with; marks: what
-    changed later.
+    parent: the number of that run. begins: the step at which it left it. choices: what its first step had. marks: what
+    changed later; turns: what changed where this run, and those before it, left another.
     """
 
     number: int
@@ -129,15 +129,26 @@ class Run:
     parent: int | None = None
     begins: int = 0
     marks: tuple[Mark, ...] = ()
+    turns: tuple[Mark, ...] = ()
+
+    @property
+    def changes(self) -> list[Mark]:
+        """All that changed on the way here."""
+        return sorted((*self.turns, *self.marks), key=lambda mark: mark.step)
 
     def go_back(self, step: int) -> None:
         """Forget what is later than `step`, and what changed there."""
         self.film.cut(step)
         self.curves = self.curves.until(step)
         self.marks = tuple(mark for mark in self.marks if mark.step < step)
+        self.turns = tuple(turn for turn in self.turns if turn.step <= step)
 
-    def branch(self, number: int, step: int, choices: Choices, **budgets: int) -> Run:
-        """Another run that begins like this one and leaves it after `step`."""
+    def branch(self, number: int, key: KeyFrame, choices: Choices, **budgets: int) -> Run:
+        """Another run that begins like this one and leaves it at a key frame."""
+        step, found = key.step, key.choices.differences(choices)
         marks = tuple(mark for mark in self.marks if mark.step < step)
-        film = self.film.until(step, number, **budgets)
-        return Run(number, film, self.curves.until(step), choices, self.number, step, marks)
+        turns = [turn for turn in self.turns if turn.step <= step]
+        if step and found:
+            turns.append(Mark(step, found))
+        film, curves = self.film.until(step, number, **budgets), self.curves.until(step)
+        return Run(number, film, curves, self.choices if step else choices, self.number, step, marks, tuple(turns))

@@ -43,7 +43,8 @@ def read_archive(path: Path) -> Archive:
         raise
     except Exception as error:  # damaged bytes lead zipfile to exceptions of many kinds
         raise CheckpointError(
-            f"{path} cannot be read as a file of torch.save, which is a zip archive since torch 1.6: {error}"
+            f"{path} cannot be read as a file of torch.save, which is a zip archive since torch 1.6: {error}; "
+            "get it again, or wait until it is written"
         ) from error
     _require_same(path, content, sizes)
     return Archive(content, sizes)

@@ -55,6 +55,8 @@ def weights_of(path: Path) -> Weights:
     finish_replacing(path)
     if path.is_dir():
         return _in_folder(path)
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is neither a file nor a folder: give a checkpoint folder, or a {_listed()} file")
     if not path.is_file():
         raise CheckpointError(f"{path} does not exist: give a checkpoint folder, or a {_listed()} file")
     suffix = path.suffix.lower()

@@ -61,7 +61,7 @@ def read_header(path: Path) -> list[Entry]:
         return _entries(_object(content), size - 8 - length)
     except (FormatError, CheckpointError, OSError) as error:
         raise CheckpointError(
-            f"{path} cannot be read as safetensors: {error}; get the file again from where it comes"
+            f"{path} cannot be read as safetensors: {error}; get the file again, or wait until it is written"
         ) from error
 
 

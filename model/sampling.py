@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.context import Context
+from model.rules import NO_RULES, Rules
 
 # A token that was written, its log-probability, and the most probable tokens at its step with theirs.
 Step = tuple[int, float, list[tuple[int, float]]]
@@ -57,18 +58,26 @@ class Sampling:
 
 @torch.inference_mode()
 def sample(
-    context: Context, sampling: Sampling, *, ends: Collection[int], limits: Sequence[int], keep: int = 5
+    context: Context,
+    sampling: Sampling,
+    *,
+    ends: Collection[int],
+    limits: Sequence[int],
+    keep: int = 5,
+    rules: Rules = NO_RULES,
 ) -> list[list[Step]]:
     """A continuation drawn for each text of a batch. limits: the most tokens to write for each.
 
-    Log-probabilities are the model's own, not those after `sampling`; `keep` of them stay for each step.
+    Log-probabilities are the model's own, not those after `sampling`; `keep` of them stay for each step. rules: what
+    must not be written, and what must.
     A text draws the same alone as in a batch.
     """
     chance = [torch.Generator().manual_seed(sampling.seed) for _ in limits]
     newest = context.first
-    written: list[list[Step]] = [[] for _ in limits]
+    begun, written = newest.tolist(), list[list[Step]]([] for _ in limits)
     for step in range(max(limits)):
-        log_probabilities = context.log_probabilities(newest)[:, 0]
+        before = [[*first, *(token for token, _, _ in row)] for first, row in zip(begun, written, strict=True)]
+        log_probabilities = rules.allowed(context.log_probabilities(newest), limits, step, before)[:, 0]
         probabilities = sampling(log_probabilities).cpu()
         drawn = [int(row.multinomial(1, generator=own)) for row, own in zip(probabilities, chance, strict=True)]
         newest = torch.tensor(drawn, device=newest.device)[:, None]

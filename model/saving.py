@@ -97,7 +97,7 @@ def _changes(watched: Watched) -> list[str]:
     """What was changed while the run lasted."""
     found = (
         f"{name} {old} → {new} after step {mark.step}"
-        for mark in watched.run.marks
+        for mark in watched.run.changes
         for name, (old, new) in mark.changes.items()
     )
     listed = "; ".join(found)

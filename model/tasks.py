@@ -15,6 +15,7 @@ from model.data import Pair
 
 LETTERS, DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 LONGEST = 1000
+MADE = "made by code, model/tasks.py"  # as a licence
 
 
 @dataclass(frozen=True)

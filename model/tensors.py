@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +20,10 @@ from model.safe_gguf import GgufFile
 from model.safe_header import SafeValues, read_header
 
 PIECE = 1 << 16  # elements turned into float64 at a time
+TRAINING = re.compile(r"optim|(lr_)?sched|scaler")  # how names begin of what only a training needs
+# Kept masks of GPT-2's families, which have the name of a bias of one dimension; and tables that nobody trains.
+BUFFER = re.compile(r"\.(attn|attention|self_attn)\.(bias|masked_bias|mask)$")
+TABLE = re.compile(r"(\binv_freq|\b(position|token_type)_ids|num_batches_tracked|_embed\.1\.pe)$")
 # What torch calls the types of a safetensors header; others are shown as the header has them.
 DTYPES = {
     "BOOL": "bool",
@@ -108,9 +113,20 @@ def read_tensors(path: Path | str) -> dict[str, Tensor]:
 
 
 def size(table: Iterable[TensorInfo]) -> tuple[int, int]:
-    """Parameters and bytes, a tensor that lies in another's place counted once."""
+    """Parameters of the model and bytes of the file, a tensor that lies in another's place counted once."""
     own = [info for info in table if info.place == info.name]
-    return sum(info.elements for info in own), sum(info.bytes for info in own)
+    return sum(info.elements for info in own if is_parameter(info)), sum(info.bytes for info in own)
+
+
+def is_of_training(name: str) -> bool:
+    """Whether it is an optimizer's, or of another part of what only a training needs."""
+    return bool(TRAINING.match(name))
+
+
+def is_parameter(info: TensorInfo) -> bool:
+    """Whether a model learned it: not what belongs to its training, nor masks, counts and tables that it only keeps."""
+    mask = BUFFER.search(info.name) and (len(info.shape) != 1 or info.dtype == "bool")
+    return not (is_of_training(info.name) or mask or TABLE.search(info.name))
 
 
 def _stamp(file: Path) -> tuple[int, int, int]:

@@ -60,6 +60,8 @@ class Trace:
         self._norm_inputs: dict[str, Tensor] = {}
         self._masks: dict[str, Mask] = {}
         self._maps: dict[str, Tensor] = {}
+        self._modules: dict[str, nn.Module] = {}
+        self._steps: dict[str, list[str]] = {}
 
     def names(self) -> list[str]:
         """Every captured name, in order of computation; maps are computed when asked for."""
@@ -74,7 +76,9 @@ class Trace:
         return names
 
     def __contains__(self, name: str) -> bool:
-        return name in self.names()
+        path, _, quantity = name.rpartition(".")
+        of_map = path in self._masks and quantity in (*self.maps_of(path), "visible")
+        return name in self._tensors or of_map or (path in self._norm_inputs and quantity in ("input", "mean", "std"))
 
     def __getitem__(self, name: str) -> Tensor:
         """The tensor of this name: (head, query, channel), (head, query, key), (position, d_model) …
@@ -105,8 +109,7 @@ class Trace:
 
     def attention_paths(self, kind: AttentionKind) -> list[str]:
         """The names of the attentions of one kind, first layer first; empty if the model has none."""
-        pattern = ATTENTION_PATHS[kind]
-        paths = (pattern.format(layer) for layer in range(len(self._masks)))
+        paths = (ATTENTION_PATHS[kind].format(layer) for layer in range(len(self._masks)))
         return [path for path in paths if path in self._masks]
 
     def norm_paths(self) -> list[str]:
@@ -120,7 +123,7 @@ class Trace:
 
     def values(self, path: str) -> Float[Tensor, "head key channel"]:
         """The values that each head of the attention at `path` adds up, those it shares with others too."""
-        attention = self.model.get_submodule(path)
+        attention = self.module(path)
         assert isinstance(attention, MultiHeadAttention)
         return for_each_head(self[f"{path}.value"], attention.query.n_heads)
 
@@ -145,8 +148,12 @@ class Trace:
 
     def maps_of(self, path: str) -> list[str]:
         """The steps from a query and a key to a weight in the attention at `path`, in their order."""
-        attention: Any = self.model.get_submodule(path)
-        return list(attention.maps)
+        attention: Any = self.module(path)
+        return self._steps.get(path) or self._steps.setdefault(path, list(attention.maps))
+
+    def module(self, path: str) -> nn.Module:
+        """The part of the model at `path`, looked up once."""
+        return self._modules.get(path) or self._modules.setdefault(path, self.model.get_submodule(path))
 
     def given(self, path: str) -> bool:
         """Whether the pass itself left the weights of the attention at `path`."""
@@ -172,7 +179,7 @@ class Trace:
         """Scores, scaled, masked or weights from the recorded query and key, by the model's own modules, changed as in
         the pass; `visible` where any head may look.
         """
-        attention = self.model.get_submodule(path)
+        attention = self.module(path)
         assert isinstance(attention, MultiHeadAttention)
         visible = self.visible(path)
         if quantity == "visible":
@@ -225,24 +232,18 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
     trace._require_complete()
 
 
-def _observed(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    for path, module in model.named_modules():
-        part_of, _, name = path.rpartition(".")
-        if isinstance(module, Norm) or (part_of and name in OBSERVED and not isinstance(module, Unbiased)):
-            yield path, module
-
-
 def attach(model: nn.Module) -> None:
     """Make every module worth seeing an observed one, once; without a recording it only computes."""
     with _attaching:
         if model in _attached:
             return
         names = []
-        for path, module in _observed(model):
-            norm = isinstance(module, Norm)
-            names.append(f"{path}.output" if norm else path)
-            observe(module, model, path, names[-1], Trace._keep_norm if norm else Trace._keep_output)
-        for path, module in model.named_modules():
+        for path, module in list(model.named_modules()):
+            part_of, _, name = path.rpartition(".")
             if isinstance(module, MultiHeadAttention):
                 observe(module, model, path, path, Trace._keep_mask)
+            norm, wanted = isinstance(module, Norm), part_of and name in OBSERVED and not isinstance(module, Unbiased)
+            if norm or wanted:
+                names.append(f"{path}.output" if norm else path)
+                observe(module, model, path, names[-1], Trace._keep_norm if norm else Trace._keep_output)
         _attached[model] = names

@@ -11,6 +11,7 @@ from model.config import Kind, TransformerConfig
 from model.context import Context
 from model.masks import Mask, real_tokens
 from model.network import Network
+from model.observing import looks_ahead
 from model.stacks import Decoder, Encoder, LanguageDecoder, output
 
 
@@ -78,7 +79,9 @@ class Transformer(Network):
             states: Tensor = self.decoder(tokens, self._causal(), memory, memory_mask, cache)
             return states
 
-        return Context(first, decode, self.output, self.config.n_decoder_layers, memory, real)
+        return Context(
+            first, decode, self.output, self.config.n_decoder_layers, memory, real, keeps=not looks_ahead(self)
+        )
 
     def embeddings(self) -> list[nn.Embedding]:
         return [self.encoder.embedding.tokens, self.decoder.embedding.tokens]
@@ -118,7 +121,7 @@ class DecoderOnly(Network):
             states: Tensor = self.decoder(tokens, mask, cache)
             return states
 
-        return Context(ids, decode, self.output, self.config.n_decoder_layers)
+        return Context(ids, decode, self.output, self.config.n_decoder_layers, keeps=not looks_ahead(self))
 
     def embeddings(self) -> list[nn.Embedding]:
         return [self.decoder.embedding.tokens]

@@ -13,6 +13,7 @@ from model import training_state
 from model.camera import Probe
 from model.changes import Choices, drop_out
 from model.copies import sharing, trainable
+from model.failures import NO_WAY_BACK, WENT_BACK
 from model.film import Film, KeyFrame
 from model.gradients import Gains, Updates
 from model.inspectable import Inspectable
@@ -75,7 +76,7 @@ class Watched:
         """Train one step and watch it. filmed: it leaves a frame whatever the pace.
 
         Raises:
-            FloatingPointError: the loss or a gradient is not finite; the run stands where all of it was.
+            FloatingPointError: the loss or a gradient is not finite; the run has gone back to an earlier key frame.
         """
         began, film = time.perf_counter(), self.run.film
         key = film.keys.wants(self.stands + 1)
@@ -86,8 +87,8 @@ class Watched:
             report = next(self._steps)
         except Exception as error:
             self._recover()
-            if isinstance(error, FloatingPointError) and not self._weights_are_finite():
-                raise FloatingPointError(self._leave_broken_weights()) from error
+            if isinstance(error, FloatingPointError):
+                raise FloatingPointError(self._go_back(error)) from error
             raise
         self._note(report, filmed, time.perf_counter() - began)
         if key:
@@ -153,7 +154,7 @@ class Watched:
             self.runs.remove(next(run for run in self.runs if run is not parent))
         self._restore(key)
         probe = self.probe
-        self.run = parent.branch(1 + max(run.number for run in self.runs), key.step, choices, **self.budgets)
+        self.run = parent.branch(1 + max(run.number for run in self.runs), key, choices, **self.budgets)
         self.runs.append(self.run)
         self._use(choices)
         self.run.film.keys.put([self.capture()])  # with the new choices
@@ -229,17 +230,16 @@ class Watched:
         if not self.stands:
             self.trainer.optimizer.state.clear()
 
-    def _weights_are_finite(self) -> bool:
-        return all(bool(parameter.isfinite().all()) for parameter in self.trainer.model.parameters())
+    def _go_back(self, error: FloatingPointError) -> str:
+        """To the last key frame that was gone on from, with the settings in force; says so in a sentence.
 
-    def _leave_broken_weights(self) -> str:
-        """Go back to the last key frame whose weights are all finite; says so in a sentence."""
-        broken, rate = self.stands, self.trainer.optimizer.param_groups[0]["lr"]
+        Loss and gradients follow from the weights and the batch: at whatever rate, this step would fail again.
+        """
+        what, stood, choices = str(error).partition(";")[0], self.stands, self.choices
+        rate = self.trainer.optimizer.param_groups[0]["lr"]
         for key in reversed(self.run.film.key_frames):
-            if all(bool(tensor.isfinite().all()) for tensor in key.tensors.values()):
+            if key.step < stood and all(bool(tensor.isfinite().all()) for tensor in key.tensors.values()):
                 self.rewind(key)
-                return (
-                    f"step {broken}: the weights are no longer finite, and the run went back to step {key.step}: "
-                    f"lower the rate ({rate:.2g})"
-                )
-        return f"step {broken}: the weights of this model are not finite: begin with another model"
+                self.change({name: there for name, (_here, there) in self.choices.differences(choices).items()})
+                return WENT_BACK.format(what=what, step=key.step, rate=rate)
+        return NO_WAY_BACK.format(what=what)

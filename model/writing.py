@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ class Writer(Inspectable):
             if max(limits) < 1:
                 made = [self._generation(row, []) for row in together]
             elif sampling:
-                drawn = sample(self._context(together), sampling, ends=self.target_tokenizer.stops, limits=limits)
+                drawn = sample(self._context(together), sampling, **self._ending, limits=limits)
                 made = [self._generation(row, steps) for row, steps in zip(together, drawn, strict=True)]
             elif beam == 1:
                 made = self._write(together, self._context(together), limits)
@@ -52,6 +53,11 @@ class Writer(Inspectable):
                 made = self._search(together, limits, beam, length_penalty)
             written |= dict(zip(group, made, strict=True))
         return [written[index] for index in range(len(texts))]
+
+    @property
+    def _ending(self) -> dict[str, Any]:
+        """What ends a text, and the rules of what is written."""
+        return {"ends": self.target_tokenizer.stops, "rules": self.target_tokenizer.rules}
 
     def _prompt(self, text: str) -> list[int]:
         return self.source_tokens(text).ids
@@ -79,7 +85,7 @@ class Writer(Inspectable):
     def _write(
         self, rows: Sequence[list[int]], context: Context, limits: Sequence[int], draft: Sequence[int] = ()
     ) -> list[Generation]:
-        ids, values, tokens = greedy(context, ends=self.target_tokenizer.stops, limits=limits, draft=draft)
+        ids, values, tokens = greedy(context, **self._ending, limits=limits, draft=draft)
         generations = []
         for index, (row, chosen) in enumerate(zip(rows, ids, strict=True)):
             columns = tokens[: len(chosen), index].tolist(), values[: len(chosen), index].tolist()
@@ -91,7 +97,7 @@ class Writer(Inspectable):
         self, rows: Sequence[list[int]], limits: Sequence[int], beam: int, length_penalty: float
     ) -> list[Generation]:
         options: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "limits": limits}
-        trees = beam_search(self._context(rows), ends=self.target_tokenizer.stops, **options)
+        trees = beam_search(self._context(rows), **self._ending, **options)
         generations = []
         for row, tree in zip(rows, trees, strict=True):
             path = [tree.nodes[index] for index in tree.path(tree.ranked()[0])]
@@ -109,7 +115,7 @@ class Writer(Inspectable):
             tokens=[tokenizer.label(token) for token in ids],
             log_probabilities=[value for _, value, _ in steps],
             alternatives=[
-                [Alternative(token, tokenizer.label(token), value) for token, value in choices]
+                [Alternative(token, tokenizer.label(token), value) for token, value in choices if value > -math.inf]
                 for _, _, choices in steps
             ],
             tree=tree,
@@ -161,7 +167,7 @@ class Translator(Writer):
             context = self._context([row])
             context.first = torch.tensor([[*context.first[0].tolist(), *before, *added]], device=self.device)
             with torch.inference_mode():
-                added += greedy(context, ends=tokenizer.stops, limits=[room])[0][0]
+                added += greedy(context, **self._ending, limits=[room])[0][0]
         return text + tokenizer.decode([*before, *added])[len(tokenizer.decode(before)) :]
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:

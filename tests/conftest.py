@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import sys
+from collections.abc import Iterator
 
 # Before torch and transformers are imported: they read these once.
 os.environ.setdefault("VITRINE_DEVICE", "cpu")
@@ -15,6 +17,9 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+
+# Before anything goes backwards: torch's autograd counts devices when it first runs.
+from tests.pretended_device import pretending
 
 # Before `model` and `viz.figures` are imported, so before any test module is.
 jaxtyping.install_import_hook(["model", "viz.figures"], "beartype.beartype")
@@ -30,6 +35,19 @@ hypothesis.settings.load_profile("vitrine")
 def nothing_saved(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test sees the checkpoints that a user of this machine has saved, or saves among them."""
     os.environ["VITRINE_SAVED"] = str(tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture(params=[True, False], ids=["as-cuda", "as-mps"])
+def pretended(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    """A device that is not the CPU, with float64 and without."""
+    with pretending(float64=request.param) as device:
+        yield device
+
+
+@pytest.fixture(autouse=True)
+def no_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application is started without words on its command line, whatever pytest was."""
+    monkeypatch.setattr(sys, "argv", sys.argv[:1])
 
 
 @pytest.fixture(autouse=True)

@@ -71,5 +71,5 @@ def test_a_model_without_a_tokenizer_reads_ids_and_says_so(here):
     assert not app.exception
     assert [error.value for error in app.error] == [
         "'x' is not the id of a token: this model came without a tokenizer, so its text is numbers from 0 to 18, "
-        "such as 12 5 7"
+        "such as 12 5 7."
     ]

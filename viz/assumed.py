@@ -1,20 +1,32 @@
-"""What the weights of a model do not tell, and is assumed to compute with them."""
+"""What the weights of a model do not tell: what is assumed to compute with them, and how one may tell it otherwise."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n import _
+from viz.opening import given_told
+from viz.said import said
+from viz.workbench import workbench
 
 if TYPE_CHECKING:
     from model import Inspectable
+
+ADDRESS = "told"  # the parameter with what was told of the shown model, "heads:8,positions:none,start:1@gpt.pt"
+KNOWN = "told_of_models"  # in the session: the same by the names of models
+FIELD = "telling"  # how the keys of the fields begin
+OPEN = ("heads", "positions", "start")
 
 
 def assumptions(lens: Inspectable) -> str:
     """In a sentence of Markdown; empty where a model says everything itself. A file may have written what is quoted."""
     found = lens.training.get("assumed")
-    named = [each[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    named = [said(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
     if not named:
         return ""
     listed = re.sub(r"([\\`*_\[\]()#!|<>$:~])", r"\\\1", "; ".join(named))
@@ -22,3 +34,85 @@ def assumptions(lens: Inspectable) -> str:
         "The weights do not tell everything; assumed: {listed}. Where this is not how the model was trained, what is "
         "shown is not what it computes; what is not said, a config.json beside the weights can say."
     ).format(listed=listed)
+
+
+def told_of(name: str, given: bool) -> str:
+    """What was told of the model of that name: here, in the address, or by the command line that gave it."""
+    if KNOWN not in st.session_state:
+        text, _sign, of = st.query_params.get(ADDRESS, "").partition("@")
+        st.session_state[KNOWN] = {of: _read(text)}
+    known: str = st.session_state[KNOWN].get(name, "")
+    return known or (given_told() if given else "")
+
+
+def say(name: str) -> None:
+    """Into the address what was told of the model that is shown."""
+    text = st.session_state[KNOWN].get(name, "")
+    address = f"{text}@{name}" if text else ""
+    if address != st.query_params.get(ADDRESS, ""):
+        workbench().say(ADDRESS, address)
+
+
+def forget(name: str) -> None:
+    """A model that cannot be opened so is asked about again."""
+    st.session_state[KNOWN].pop(name, None)
+
+
+def chosen(lens: Inspectable) -> dict[str, int | str]:
+    """What may be told otherwise of a model, with what it was opened with."""
+    found = lens.training.get("open")
+    return {name: found[name] for name in OPEN if name in found} if isinstance(found, dict) else {}
+
+
+def fields(row: DeltaGenerator, name: str, values: dict[str, Any], heads: Sequence[int], tokens: int) -> None:
+    """In a row a field for each of `values`, None where nothing is known yet, and a button that opens the model so."""
+    keys = {each: f"{FIELD}_{each}_{name}" for each in values}
+    if "heads" in values:
+        at = heads.index(values["heads"]) if values["heads"] in heads else None
+        row.selectbox(_("Heads"), heads, at, key=keys["heads"], placeholder="?", width=110)
+    if "positions" in values:
+        options = list(_positions())
+        row.selectbox(
+            _("Positions"),
+            options,
+            options.index(values["positions"]),
+            key=keys["positions"],
+            format_func=lambda each: _positions()[each],
+            width=170,
+        )
+    if "start" in values:
+        row.number_input(_("A target begins with id"), 0, tokens - 1, values["start"], key=keys["start"], width=190)
+    found = {each: st.session_state.get(key) for each, key in keys.items()}
+    row.button(
+        _("Show it so"),
+        key=f"{FIELD}_{name}",
+        disabled=None in found.values() or found == values,
+        on_click=_tell,
+        args=(name, keys),
+    )
+
+
+def _tell(name: str, keys: dict[str, str]) -> None:
+    from model.foreign.told import Told
+    from viz.showing import show
+
+    found: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
+    st.session_state[KNOWN][name] = Told(**found).text()
+    show(name)
+
+
+def _positions() -> dict[str, str]:
+    from model.foreign.told import Positions
+
+    words = {"sinusoidal": _("sinusoidal"), "none": _("none")}
+    return {each: words[each] for each in get_args(Positions)}
+
+
+def _read(text: str) -> str:
+    """What an address says, as far as it can be read."""
+    from model.foreign.told import Told
+
+    try:
+        return Told.read(text).text()
+    except ValueError:
+        return ""

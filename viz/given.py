@@ -8,21 +8,29 @@ from itertools import pairwise
 from pathlib import Path
 
 from viz.i18n import _
-from viz.opening import GIVEN, MODELS
+from viz.opening import GIVEN, MODELS, TOLD, words_after
+from viz.said import said
+from viz.words import as_sentence
 
 
 def unfollowed() -> list[str]:
     """Words of the command line that mean nothing here, and a folder of models that is not there."""
-    words = sys.argv[1:]
+    from model.foreign.told import Told
+
+    words, known = sys.argv[1:], (GIVEN, TOLD)
     found = [
         _("{word} means nothing to Vitrine: a checkpoint is given by {option}.").format(
             word=word, option=f"streamlit run app.py -- {GIVEN} PATH"
         )
         for before, word in pairwise(["", *words])
-        if before != GIVEN and word.partition("=")[0] != GIVEN
+        if before not in known and word.partition("=")[0] not in known
     ]
     if words and words[-1] == GIVEN:
         found.append(_("After {option} a path is missing.").format(option=GIVEN))
+    try:
+        Told.read(",".join(words_after(TOLD)))
+    except ValueError as error:
+        found.append(as_sentence(f"{TOLD}: {said(error)}"))
     wanted = os.environ.get(MODELS, "").strip()
     if wanted and not Path(wanted).expanduser().is_dir():
         found.append(_("{variable} names {path}, which is no folder.").format(variable=MODELS, path=wanted))

@@ -32,7 +32,7 @@ def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
     text_field(source, _("Source") if two else _("Text"), Key.SOURCE, first_source(lens), "")
     act, name, explanation = action(lens)
     if workbench().what_if.changes:
-        explanation += " · " + _("What-if changes are left out: the unchanged model writes")
+        explanation += " · " + _("What-if changes count: the changed model writes")
     refusal = unable(lens)
     button.button(name, on_click=act, width="stretch", help=refusal or explanation, disabled=bool(refusal))
     if note := reads_ids(lens):
@@ -125,12 +125,16 @@ def unable(lens: Inspectable) -> str:
 def reads_ids(lens: Inspectable) -> str:
     """That texts are numbers, where a model came without a tokenizer; empty if it has one."""
     reason = lens.source_tokenizer.reason
-    return _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=reason) if reason else ""
+    return _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=said(reason)) if reason else ""
 
 
 def write_target() -> None:
-    """Leave the target to the model."""
-    st.session_state[Key.TARGET] = ""
+    """Leave the target to the model; a changed one writes it once, so that before and after are of the same tokens."""
+    bench = workbench()
+    text = ""
+    if bench.lens is not None and bench.trace is not None and note(bench):
+        text = bench.what_if.generate(bench.lens, typed(Key.SOURCE, first_source(bench.lens))).text
+    st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)
 
 
 def go_on() -> None:
@@ -138,13 +142,14 @@ def go_on() -> None:
     from model.sampling import Sampling
 
     lens, text = _lens_and_text()
-    made = lens.generate(text, sampling=Sampling(temperature=0.8, seed=len(text)), length=CONTINUED)
+    drawn = Sampling(temperature=0.8, seed=len(text))
+    made = workbench().what_if.generate(lens, text, sampling=drawn, length=CONTINUED)
     write_source(text + made.text)
 
 
 def fill_in() -> None:
     lens, text = _lens_and_text()
-    write_source(lens.generate(text).text)
+    write_source(workbench().what_if.generate(lens, text).text)
 
 
 def pack_tokens(bench: Workbench) -> Mount:
@@ -179,7 +184,7 @@ def pack_tokens(bench: Workbench) -> Mount:
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
-    data["changed"] = {"text": note(bench), "refused": said(bench.what_if.refused), "words": _changed_words()}
+    data["changed"] = {"text": note(bench), "refused": said(bench.what_if.refused), "words": _changed_words(bench)}
     return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin, on_restore)
 
 
@@ -234,9 +239,12 @@ def _guess(guess: Guess, lens: Inspectable) -> dict[str, Any]:
     return {"title": title, "choices": choices}
 
 
-def _changed_words() -> dict[str, str]:
+def _changed_words(bench: Workbench) -> dict[str, str]:
+    plain = _(
+        "The forward pass is changed; the target is what the unchanged model wrote: Translate lets this one write"
+    )
     return {
         "changed": _("changed"),
-        "explanation": _("The forward pass is changed; the target is what the unchanged model wrote"),
+        "explanation": plain if bench.generation else _("The forward pass is changed"),
         "restore": _("restore"),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from enum import StrEnum
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ class Part(StrEnum):
     KEY = "opened_key"
 
 
+TOKEN = "_streamlit_xsrf"  # the cookie by which Streamlit knows a browser: "2|mask|masked token|time", in hexadecimal
+
+
 @st.cache_resource(show_spinner=False)
 def sessions() -> OpenedSessions:
     """Those of this process."""
@@ -39,15 +43,29 @@ def _window(key: str) -> str:
 
 
 def opened(bench: Workbench) -> Opened | None:
-    """What this session has opened, found again by the address after a reload; nothing, if it has opened nothing."""
-    known = st.session_state.get(Part.KEY)
-    key = known or st.query_params.get(Part.SESSION, "")
+    """What this session has opened, found again after a reload; nothing, if it has opened nothing.
+
+    The address has the key, and a link may be copied: the key is good only in the browser that opened it, when no
+    window shows it any more.
+    """
+    if Part.KEY not in st.session_state:
+        key = st.query_params.get(Part.SESSION, "")
+        _know(bench, key if key and sessions().take(key, browser()) else "")
+    key = st.session_state[Part.KEY]
     found = sessions().get(key) if key else None
     if found:
         _window(key)
-        if not known:
-            _know(bench, key)
     return found
+
+
+def browser() -> str:
+    """What only the browser that asks knows, and keeps over a reload; empty where it takes no cookies."""
+    try:
+        _version, mask, masked, _time = st.context.cookies.get(TOKEN, "").strip("\"'").split("|")
+        pairs = zip(bytes.fromhex(masked), cycle(bytes.fromhex(mask)), strict=False)
+    except ValueError:
+        return ""
+    return bytes(one ^ other for one, other in pairs).hex()
 
 
 def begin(bench: Workbench) -> Opened:
@@ -55,7 +73,7 @@ def begin(bench: Workbench) -> Opened:
     found = opened(bench)
     if found is None:
         key = secrets.token_urlsafe(12)
-        found = sessions().begin(key)
+        found = sessions().begin(key, browser())
         _window(key)
         _know(bench, key)
     return found
@@ -63,7 +81,8 @@ def begin(bench: Workbench) -> Opened:
 
 def _know(bench: Workbench, key: str) -> None:
     st.session_state[Part.KEY] = key
-    bench.say(Part.SESSION, key)
+    if key or Part.SESSION in st.query_params:
+        bench.say(Part.SESSION, key)
 
 
 def own_places(bench: Workbench) -> list[Place]:

@@ -6,11 +6,11 @@ import gc
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -24,6 +24,7 @@ MODELS = "VITRINE_MODELS"  # in the environment: a folder whose folders and file
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".gguf")  # of files in that folder
 UNNAMED = "checkpoint"  # what has no name of its own, or one that leads elsewhere
 GIVEN = "--checkpoint"  # on the command line, behind "--": a checkpoint to be shown at first
+TOLD = "--told"  # and there: what its weights do not tell, such as heads:8,positions:none,start:1
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,24 @@ def checkpoint_names() -> Sequence[str]:
 
 def given_paths() -> list[Path]:
     """What the command line gives, `streamlit run app.py -- --checkpoint PATH`; several may be given."""
+    return [Path(os.path.abspath(os.path.expanduser(text))) for text in words_after(GIVEN)]
+
+
+def given_told() -> str:
+    """What the command line tells of the weights that it gives; empty where it says nothing that can be read."""
+    from model.foreign.told import Told
+
+    try:
+        return Told.read(",".join(words_after(TOLD))).text()
+    except ValueError:  # `given.unfollowed` says it
+        return ""
+
+
+def words_after(option: str) -> list[str]:
+    """What stands behind an option of the command line, as often as it is there."""
     words = sys.argv[1:]
-    pairs = [word.partition("=") for word in words]
-    found = [value for name, sign, value in pairs if name == GIVEN and sign]
-    found += [after for before, after in pairwise(words) if before == GIVEN]
-    return [Path(os.path.abspath(os.path.expanduser(text))) for text in found]
+    found = [value for name, sign, value in (word.partition("=") for word in words) if name == option and sign]
+    return found + [after for before, after in pairwise(words) if before == option]
 
 
 def places(opened: Sequence[Place] = ()) -> list[Place]:
@@ -123,10 +137,10 @@ def unused(name: str, taken: Iterable[str]) -> str:
     return found
 
 
-def open_place(place: Place, precision: str | None = None, heads: int | None = None) -> Inspectable:
+def open_place(place: Place, precision: str | None = None, told: str = "") -> Inspectable:
     """The model of a checkpoint; sessions share it, but for what one of them has opened.
 
-    precision: by its name; by default what VITRINE_DTYPE says. heads: where the tensors do not tell.
+    precision: by its name; by default what VITRINE_DTYPE says. told: of what tensors do not tell, a text of `Told`.
 
     Raises:
         ValueError: it is damaged, no model, does not fit, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
@@ -137,7 +151,7 @@ def open_place(place: Place, precision: str | None = None, heads: int | None = N
         raise ValueError(f"{place.path} is not there: give the path of a checkpoint's folder or file")
     dtype = precision or str(choose_dtype()).removeprefix("torch.")
     opener = _open_own if place.origin == "opened" else _open_shared
-    made: Inspectable = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, heads)
+    made: Inspectable = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, told)
     return made
 
 
@@ -163,20 +177,21 @@ def _listed(path: str, changed: int) -> Listed:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _open_shared(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
-    return _open(name, path, device, dtype, heads)
+def _open_shared(name: str, path: str, changed: int, device: str, dtype: str, told: str) -> Inspectable:
+    return _open(name, path, device, dtype, told)
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, scope="session")  # freed with its session
-def _open_own(name: str, path: str, changed: int, device: str, dtype: str, heads: int | None) -> Inspectable:
-    return _open(name, path, device, dtype, heads)
+def _open_own(name: str, path: str, changed: int, device: str, dtype: str, told: str) -> Inspectable:
+    return _open(name, path, device, dtype, told)
 
 
-def _open(name: str, path: str, device: str, dtype: str, heads: int | None) -> Inspectable:
+def _open(name: str, path: str, device: str, dtype: str, told: str) -> Inspectable:
     import torch
 
     from model import open_checkpoint
     from model.device import DTYPES, keep_freed_memory
+    from model.foreign.told import Told
     from model.listing import listed
     from model.memory import require_room
 
@@ -184,8 +199,7 @@ def _open(name: str, path: str, device: str, dtype: str, heads: int | None) -> I
     keep_freed_memory()
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
-    options: dict[str, Any] = {"heads": heads} if heads else {}
-    lens = open_checkpoint(path, torch.device(device), DTYPES[dtype], **options)
+    lens = open_checkpoint(path, torch.device(device), DTYPES[dtype], **asdict(Told.read(told)))
     lens.name = name  # a folder of Hugging Face's cache is called by a number
     spare_collections()
     return lens

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from model import Trace
 
 
+LINES, SOURCE = 22, 440  # of code: longer ones scroll in a place of so many pixels
+
+
 def _language() -> str:
     """What this session speaks; English where there is none, as in a thread of its own."""
     alone = get_script_run_ctx(suppress_warning=True) is None
@@ -44,7 +47,8 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
         st.markdown(text)
         if others := theirs.get():
             st.caption(_("This model is run by transformers' own code, not by ours. This is a layer of it:"))
-        st.code("\n".join(inspect.getsource(part) for part in others or ran), language="python")
+        code = "\n".join(inspect.getsource(part) for part in others or ran)
+        st.code(code, language="python", height=SOURCE if code.count("\n") > LINES else "content")
 
 
 def folded(key: str, title: str) -> ExpanderContainer:

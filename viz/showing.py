@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz import opened
+from viz import assumed, i18n, opened
 from viz.i18n import _
 from viz.opening import Place, bundled_names, find, given_paths, open_place
-from viz.words import literal
+from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, choice, workbench
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ class Part(StrEnum):
 
     PRECISION = "precision"
     STATE = "shown_state"
-    HEADS = "shown_heads"
-    WITH_HEADS = "shown_with_heads"
 
 
 @dataclass
@@ -35,7 +33,8 @@ class State:
     """Which model is shown, and what could not be.
 
     refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
-    last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it.
+    last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. named:
+    what was chosen in the list, and in which language it was drawn.
     """
 
     shown: str = ""
@@ -43,6 +42,7 @@ class State:
     refused: str = ""
     precision: str = ""
     asks_heads: Sequence[int] = ()
+    named: tuple[str, str] = ("", "")
     refusal: tuple[str, str] = ("", "")
     failed: set[str] = field(default_factory=set)
 
@@ -62,11 +62,12 @@ def precision() -> str:
 
 def model_names(here: Sequence[Place]) -> list[str]:
     """Those that may be models: folders with a config, and files that can be read."""
-    return [
-        place.name
-        for place in here
-        if (place.path / "config.json").is_file() or place.origin == "given" or not place.listed().problem
-    ]
+    return [place.name for place in here if place.origin == "given" or _may_be_model(place)]
+
+
+def _may_be_model(place: Place) -> bool:
+    found = place.listed()
+    return found.computes and ((place.path / "config.json").is_file() or not found.problem)
 
 
 def first_index(here: Sequence[Place], names: Sequence[str]) -> int:
@@ -85,16 +86,15 @@ def open_named(name: str) -> Inspectable:
     Raises:
         ValueError: it cannot be opened.
     """
-    bench = workbench()
-    return _open(bench, opened.all_places(bench), name)
+    return _open(opened.all_places(workbench()), name)
 
 
-def _open(bench: Workbench, here: Sequence[Place], name: str) -> Inspectable:
-    found = opened.opened(bench)
-    return open_place(find(name, here), precision(), found.heads.get(name) if found else None)
+def _open(here: Sequence[Place], name: str) -> Inspectable:
+    place = find(name, here)
+    return open_place(place, precision(), assumed.told_of(name, place.origin == "given"))
 
 
-def open_shown(bench: Workbench, here: Sequence[Place], name: str) -> Inspectable:
+def open_shown(here: Sequence[Place], name: str) -> Inspectable:
     """The model to be shown.
 
     Raises:
@@ -102,12 +102,14 @@ def open_shown(bench: Workbench, here: Sequence[Place], name: str) -> Inspectabl
     """
     known = state()
     try:
-        lens = _open(bench, here, name)
+        lens = _open(here, name)
     except ValueError as error:
         from model.foreign.state import HeadsNeededError
 
         known.asks_heads = error.possible if isinstance(error, HeadsNeededError) else ()
+        assumed.forget(name)
         raise
+    assumed.say(name)
     known.failed.clear()
     if name != known.shown and known.refused and name != known.wanted:
         known.refused, known.refusal = "", ("", "")
@@ -126,11 +128,16 @@ def fall_back(name: str, sentence: str, page: str, names: Sequence[str]) -> bool
     return bool(known.wanted)
 
 
-def take_wanted() -> None:
-    """Before the list of models is drawn: what it shall show."""
+def take_wanted(names: Sequence[str]) -> None:
+    """Before the list of models is drawn: what it shall show. In another language it has another word for a model in
+    training, and the browser knows only the word.
+    """
     known = state()
+    name, spoken = known.named
     if known.wanted and known.failed:
         st.session_state[Key.MODEL] = known.wanted
+    elif spoken not in ("", i18n.language()) and name in names:
+        st.session_state[Key.MODEL] = name
 
 
 def format_of(here: Sequence[Place], name: str, lens: Inspectable) -> str:
@@ -149,7 +156,7 @@ def show_refusal(page: str) -> None:
     if not known.refused:
         return
     if not known.asks_heads:
-        st.error(literal(known.refusal[0]))
+        st.error(as_sentence(known.refusal[0]))
     else:
         st.info(
             _(
@@ -158,15 +165,7 @@ def show_refusal(page: str) -> None:
             ).format(name=literal(known.refused))
         )
         row = st.container(horizontal=True, vertical_alignment="bottom")
-        label = _("Heads of {name}").format(name=literal(known.refused))
-        heads = row.selectbox(label, known.asks_heads, index=None, key=Part.HEADS, placeholder="?", width=220)
-        row.button(
-            _("Show it with so many heads"),
-            key=Part.WITH_HEADS,
-            disabled=heads is None,
-            on_click=_show_with_heads,
-            args=(known.refused, heads),
-        )
+        assumed.fields(row, known.refused, {"heads": None}, known.asks_heads, 1)
 
 
 def show(name: str) -> None:
@@ -175,11 +174,6 @@ def show(name: str) -> None:
     known.refused, known.refusal = "", ("", "")
     st.session_state[Key.MODEL] = name
     workbench().begun = True
-
-
-def _show_with_heads(name: str, heads: int) -> None:
-    opened.begin(workbench()).heads[name] = heads
-    show(name)
 
 
 def forget(bench: Workbench, name: str) -> None:

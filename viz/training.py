@@ -20,9 +20,11 @@ from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
     from model import Inspectable
+    from model.beginnings import Data
     from model.live import LiveTraining
     from model.live_registry import LiveTrainings
     from model.materials import Material
+    from model.saving import Source
     from model.snapshots import Snapshot
     from model.text import Tokens
     from model.training_settings import TrainingSettings
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 RUN = "run"  # in the address: a reconnect finds the training again
 EVERY = 0.5  # seconds between looks at a training
 DRAWN = 200  # points of the loss in the sidebar
-PHRASES, TASK = "phrases", "task:"
 ENTRY = "training"  # in the list of models
 STRIP = "training_strip"
 STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
@@ -57,50 +58,50 @@ def training(bench: Workbench) -> LiveTraining | None:
 
 
 def begin(
-    bench: Workbench, lens: Inspectable, material: Material, settings: TrainingSettings, data: str, text: str = ""
+    bench: Workbench, lens: Inspectable, material: Material, settings: TrainingSettings, source: Source, text: str = ""
 ) -> LiveTraining:
     """A new training of this session on a copy of `lens`; the one before is freed, and the page shows the new one.
 
-    data: what it is, for the model card. text: to watch it on, unless it is the model that is shown.
+    source: what it learns from, for the model card. text: to watch it on, unless it is the model that is shown.
 
     Raises:
         ValueError: the settings do not go together with the data.
     """
     from model.camera import Probe
     from model.live import LiveTraining
-    from model.saving import Source
     from model.writing import Translator
 
     bench.run = bench.run or secrets.token_urlsafe(9)
     same = lens is bench.lens
-    source = bench.source if same and bench.source else lens.source_tokens(text or lens.example or material.example)
+    tokens = bench.source if same and bench.source else lens.source_tokens(text or lens.example or material.example)
     target = bench.target if same else None
     if target is None and isinstance(lens, Translator):
         target = lens.target_tokens("")
-    made = partial(LiveTraining, lens, material, settings, source=Source(data, ""), share=FILMING)
-    live = trainings().begin(bench.run, lambda slots: made(Probe(source, target), slots=slots))
+    made = partial(LiveTraining, lens, material, settings, source=source, share=FILMING)
+    live = trainings().begin(bench.run, lambda slots: made(Probe(tokens, target), slots=slots))
     bench.say(RUN, bench.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
 
 
-def usual_data(lens: Inspectable) -> str:
+def usual_data(lens: Inspectable) -> Data:
     """What a bundled model is trained on unless the user chooses: its own task, or sentences made by rule."""
+    from model.beginnings import phrase_data, task_data
+
     task = str(lens.training.get("task") or "")
-    return f"{TASK}{task}" if task else PHRASES
+    return task_data(task) if task else phrase_data(lens.kind)
 
 
-def material_of(lens: Inspectable, data: str) -> Material:
-    """The data of that name for a model that has its tokenizers already.
+def material_of(lens: Inspectable, data: Data) -> Material:
+    """This data for a model that has its tokenizers already.
 
     Raises:
         ValueError: it does not fit this kind of model.
     """
     from model import beginnings
 
-    found = beginnings.phrase_data(lens.kind) if data == PHRASES else beginnings.task_data(data.removeprefix(TASK))
-    units = beginnings.usual_units(lens.kind, found)
-    return beginnings.material_of(lens.kind, found, units, 0, (lens.source_tokenizer, lens.target_tokenizer))
+    units = beginnings.usual_units(lens.kind, data)
+    return beginnings.material_of(lens.kind, data, units, 0, (lens.source_tokenizer, lens.target_tokenizer))
 
 
 def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
@@ -157,10 +158,8 @@ def facts(snapshot: Snapshot) -> list[dict[str, str]]:
         rate = snapshot.tokens_per_second
         found.append({"text": _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), "title": str(rate)})
     if snapshot.seconds_left and snapshot.status == "running":
-        minutes, seconds = divmod(round(snapshot.seconds_left), 60)
-        found.append(
-            {"text": _("{time} left").format(time=f"{minutes}:{seconds:02d}"), "title": str(snapshot.seconds_left)}
-        )
+        left = "{}:{:02d}".format(*divmod(round(snapshot.seconds_left), 60))
+        found.append({"text": _("{time} left").format(time=left), "title": str(snapshot.seconds_left)})
     return found
 
 
@@ -170,7 +169,7 @@ def status_sentence(snapshot: Snapshot) -> str:
         return _("paused: nobody was looking")
     return {
         "preparing": _("preparing the data …"),
-        "waiting": _("waiting: {count} before it").format(count=snapshot.ahead + 1),
+        "waiting": _("waiting: place {count} in the queue").format(count=snapshot.ahead + 1),
         "failed": said(snapshot.message),
         "finished": _("finished"),
     }.get(snapshot.status, "")
@@ -238,7 +237,7 @@ def _act(lens: Inspectable) -> None:
         settings = TrainingSettings(steps=STEPS, warmup=20, rate=RATE, label_smoothing=0.0, average=0.0)
         try:
             lens.model.require_logits()
-            live = begin(bench, lens, material_of(lens, data), settings, data)
+            live = begin(bench, lens, material_of(lens, data), settings, data.source)
         except ValueError as error:
             bench.message = str(error)
             return

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from viz.i18n import _
 from viz.words import attention_name
 
 if TYPE_CHECKING:
     from model import Inspectable, Trace
+    from model.decoding import Generation
     from model.interventions import MaskChange
     from model.text import Tokens
     from viz.workbench import Workbench
@@ -35,7 +37,7 @@ class WhatIf:
     def look(self, lens: Inspectable, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
         """The trace with the changes, computed once. plain: a new one without them, None while the texts are the same.
 
-        What the model writes is not changed: before and after are of the same tokens.
+        Before and after are of the same tokens: the target that follows typing is what the unchanged model writes.
         """
         if plain is not None:
             self.plain = self._trace = plain
@@ -43,14 +45,28 @@ class WhatIf:
         assert self.plain is not None
         assert self._trace is not None
         if self.changes != self._made:
-            from model.interventions import intervening
-
             self._trace = self.plain
             if self.changes:
-                with intervening(lens.model, self.changes):
+                with self.in_effect(lens):
                     self._trace = lens.trace_tokens(source, target)
             self._made = self.changes
         return self._trace
+
+    @contextmanager
+    def in_effect(self, lens: Inspectable) -> Iterator[None]:
+        """A block in which `lens` computes, and so writes, with the changes."""
+        if not self.changes:
+            yield
+            return
+        from model.interventions import intervening
+
+        with intervening(lens.model, self.changes):
+            yield
+
+    def generate(self, lens: Inspectable, text: str, **options: Any) -> Generation:
+        """What the changed model writes for `text`; options: those of its `generate`."""
+        with self.in_effect(lens):
+            return lens.generate(text, **options)
 
     @classmethod
     def read(cls, text: str) -> WhatIf:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from viz.i18n import _
+from viz.i18n import _, language
 
 MARKS = re.compile(r"[\\`*\[\]$~#<]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
+ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
 
 
 def not_ours() -> str:
@@ -25,8 +26,8 @@ def no_training(ours: bool, predicts: bool) -> str:
 
 
 def significant(value: float) -> str:
-    """Three significant digits."""
-    return f"{value:.3g}".replace("-", "−")
+    """Three significant digits; the exponent as the browser writes it, without zeros in front."""
+    return ZEROS.sub(r"\1", f"{value:.3g}").replace("-", "−")
 
 
 def token_sign(label: str) -> str:
@@ -43,6 +44,17 @@ def token_code(label: str) -> str:
 def literal(text: str) -> str:
     """A sentence in which strangers' names may be, as Markdown that shows it as it is: no link, picture or formula."""
     return MARKS.sub(r"\\\g<0>", " ".join(text.splitlines()))
+
+
+def as_sentence(text: str) -> str:
+    """The same with a full stop: what `model/` says has none, since it may be a part of another sentence."""
+    return literal(stopped(text))
+
+
+def stopped(text: str) -> str:
+    """The same where Markdown means nothing."""
+    ends = not text or text.endswith((".", "!", "?", "…", "。", "！", "？"))
+    return text if ends else text + ("。" if language() == "zh" else ".")
 
 
 def page_name(name: str) -> str:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from model.device import exact
 from model.norms import Norm
 from model.text import Tokenizer, Tokens
 from model.tokens import Role
@@ -111,7 +112,8 @@ def batch_statistics(
     """Both norms' statistics over what goes into a norm, without γ and β. The first row is the whole text, and `alone`
     what goes into the norm when that is the only text.
     """
-    x, own = x.double(), alone.double()
+    x, own = exact(x), exact(alone)
+    real = real.to(x.device)
     whole = x[0][real[0]]
     everything, known = x.flatten(0, 1), x[real]
     means = {"real": known.mean(dim=0), "padded": everything.mean(dim=0), "own": own.mean(dim=0)}

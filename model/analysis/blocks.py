@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from torch import Tensor
+
 from model.analysis.costs import attention_flops, feed_forward_flops, output_flops
 from model.analysis.logit_lens import last_stack
 from model.network import Network
@@ -55,10 +57,16 @@ class Block:
 def blocks(trace: Trace) -> list[Block]:
     """The blocks of the traced model in the order in which they computed.
 
-    Parameters that two blocks share count in the first of them; so all blocks together have as many as the model.
+    Parameters that two blocks share count in the first of them; so all blocks of a model of ours together have as many
+    as it has, and those of another as many as were recognised in it.
     """
-    counted: set[int] = set()
+    counted: set[tuple[int, ...]] = set()
     return [_block(trace, path, counted) for path in _paths(trace)]
+
+
+def elsewhere(model: Network, found: list[Block]) -> int:
+    """How many parameters of the model are in none of its blocks, as no part that is known was seen to use them."""
+    return model.parameter_count() - sum(block.parameters for block in found)
 
 
 def rows(found: list[Block]) -> list[list[int]]:
@@ -85,7 +93,7 @@ def _output(path: str) -> str:
     return {"residual": path, "output": f"{path}.logits"}.get(KINDS[path.rpartition(".")[2]], f"{path}.output")
 
 
-def _block(trace: Trace, path: str, counted: set[int]) -> Block:
+def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
     assert isinstance(trace.model, Network)
     parts = path.split(".")
     kind = KINDS[parts[-1]]
@@ -96,11 +104,11 @@ def _block(trace: Trace, path: str, counted: set[int]) -> Block:
     # The norm on an embedding's sum, and that before the logits, are blocks of their own.
     own = [
         (name, weight)
-        for name, weight in trace.model.get_submodule(path).named_parameters(remove_duplicate=False)
+        for name, weight in trace.module(path).named_parameters(remove_duplicate=False)
         if not name.startswith(BLOCKS_WITHIN.get(kind, "."))
     ]
-    new = [weight for _name, weight in own if id(weight) not in counted]
-    counted |= {id(weight) for weight in new}
+    new = [weight for _name, weight in own if _memory(weight) not in counted]
+    counted |= {_memory(weight) for weight in new}
     parameters = sum(weight.numel() for weight in new)
     return Block(
         path=path,
@@ -116,6 +124,12 @@ def _block(trace: Trace, path: str, counted: set[int]) -> Block:
         tied=sum(weight.numel() for _name, weight in own) - parameters,
         flops=_flops(trace, path, kind, shape[0]),
     )
+
+
+def _memory(weight: Tensor) -> tuple[int, ...]:
+    """What tells a parameter from others: where its numbers are, since ours and a hosted module's share them."""
+    place = 0 if weight.is_meta else weight.data_ptr()
+    return (place, weight.numel()) if place else (id(weight),)
 
 
 def _keys(trace: Trace, path: str) -> int:

@@ -10,6 +10,7 @@ import torch
 
 from model.analysis.maps import Maps
 from model.attention import MultiHeadAttention
+from model.device import exact, with_float64
 from model.masks import ChangedMask, Mask
 from model.norms import Norm
 from model.trace import AttentionKind, ordinary
@@ -59,16 +60,17 @@ def checks(trace: Trace) -> list[Check]:
             causal = [mask.causal or before.causal for mask, before in zip(masks, own, strict=True)]
             hidden = ~visible | ~unseen
             later = torch.ones_like(hidden).triu(1) & torch.tensor(causal, device=weights.device)[:, None, None, None]
-            sums = weights.sum(dim=-1, dtype=torch.float64)
-            if all(getattr(trace.model.get_submodule(path), "sums_to_one", True) for path in paths):
-                rows.add((sums - visible.any(dim=-1).double()).abs(), names)
+            sums = with_float64(weights).sum(dim=-1, dtype=torch.float64)
+            attentions = [trace.module(path) for path in paths]
+            if all(getattr(each, "sums_to_one", True) for each in attentions):
+                rows.add((sums - exact(visible.any(dim=-1))).abs(), names)
             if hidden.shape[1] == 1:  # the same for all heads: only their largest weights count
                 worst, times = weights.amax(dim=1, keepdim=True), weights.shape[1]
             else:
                 worst, times = weights, 1
             future.add_where(later, worst, names, times)
             padding.add_where(hidden & ~later, worst, names, times)
-            if f"{paths[0]}.heads" not in trace:
+            if f"{paths[0]}.heads" not in trace or not all(getattr(each, "recombines", True) for each in attentions):
                 continue
             recorded = torch.stack([trace[f"{path}.heads"][heads] for path in paths])
             others = [_other_path(trace, path, heads, each) for path, each in zip(paths, weights, strict=True)]
@@ -137,7 +139,7 @@ def _pieces(trace: Trace, kind: AttentionKind) -> Iterator[tuple[list[str], slic
 
 def _other_path(trace: Trace, path: str, heads: slice, weights: torch.Tensor) -> torch.Tensor:
     """The heads' outputs by the path that the recorded pass did not take: explicit for fused, or the reverse."""
-    attention = trace.model.get_submodule(path)
+    attention = trace.module(path)
     assert isinstance(attention, MultiHeadAttention)
     if not trace.maps or "capped" in attention.maps or f"{path}.bias" in trace:
         return weights @ trace.values(path)[heads]
@@ -153,10 +155,10 @@ def _norm_errors(trace: Trace) -> _Largest:
     if paths := trace.norm_paths():
         expected, names = [], []
         for path in paths:
-            norm = trace.model.get_submodule(path)
+            norm = trace.module(path)
             assert isinstance(norm, Norm)
             expected.append(norm.exactly(trace[f"{path}.input"]))
             names += [f"{path}.output"] * len(expected[-1])
-        outputs = torch.cat([trace[f"{path}.output"] for path in paths]).double()
+        outputs = exact(torch.cat([trace[f"{path}.output"] for path in paths]))
         errors.compare(torch.cat(expected), outputs, names)
     return errors

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.config import TransformerConfig
+from model.device import exact
 from model.dropout import dropout
 from model.randomness import drawing_from
 
@@ -47,7 +48,8 @@ def over_masks(x: Float[Tensor, " entry"], rate: float, masks: int, seed: str) -
     if masks < 1:
         raise ValueError(f"masks ({masks}) must be at least 1")
     x = x.float().clone()
-    total, squares = x.double() * 0, x.double() * 0
+    whole = exact(x)
+    total, squares = whole * 0, whole * 0
     kept, done = 0, 0
     counts, errors = _counts(masks), []
     size = float(x.norm().clamp(min=torch.finfo(torch.float32).tiny))
@@ -55,11 +57,11 @@ def over_masks(x: Float[Tensor, " entry"], rate: float, masks: int, seed: str) -
         for count in counts:
             while done < count:
                 rows = min(count - done, max(1, TOGETHER // max(1, x.numel())))
-                dropped = dropout(x.expand(rows, -1).contiguous(), rate, training=True).double()
+                dropped = exact(dropout(x.expand(rows, -1).contiguous(), rate, training=True))
                 total, squares = total + dropped.sum(dim=0), squares + dropped.square().sum(dim=0)
                 kept += int((dropped != 0).sum())
                 done += rows
-            errors.append(float((total / done - x).norm()) / size)
+            errors.append(float((total / done - whole).norm()) / size)
     mean = total / masks
     nonzero = int((x != 0).sum()) * masks
     variance = (squares / masks - mean.square()).clamp(min=0)

@@ -162,7 +162,7 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
     """A layer's own feed-forward network on its recorded input in another order, and position by position (section 3.3:
     "applied to each position separately and identically").
     """
-    found = trace.model.get_submodule(f"{stack}.layers.{layer}")
+    found = trace.module(f"{stack}.layers.{layer}")
     assert isinstance(found, EncoderLayer | DecoderLayer)
     require(trace.model, f"{path_of(stack, layer)}.hidden")
     x, y = input_of(trace, stack, layer), trace[f"{path_of(stack, layer)}.output"]
@@ -191,7 +191,7 @@ def input_of(trace: Trace, stack: str, layer: int) -> Float[Tensor, "position d_
     parallel, the stream that entered the layer.
     """
     block = f"{stack}.layers.{layer}.feed_forward_block.norm"
-    found = trace.model.get_submodule(f"{stack}.layers.{layer}")
+    found = trace.module(f"{stack}.layers.{layer}")
     before = "cross_attention_block" if isinstance(found, DecoderLayer) else "self_attention_block"
     name = f"{stack}.layers.{layer}.{before}"
     config = trace.model.config

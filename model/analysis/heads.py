@@ -12,17 +12,19 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from model.device import exact, float64_place, with_float64
+
 
 def entropy(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
     """Mean over the queries of −Σ w ln w, in nats: 0 for one key, ln n for n equal ones. Empty rows do not count."""
-    return _mean_over_queries(torch.special.entr(weights).sum(dim=-1, dtype=torch.float64), weights)
+    return _mean_over_queries(_sum(torch.special.entr(weights)), weights)
 
 
 def distance(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
     """Mean over the queries of Σ w |p(i) − j|, in keys: how far a head looks (Vig and Belinkov, 2019, section 4.3)."""
     places = torch.arange(weights.shape[-1], device=weights.device, dtype=weights.dtype)
     away = (_places(weights)[:, None] - places).abs()
-    return _mean_over_queries((weights * away).sum(dim=-1, dtype=torch.float64), weights)
+    return _mean_over_queries(_sum(weights * away), weights)
 
 
 def diagonal(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
@@ -38,12 +40,12 @@ def previous(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batc
 
 def first(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
     """Mean weight on the first key."""
-    return _mean_over_queries(weights[..., 0].double(), weights)
+    return _mean_over_queries(exact(weights[..., 0]), weights)
 
 
 def special(weights: Float[Tensor, "*batch query key"], marked: Bool[Tensor, " key"]) -> Float[Tensor, "*batch"]:
     """Mean weight on all special tokens together; marked: which keys those are."""
-    return _mean_over_queries(weights[..., marked].sum(dim=-1, dtype=torch.float64), weights)
+    return _mean_over_queries(_sum(weights[..., marked]), weights)
 
 
 # By name, each of the weights and of which keys are special tokens.
@@ -60,19 +62,24 @@ METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def _places(weights: Tensor) -> Tensor:
     """p(i) of every query, among the keys."""
     queries, keys = weights.shape[-2:]
-    each = torch.arange(queries, device=weights.device, dtype=torch.float64)
-    return (each * ((keys - 1) / max(1, queries - 1))).to(weights.dtype)
+    each = torch.arange(queries, device=float64_place(weights.device), dtype=torch.float64)
+    return (each * ((keys - 1) / max(1, queries - 1))).to(weights.dtype).to(weights.device)
 
 
 def _at(weights: Tensor, keys: Tensor) -> Tensor:
     """Of each query the weight on the key of that place."""
     rows = torch.arange(weights.shape[-2], device=weights.device)
-    return weights[..., rows, keys].double()
+    return exact(weights[..., rows, keys])
+
+
+def _sum(cells: Tensor) -> Tensor:
+    """Over the keys, in float64."""
+    return with_float64(cells).sum(dim=-1, dtype=torch.float64)
 
 
 def _mean_over_queries(rows: Tensor, weights: Tensor, counted: Tensor | None = None) -> Tensor:
-    filled = weights.sum(dim=-1) > 0
+    filled = (weights.sum(dim=-1) > 0).to(rows.device)
     if counted is None:
         return (rows * filled).sum(dim=-1) / filled.sum(dim=-1).clamp(min=1)
-    filled = filled & counted
+    filled = filled & counted.to(rows.device)
     return (rows * filled).sum(dim=-1) / filled.sum(dim=-1)  # 0/0 is NaN: no query has such a key

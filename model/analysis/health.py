@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.analysis import rows
-from model.analysis.roles import telling
+from model.analysis.roles import role, telling
 from model.analysis.spectra import condition
 from model.analysis.weights import Statistics
 from model.tensors import TensorInfo
@@ -29,7 +29,7 @@ class Finding:
     """One thing that is wrong with a tensor.
 
     kind: one of `KINDS`, which says what `number` is. rows: the rows, units or features concerned; none where it is
-    the whole tensor. other: the tensor that this one is a copy of.
+    the whole tensor. other: the tensor that this one is a copy of, or the checkpoint in which it did not move.
     """
 
     kind: str
@@ -52,7 +52,10 @@ KINDS: dict[str, str] = {
     "large_gain": "features that a norm makes very large: share of all features",
     "small_gain": "features that a norm takes away: share of all features",
     "long_rows": "rows much longer than the median: the longest over the median",
+    "unmoved_tokens": "tokens whose row is that of another checkpoint of the run: share of the vocabulary",
+    "zero_tokens": "tokens whose row is all zeros: share of the vocabulary",
     "short_tokens": "tokens with hardly an embedding: share of the vocabulary",
+    "odd_tokens": "tokens whose row is much longer or shorter than the others: by which factor at most",
     "same_tokens": "tokens whose embedding another one has too: share of the vocabulary",
 }
 
@@ -79,6 +82,22 @@ def health(
         if values is not None and len(values) and condition(values) > WORST_CONDITION:
             found.append(Finding("condition", info.name, condition(values)))
     return found + list(_copies(places, statistics))
+
+
+def unmoved_tokens(infos: Sequence[TensorInfo], other: Sequence[TensorInfo], name: str) -> list[Finding]:
+    """Tokens whose rows are those of another checkpoint of the same run, where other rows have moved: no gradient ever
+    reached them in between. name: of that checkpoint.
+    """
+    theirs = {info.name: info for info in other}
+    found = []
+    for info in telling(infos):
+        before = theirs.get(info.name)
+        if role(info.name) != "embedding" or before is None or before.shape != info.shape or len(info.shape) != 2:
+            continue
+        same = rows.unmoved(before.load(), info.load())
+        if bool(same.any()) and not bool(same.all()):
+            found.append(Finding("unmoved_tokens", info.name, float(same.float().mean()), rows.places(same), name))
+    return found
 
 
 def _varies(measured: Statistics) -> bool:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from model.device import exact, float64_place
 from model.filling import MaskFiller
 from model.inspectable import Inspectable
 from model.text import Tokens
@@ -20,8 +21,9 @@ HIDDEN = 64  # tokens of a text that are hidden, one at a time, from a model tha
 
 def token_losses(logits: Float[Tensor, "position vocabulary"], labels: Sequence[int]) -> Float[Tensor, position]:
     """−ln softmax(logits)[label] in nats, in float64; NaN where the label is −1: nothing to predict is known."""
+    logits = exact(logits)
     asked = torch.tensor(list(labels), dtype=torch.long, device=logits.device)
-    losses = -logits.double().log_softmax(dim=-1).gather(1, asked.clamp(min=0)[:, None])[:, 0]
+    losses = -logits.log_softmax(dim=-1).gather(1, asked.clamp(min=0)[:, None])[:, 0]
     return losses.masked_fill(asked < 0, torch.nan)
 
 
@@ -54,17 +56,19 @@ def text_losses(
     model has no logits or no mask token.
     """
     if not lens.predicts:
-        return torch.full(
-            (len(source if target is None else target),), torch.nan, dtype=torch.float64, device=lens.device
-        )
+        return _unknown(lens, len(source if target is None else target))
     if isinstance(lens, MaskFiller):
         return _hidden_losses(lens, source)
     return token_losses(trace["output.logits"], labels_of(lens, source, target))
 
 
+def _unknown(lens: Inspectable, length: int) -> Float[Tensor, position]:
+    return torch.full((length,), torch.nan, dtype=torch.float64, device=float64_place(lens.device))
+
+
 def _hidden_losses(lens: MaskFiller, source: Tokens) -> Float[Tensor, position]:
     tokenizer = lens.source_tokenizer
-    losses = torch.full((len(source),), torch.nan, dtype=torch.float64, device=lens.device)
+    losses = _unknown(lens, len(source))
     known = [place for place, token in enumerate(source.ids) if token not in tokenizer.special][:HIDDEN]
     if not known or not lens.fills:
         return losses
@@ -74,5 +78,5 @@ def _hidden_losses(lens: MaskFiller, source: Tokens) -> Float[Tensor, position]:
     each = torch.arange(len(known), device=lens.device)
     rows[each, places] = tokenizer.mask
     states = lens.model.states(rows)[each, places]
-    losses[places] = token_losses(lens.model.output(states), [source.ids[place] for place in known])
+    losses[places.to(losses.device)] = token_losses(lens.model.output(states), [source.ids[place] for place in known])
     return losses

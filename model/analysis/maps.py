@@ -93,7 +93,7 @@ class Maps:
         values = self.trace.values(self.paths[layer]).float()
         if self.quantity == Quantity.VALUE:
             return values.norm(dim=-1)
-        attention = self.trace.model.get_submodule(self.paths[layer])
+        attention = self.trace.module(self.paths[layer])
         assert isinstance(attention, MultiHeadAttention)
         parts = attention.output.weight.detach().float().unflatten(1, (self.heads, -1))  # (d_model, head, channel)
         return torch.einsum("hkc,dhc->hkd", values, parts).norm(dim=-1)
@@ -101,7 +101,7 @@ class Maps:
 
 def _steps(trace: Trace, path: str, heads: slice, rows: slice) -> Iterator[tuple[str, Tensor]]:
     """Each step from the recorded query and key to the weights, by the model's own modules, of some heads and rows."""
-    attention = trace.model.get_submodule(path)
+    attention = trace.module(path)
     assert isinstance(attention, MultiHeadAttention)
     query = trace[f"{path}.query"]
     key = for_each_head(trace[f"{path}.key"], len(query))[heads]

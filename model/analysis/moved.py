@@ -53,7 +53,7 @@ def moved(before: TensorInfo, after: TensorInfo) -> Moved:
 
 
 def moved_per_head(
-    before: TensorInfo, after: TensorInfo, heads: int, columns: bool = False
+    before: Shaped[Tensor, "*shape"], after: Shaped[Tensor, "*shape"], heads: int, columns: bool = False
 ) -> Float[Tensor, "number head"]:
     """Relative change and cosine of every head of a projection: its rows of W_Q, W_K or W_V, its columns of W_O.
 
@@ -64,9 +64,9 @@ def moved_per_head(
         ValueError: the dimension is not divisible by the number of heads.
     """
     dimension = int(columns)
-    if len(after.shape) <= dimension or after.shape[dimension] % heads:
-        raise ValueError(f"{after.name} of shape {after.shape} has no {heads} heads along dimension {dimension}")
-    old, new = (_by_head(info.load(), heads, dimension) for info in (before, after))
+    if after.dim() <= dimension or after.shape[dimension] % heads:
+        raise ValueError(f"a tensor of shape {tuple(after.shape)} has no {heads} heads along dimension {dimension}")
+    old, new = (_by_head(tensor, heads, dimension) for tensor in (before, after))
     one, other = old.norm(dim=1), new.norm(dim=1)
     return torch.stack([(new - old).norm(dim=1) / one, (old * new).sum(dim=1) / (one * other)])
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from model.device import exact
 from model.norms import Norm
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def forms(x: Float[Tensor, "*batch d_model"], eps: float) -> dict[str, Float[Ten
     layer: (x − μ) / √(σ² + ε), torch's (Ba et al., 2016). textbook: (x − μ) / (σ + ε). textbook-sample:
     (x − μ) / (s + ε), with the sample deviation s, which divides by n − 1 (the Annotated Transformer).
     """
-    x = x.double()
+    x = exact(x)
     centred = x - x.mean(dim=-1, keepdim=True)
     variance = centred.square().mean(dim=-1, keepdim=True)
     n = x.shape[-1]

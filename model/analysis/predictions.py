@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from model.config import Kind
+from model.device import exact
 from model.sampling import Sampling
 
 UNKNOWN = -1  # in the place of a token that nobody has written
@@ -88,7 +89,8 @@ class Saturation:
 
 def saturation(logits: Float[Tensor, " vocabulary"], temperatures: Sequence[float]) -> Saturation:
     """p = softmax(z/T) for each T, and ‖∂p/∂(z/T)‖ = ‖diag(p) − ppᵀ‖ (Frobenius): towards 0 where one p is nearly 1."""
-    scaled = logits.double() / torch.tensor(temperatures, dtype=torch.float64, device=logits.device)[:, None]
+    logits = exact(logits)
+    scaled = logits / torch.tensor(temperatures, dtype=torch.float64, device=logits.device)[:, None]
     p = scaled.softmax(dim=-1)
     square, cube = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)
     derivative = (square - 2 * cube + square.square()).clamp(min=0).sqrt()

@@ -23,8 +23,8 @@ SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 class Block:
     """A sublayer with its short cut and norms; names of recorded quantities.
 
-    before: the stream that it adds to, and reads unless the blocks of a layer are parallel. added: what it writes to
-    it. after: the stream that the next block adds to.
+    before: the stream that it adds to. added: what it writes to it. after: the stream that the next block adds to.
+    read: the stream that it reads: `before`, or what enters the layer where its blocks are parallel.
     """
 
     layer: int
@@ -32,6 +32,7 @@ class Block:
     before: str
     added: str
     after: str
+    read: str
 
 
 def stacks(config: TransformerConfig) -> list[str]:
@@ -47,6 +48,7 @@ def blocks(config: TransformerConfig, stack: str) -> list[Block]:
     found: list[Block] = []
     state = f"{stack}.embedding.output"
     for layer in range(layers):
+        entering = state
         for sublayer in SUBLAYERS:
             if sublayer == "cross_attention" and not crosses:
                 continue
@@ -54,7 +56,8 @@ def blocks(config: TransformerConfig, stack: str) -> list[Block]:
             normed = config.norm != "none"
             written = f"{path}_block.output_norm" if normed and config.norm_placement == "sandwich" else path
             after = f"{path}_block.norm.output" if normed and config.norm_placement == "post" else None
-            found.append(Block(layer, sublayer, state, f"{written}.output", after or f"{path}_block.residual"))
+            read = entering if config.parallel else state
+            found.append(Block(layer, sublayer, state, f"{written}.output", after or f"{path}_block.residual", read))
             state = found[-1].after
     return found
 
@@ -88,12 +91,14 @@ def cosines(states: Float[Tensor, "state position d_model"]) -> Float[Tensor, "s
 
 @torch.inference_mode()
 def placements(
-    model: Network, block: Block, x: Float[Tensor, "position d_model"]
+    model: Network, block: Block, x: Float[Tensor, "position d_model"], read: Float[Tensor, "position d_model"]
 ) -> dict[str, Float[Tensor, "position d_model"]]:
     """What a feed-forward block would make of x, by its own sublayer and norm, placed in three ways.
 
     post: LayerNorm(x + F(x)) (Vaswani et al., section 3.1). pre: x + F(LayerNorm(x)) (Xiong et al., 2020). wrong:
     F(x) + LayerNorm(x), which tutorials give for pre-norm: the stream itself is normalised, and nothing passes by.
+    Where the blocks of a layer are parallel, also parallel: the model's own placement, F reading what entered the
+    layer, `read` (Wang and Komatsuzaki, 2021; Black et al., 2022, section 2.1); x is then the sum with the attention.
     """
     path = f"{block.before.partition('.')[0]}.layers.{block.layer}"
     layer = model.get_submodule(path)
@@ -106,7 +111,23 @@ def placements(
             "pre": x + feed_forward(norm(x[None]))[0],
             "wrong": feed_forward(x[None])[0] + norm(x[None])[0],
         }
+        if model.config.parallel:
+            made["parallel"] = _in_parallel(model, path, x[None], read[None])[0]
     return {name: tensor.float() for name, tensor in made.items()}
+
+
+def _in_parallel(model: Network, path: str, x: Tensor, read: Tensor) -> Tensor:
+    """A parallel layer's feed-forward block, its norms where the model has them."""
+    block, feed_forward = (model.get_submodule(f"{path}.{name}") for name in ("feed_forward_block", "feed_forward"))
+    norm = block.get_submodule("norm")
+    placement = model.config.norm_placement
+    if placement == "post":
+        made: Tensor = norm(x + feed_forward(read))
+        return made
+    written: Tensor = feed_forward(norm(read))
+    if placement == "sandwich":
+        written = block.get_submodule("output_norm")(written)
+    return x + written
 
 
 def relative(x: Float[Tensor, "*shape"], reference: Float[Tensor, "*shape"]) -> float:

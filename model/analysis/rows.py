@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -21,6 +22,10 @@ LONG = 10.0
 ROWS = 8  # from which on a median says what is usual
 # Weight decay shrinks the row of a token that is never read (Land and Bartolo, 2024, find them by their lengths).
 SHORT = 0.1
+# Rows of one history differ in ln ‖row‖ like a bell curve: none of 50,000 is 5 deviations away by chance alone. A row
+# that is has another history: its token never came, or came in another role. A quarter, since some curves are narrow.
+APART, LEAST_APART = 5.0, 1.25
+ROBUST = 1.4826  # times the median distance from the median: the deviation, of a bell curve
 TOGETHER = 1 << 20  # elements in float32 at a time
 
 Found = tuple[str, str, float, tuple[int, ...]]
@@ -86,12 +91,39 @@ def _units(info: TensorInfo, infos: Sequence[TensorInfo]) -> Iterator[Found]:
 
 
 def _tokens(info: TensorInfo, lengths: Tensor, median: float) -> Iterator[Found]:
-    matrix = info.load()
-    short = lengths < SHORT * median
-    same = _repeated(matrix)
-    for kind, chosen in (("short_tokens", short), ("same_tokens", same)):
+    zero, short = lengths == 0, lengths < SHORT * median
+    same = _repeated(info.load()) & ~zero
+    for kind, chosen in (("zero_tokens", zero), ("short_tokens", short & ~zero), ("same_tokens", same)):
         if bool(chosen.any()):
             yield kind, info.name, float(chosen.float().mean()), places(chosen)
+    away = distances(lengths)
+    odd = apart(lengths) & ~short
+    if bool(odd.any()):
+        yield "odd_tokens", info.name, math.exp(float(away[odd].max())), places(odd)
+
+
+def distances(lengths: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+    """|ln ‖row‖ − the median of it|; of a row of zeros infinite."""
+    logarithms = lengths.double().log()
+    return (logarithms - logarithms[lengths > 0].median()).abs()
+
+
+def apart(lengths: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+    """Rows whose length stands out: farther from the median than 5 robust deviations (Iglewicz and Hoaglin, 1993) and
+    than a quarter of it. Rows of zeros do not.
+    """
+    if not bool((lengths > 0).any()):
+        return torch.zeros(lengths.shape, dtype=torch.bool)
+    away = distances(lengths)
+    spread = ROBUST * float(away[lengths > 0].median())
+    return (away > max(APART * spread, math.log(LEAST_APART))) & (lengths > 0)
+
+
+def unmoved(before: Float[Tensor, "rows columns"], after: Float[Tensor, "rows columns"]) -> Bool[Tensor, " rows"]:
+    """Rows that are equal in both, value for value: a step of an optimizer moves every row that had a gradient."""
+    size = max(1, TOGETHER // before.shape[1])
+    pairs = zip(before.split(size), after.split(size), strict=True)
+    return torch.cat([(one.float() == two.float()).all(dim=1) for one, two in pairs])
 
 
 def _repeated(matrix: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 They are the roots of the eigenvalues λ of G, the smaller of AᵀA and A Aᵀ. An error of c·λ₁ in G is one of c·λ₁/2λ in σ,
 relative to it. G in float64 (c ≈ 1e-16) so gives all that the digits of float32 weights hold. In float32 (c ≈ 1e-8,
 measured) it is twice as fast, and used for long matrices whose least λ is so large that every σ keeps an error below
-1e-4, and whose eighth is so large that the first eight keep one below 1e-6.
+1e-4, and whose eighth is so large that the first eight keep one below 1e-6. The eigenvalues are numpy's, in float64:
+its OpenBLAS takes 30 ms for a G of 768 columns where torch's MKL takes 50 (measured on one core of an AMD Zen 4).
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from model.analysis.weights import first_of_places, readable
@@ -79,7 +83,7 @@ def singular_values(matrix: Float[Tensor, "*shape"]) -> Float[Tensor, " count"]:
         return torch.zeros(tall.shape[1], dtype=torch.float64)
     squares = _quick_squares(tall, top) if tall.dtype != torch.float64 else None
     if squares is None:
-        squares = torch.linalg.eigvalsh(_gram(tall, torch.float64, top))
+        squares = _eigenvalues(_gram(tall, torch.float64, top))
     return squares.flip(0).clamp(min=0).sqrt() * _unit(top)
 
 
@@ -158,6 +162,18 @@ def _gram(tall: Tensor, dtype: torch.dtype, top: float) -> Float[Tensor, "column
     return gram
 
 
+def _eigenvalues(gram: Float[Tensor, "column column"]) -> Float[Tensor, " column"]:
+    """Of a symmetric matrix of which the lower triangle is given, the least first."""
+    _keep_numpy_on_one_core()
+    return torch.from_numpy(np.linalg.eigvalsh(gram.numpy()))
+
+
+@cache
+def _keep_numpy_on_one_core() -> None:
+    """From now on in this process: two matrices at a time, each on several cores, would wait for each other."""
+    ThreadpoolController().select(internal_api="openblas").limit(limits=1)
+
+
 def _pieces(tall: Tensor) -> tuple[Tensor, ...]:
     return tall.split(max(256, PIECE // tall.shape[1]))
 
@@ -169,6 +185,6 @@ def _quick_squares(tall: Tensor, top: float) -> Float[Tensor, " column"] | None:
     """
     if len(tall) < 2 * tall.shape[1]:
         return None
-    squares = torch.linalg.eigvalsh(_gram(tall, torch.float32, top).double())
+    squares = _eigenvalues(_gram(tall, torch.float32, top).double())
     largest, eighth, least = (float(squares[place]) for place in (-1, -min(8, len(squares)), 0))
     return squares if least >= LEAST * largest and eighth >= EIGHTH * largest else None

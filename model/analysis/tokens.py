@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from model.device import exact
+
 
 def nearest(
     matrix: Float[Tensor, "vocabulary d_model"], token: int, count: int
@@ -36,7 +38,7 @@ class Plane:
     shares: tuple[float, float]
 
     def project(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch 2"]:
-        return (x.double() - self.centre) @ self.directions.T
+        return (exact(x) - self.centre) @ self.directions.T
 
 
 def principal_plane(x: Float[Tensor, "count d_model"]) -> Plane:
@@ -44,8 +46,9 @@ def principal_plane(x: Float[Tensor, "count d_model"]) -> Plane:
 
     The sign of a direction is that of its largest coordinate, so that the same vectors give the same picture.
     """
-    centre = x.double().mean(dim=0)
-    _left, values, right = torch.linalg.svd(x.double() - centre, full_matrices=False)
+    x = exact(x)
+    centre = x.mean(dim=0)
+    _left, values, right = torch.linalg.svd(x - centre, full_matrices=False)
     directions = torch.zeros(2, x.shape[1], dtype=torch.float64, device=x.device)
     directions[: min(2, len(right))] = right[:2]
     largest = directions.gather(1, directions.abs().argmax(dim=1, keepdim=True))
@@ -53,7 +56,7 @@ def principal_plane(x: Float[Tensor, "count d_model"]) -> Plane:
     variances = values**2
     total = float(variances.sum())
     # What rounding leaves of vectors that are all the same is no spread.
-    spread = total > 1e-24 * max(1.0, float(x.double().square().sum()))
+    spread = total > 1e-24 * max(1.0, float(x.square().sum()))
     first, second = [*variances[:2].tolist(), 0.0, 0.0][:2]
     return Plane(centre, directions, (first / total, second / total) if spread else (0.0, 0.0))
 

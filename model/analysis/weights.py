@@ -1,13 +1,16 @@
 """What a tensor of a file measures: mean, deviation, ends, zeros, what is not finite, a histogram.
 
 A piece of a tensor is looked at while it is in the processor's cache, so that memory is read once; numpy's sums of such
-pieces are single calls on one core, where torch would wake its threads for each.
+pieces are single calls on one core, where torch would wake its threads for each. Two cores take a half each of a large
+tensor.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +19,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from model.device import compute_alone
 from model.tensors import TensorInfo
 
 PIECE = 1 << 17  # elements looked at together: 512 KB of float32, which a second-level cache holds
 BLOCK = 1 << 20  # elements of another type that are converted together
+LARGE = 1 << 19  # elements from which on a second core is worth its start
+CORES = 2  # at a time: memory hardly serves more
 SAMPLE = 1 << 16  # elements of a histogram, at most
 BINS = 64
 # A piece whose mean is this many times its deviation, or whose squares come near the ends of float32's range, is
@@ -93,15 +99,25 @@ def statistics(tensor: Tensor) -> Statistics:
     if tensor.is_complex():
         raise ValueError(f"a tensor of {tensor.dtype} has no least and greatest value: give real numbers")
     flat = tensor.detach().reshape(-1)
-    parts = _Parts(min(PIECE, len(flat)))
-    step = sample_step(len(flat))
-    start = 0
+    cores = min(CORES, os.cpu_count() or 1) if len(flat) >= LARGE else 1
+    if cores == 1:
+        return _together([_measured(flat, 0, len(flat))])
+    share = -(-len(flat) // (cores * PIECE)) * PIECE
+    with ThreadPoolExecutor(cores, initializer=compute_alone) as pool:
+        return _together(
+            list(pool.map(lambda start: _measured(flat, start, start + share), range(0, len(flat), share)))
+        )
+
+
+def _measured(flat: Tensor, start: int, end: int) -> _Parts:
+    """The elements from `start` to before `end` of a tensor."""
+    parts, step = _Parts(min(PIECE, len(flat))), sample_step(len(flat))
     with np.errstate(all="ignore"):  # sums that overflow are taken again
-        for block in _blocks(flat):
+        for block in _blocks(flat[start:end]):
             for first in range(0, len(block), PIECE):
                 parts.add(block[first : first + PIECE], -start % step, step)
                 start += min(PIECE, len(block) - first)
-    return parts.together(len(flat))
+    return parts
 
 
 def sample_step(elements: int) -> int:
@@ -161,30 +177,38 @@ class _Parts:
         self.means.append(mean)
         self.deviations.append(deviation)
 
-    def together(self, elements: int) -> Statistics:
-        count = sum(self.sizes)
-        if not count:
-            none = math.nan
-            return Statistics(none, none, none, none, none, self.nan, self.infinite, (), none, none, 0)
-        shares = [size / count for size in self.sizes]
-        mean = math.fsum(share * mean for share, mean in zip(shares, self.means, strict=True))
-        roots = [math.sqrt(share) for share in shares]
-        within = (root * deviation for root, deviation in zip(roots, self.deviations, strict=True))
-        between = (root * (each - mean) for root, each in zip(roots, self.means, strict=True))
-        counts, low, high = histogram(np.concatenate(self.samples))
-        return Statistics(
-            mean=mean,
-            deviation=math.hypot(*within, *between),
-            minimum=self.minimum,
-            maximum=self.maximum,
-            zeros=self.zeros / count,
-            nan=self.nan,
-            infinite=self.infinite,
-            counts=counts,
-            low=low,
-            high=high,
-            sampled=sum(counts),
-        )
+
+def _together(parts: Sequence[_Parts]) -> Statistics:
+    """Of the whole tensor, from its parts in their order."""
+    sizes, means, deviations, samples = (
+        [each for part in parts for each in part.sizes],
+        [each for part in parts for each in part.means],
+        [each for part in parts for each in part.deviations],
+        [each for part in parts for each in part.samples],
+    )
+    count, nan, infinite = sum(sizes), sum(part.nan for part in parts), sum(part.infinite for part in parts)
+    if not count:
+        none = math.nan
+        return Statistics(none, none, none, none, none, nan, infinite, (), none, none, 0)
+    shares = [size / count for size in sizes]
+    mean = math.fsum(share * mean for share, mean in zip(shares, means, strict=True))
+    roots = [math.sqrt(share) for share in shares]
+    within = (root * deviation for root, deviation in zip(roots, deviations, strict=True))
+    between = (root * (each - mean) for root, each in zip(roots, means, strict=True))
+    counts, low, high = histogram(np.concatenate(samples))
+    return Statistics(
+        mean=mean,
+        deviation=math.hypot(*within, *between),
+        minimum=min(part.minimum for part in parts),
+        maximum=max(part.maximum for part in parts),
+        zeros=sum(part.zeros for part in parts) / count,
+        nan=nan,
+        infinite=infinite,
+        counts=counts,
+        low=low,
+        high=high,
+        sampled=sum(counts),
+    )
 
 
 def _mean_and_deviation(values: Values, largest: float) -> tuple[float, float]:
@@ -218,4 +242,4 @@ def _blocks(flat: Tensor) -> Iterator[Values]:
         return
     small = flat.dtype in SMALL or flat.dtype.is_floating_point
     for block in flat.split(BLOCK):
-        yield block.to(torch.float32 if small else torch.float64).cpu().numpy()
+        yield block.cpu().to(torch.float32 if small else torch.float64).numpy()

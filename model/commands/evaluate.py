@@ -23,13 +23,20 @@ def add_parser(commands: Any) -> None:
         "answers; language models: nats per token and per character of the last tenth of a text; encoder-only "
         "models: how often a hidden token is found.",
     )
-    parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint")
+    parser.add_argument("checkpoint", type=Path, help="checkpoint folder, or file of weights")
     parser.add_argument("--data", required=True, help=SPEC_HELP)
     parser.add_argument("--split", default="test", choices=["test", "validation"])
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print N texts with what the model writes")
     parser.add_argument("--bleu", default="zh", choices=["zh", "13a", "none"], help="sacrebleu's tokenizer (zh)")
+    add_heads_option(parser)
     add_beam_options(parser)
     parser.set_defaults(run=run)
+
+
+def add_heads_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--heads", type=int, metavar="N", help="how many attention heads there are, for a file that does not say it"
+    )
 
 
 def add_beam_options(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +47,7 @@ def add_beam_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    lens = open_checkpoint(options.checkpoint)
+    lens = open_checkpoint(options.checkpoint, heads=options.heads)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     figures, written = measure(lens, options.data, options.split, options.bleu, **beam)
     for source, text in list(written.items())[: options.show]:

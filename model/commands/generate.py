@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from model.checkpoints import open_checkpoint
-from model.commands.evaluate import add_beam_options
+from model.commands.evaluate import add_beam_options, add_heads_option
 from model.sampling import Sampling
 
 
@@ -19,8 +19,9 @@ def add_parser(commands: Any) -> None:
         description="Print what a model writes for each text: the translation, the continuation, or the text with each "
         "<mask> filled in.",
     )
-    parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint")
+    parser.add_argument("checkpoint", type=Path, help="checkpoint folder, or file of weights")
     parser.add_argument("text", nargs="+", help="one or more texts, each in quotes")
+    add_heads_option(parser)
     add_beam_options(parser)
     parser.add_argument("--temperature", type=float, help="draw by chance; below 1 the likely become likelier")
     parser.add_argument("--top-k", type=int, help="draw by chance from the K most probable tokens")
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     drawn = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
     given = {name: value for name, value in drawn.items() if value is not None}
     sampling = Sampling(seed=options.seed, **given) if given else None
-    lens = open_checkpoint(options.checkpoint)
+    lens = open_checkpoint(options.checkpoint, heads=options.heads)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     for text in options.text:
         if left_out := lens.source_tokens(text).left_out:

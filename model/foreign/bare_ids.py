@@ -19,6 +19,7 @@ class BareIds(Tokenizer):
         self.size, self.reason, self._own = size, reason, special
         self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
         self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
+        self.rules = special.rules
         named = (self.padding, self.unknown, self.start, self.end, self.mask, *self.stops, *self._target)
         self.special = sorted({token for token in named if token is not None})
         self.words = False

@@ -23,7 +23,7 @@ from model.foreign.gpt import GPT2, GPT_NEOX, OPT
 from model.foreign.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
 from model.foreign.pieces import Piece, Plan
 from model.foreign.settings import UnknownError
-from model.foreign.t5 import T5
+from model.foreign.t5 import MT5, T5
 from model.skeleton import skeleton
 
 FAMILIES: dict[str, Family] = {
@@ -44,6 +44,7 @@ FAMILIES: dict[str, Family] = {
     "mbart": MBART,
     "marian": MARIAN,
     "t5": T5,
+    "mt5": MT5,
 }
 
 

@@ -19,7 +19,9 @@ def annotated(given: State) -> Layout | None:
     (source, width), (target, _) = state.shape(SOURCE), state.shape(TARGET)
     layers = {stack: state.layers(rf"{stack}\.layers\.(\d+)\.") for stack in ("encoder", "decoder")}
     heads, hidden = state.n_heads(width), state.shape("encoder.layers.0.feed_forward.w_1.weight")[0]
-    length = state.shape("src_embed.1.pe", 3)[1] if "src_embed.1.pe" in state.tensors else LENGTH
+    table = "src_embed.1.pe" in state.tensors
+    length = state.shape("src_embed.1.pe", 3)[1] if table else LENGTH
+    positions, assumed = state.positions() if not table else ("sinusoidal", "")
     plan = _plan(layers["encoder"], layers["decoder"])
     state.require_all_used(plan, "an Annotated Transformer", r"_embed\.1\.pe$")
     config = config_of(
@@ -32,6 +34,7 @@ def annotated(given: State) -> Layout | None:
         n_decoder_layers=layers["decoder"],
         d_ff=hidden,
         dropout=0.0,
+        position=positions,
         max_length=min(length, LENGTH),
         norm="textbook-sample",
         norm_placement="pre",
@@ -39,7 +42,8 @@ def annotated(given: State) -> Layout | None:
         tied_embeddings=state.tied(SOURCE, TARGET, OUTPUT),
         output_bias=True,
     )
-    return Layout("Annotated Transformer", config, state.taken(plan))
+    choices = state.open_heads | ({} if table else {"positions": positions})
+    return Layout("Annotated Transformer", config, state.taken(plan), (assumed,) if assumed else (), choices)
 
 
 def _plan(encoder: int, decoder: int) -> Plan:

@@ -6,6 +6,7 @@ from model.config import TransformerConfig
 from model.foreign.pieces import modules, tensor, third
 from model.foreign.state import Layout, State, config_of
 
+PACKED, FIRST_KEYS = "transformer.h.0.attn.c_attn.weight", "blocks.0.attn.key.weight"
 KEPT_MASKS = r"\.attn\.(bias|masked_bias|mask)$"
 
 
@@ -15,7 +16,7 @@ def gpt(given: State) -> Layout | None:
     nanoGPT computes the exact GELU, minGPT GPT-2's approximation.
     """
     state = given.below("transformer.wte.weight")
-    if state is None or "transformer.h.0.attn.c_attn.weight" not in state.tensors:
+    if state is None or PACKED not in state.tensors:
         return None
     vocabulary, width = state.shape("transformer.wte.weight")
     length, _ = state.shape("transformer.wpe.weight")
@@ -36,7 +37,7 @@ def gpt(given: State) -> Layout | None:
     hidden = state.shape("transformer.h.0.mlp.c_fc.weight")[0]
     sizes = (vocabulary, layers, width, hidden, length)
     config = _config(state, sizes, tied, bias, "gelu" if tied else "gelu-tanh")
-    return Layout("nanoGPT" if tied else "minGPT", config, state.taken(plan))
+    return Layout("nanoGPT" if tied else "minGPT", config, state.taken(plan), open=state.open_heads)
 
 
 FEED_FORWARD = {"feed_forward.hidden": "mlp.c_fc", "feed_forward.output": "mlp.c_proj"}
@@ -46,7 +47,7 @@ NORMS = {"self_attention_block.norm": "ln_1", "feed_forward_block.norm": "ln_2"}
 def first_min_gpt(given: State) -> Layout | None:
     """minGPT of 2020: query, key and value apart, the exact GELU."""
     state = given.below("tok_emb.weight")
-    if state is None or "blocks.0.attn.key.weight" not in state.tensors:
+    if state is None or FIRST_KEYS not in state.tensors:
         return None
     vocabulary, width = state.shape("tok_emb.weight")
     _, length, _ = state.shape("pos_emb", 3)
@@ -63,7 +64,7 @@ def first_min_gpt(given: State) -> Layout | None:
     state.require_all_used(plan, "minGPT", KEPT_MASKS)
     sizes = (vocabulary, layers, width, state.shape("blocks.0.mlp.0.weight")[0], length)
     config = _config(state, sizes, tied=False, bias=True, activation="gelu")
-    return Layout("minGPT", config, state.taken(plan))
+    return Layout("minGPT", config, state.taken(plan), open=state.open_heads)
 
 
 def _config(

@@ -15,7 +15,8 @@ from model.foreign.pieces import Plan, modules, tensor, third
 from model.foreign.state import Layout, State, config_of
 from model.positional import sinusoidal
 
-STACK = r"(.*?)layers\.0\.self_attn\.in_proj_weight$"
+FIRST_LAYER = "layers.0.self_attn.in_proj_weight"
+STACK = rf"(.*?){re.escape(FIRST_LAYER)}$"
 OUTPUTS = r"generator|logit|head|fc_out|output|proj|linear|classifier|unembed|(^|\.)(fc|out|decoder)\.weight$"
 SOURCES, TARGETS = r"src|source|enc|input", r"tgt|trg|target|dec|output"
 FEED_FORWARD = {"feed_forward.hidden": "linear1", "feed_forward.output": "linear2"}
@@ -61,8 +62,9 @@ def torch_transformer(state: State) -> Layout | None:
     how = "embeddings times √d_model" if found.sines else "embeddings as they are"
     if not found.decoder:
         choices.assumed.append("every token sees every other (a causal mask is in no tensor)")
-    if not found.tables:
-        choices.assumed.append("sinusoidal positions (there is no table of them)")
+    positions, assumed = state.positions() if not found.tables else ("sinusoidal" if found.sines else "learned", "")
+    if assumed:
+        choices.assumed.append(assumed)
     config = _config(
         state,
         found,
@@ -71,7 +73,7 @@ def torch_transformer(state: State) -> Layout | None:
         d_ff=hidden,
         dropout=0.0,
         max_length=found.length,
-        position="sinusoidal" if found.sines else "learned",
+        position=positions,
         norm_placement="pre" if pre else "post",
         last_norm=last and not pre,
         activation=choices.of(("activation", "act"), ("relu", "gelu"), "relu in the feed-forward networks"),
@@ -82,7 +84,8 @@ def torch_transformer(state: State) -> Layout | None:
     )
     plan = _plan(state, found, bias, last)
     state.require_all_used(plan, "a model around torch.nn.Transformer", BUFFERS)
-    return Layout("torch.nn.Transformer", config, state.taken(plan), tuple(choices.assumed))
+    asked = state.open_heads | ({} if found.tables else {"positions": positions})
+    return Layout("torch.nn.Transformer", config, state.taken(plan), tuple(choices.assumed), asked)
 
 
 @dataclass(frozen=True)

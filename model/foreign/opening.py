@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from model.checkpoints import CONFIG, INSPECTABLES
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.assembling import assembled
 from model.foreign.families import rebuilt_config, renamed
-from model.foreign.layouts import KNOWN, SUFFIXES, open_state
+from model.foreign.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.foreign.tokenizer_files import open_tokenizers
+from model.foreign.told import Told
 from model.inspectable import Inspectable
 from model.network import Network
 from model.safe_folder import require_weights
@@ -23,40 +25,58 @@ from model.tensors import read_tensors
 from model.text import Tokenizer
 
 
-def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, heads: int | None = None) -> Inspectable:
+def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Told | None = None) -> Inspectable:
     """A checkpoint folder of Hugging Face, or a file of weights alone, also as the only one of a folder.
 
     Well-known families and layouts are put together as our network; other models of Hugging Face run as they are.
-    heads: of weights that do not say it.
+    told: what somebody says of weights that do not tell everything.
 
     Raises:
         CheckpointError: it is neither, or it is damaged; the sentence says which and what is needed.
     """
     if path.is_dir() and _is_hugging_face(read_record(path / CONFIG)):
         return _open_folder(path, device, dtype)
+    file = _file_of(path)
+    layout, tokenizers = open_state(file, told or Told())
+    name = path.resolve().name if path.is_dir() else file.stem
+    record = {"format": layout.name, "assumed": list(layout.assumed), "open": dict(layout.open)}
+    return _inspectable(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
+
+
+def renamed_weights(path: Path, told: Told) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+    """What others have trained as a config of ours and weights by our names, still in the file; None where it is not
+    put together as ours.
+
+    Raises:
+        CheckpointError: as of `open_foreign`.
+    """
+    if path.is_dir() and _is_hugging_face(settings := read_record(path / CONFIG)):
+        return _rebuilt(path, settings)
+    layout = find_layout(_file_of(path), told)
+    return layout.config, layout.weights
+
+
+def _file_of(path: Path) -> Path:
+    """
+    Raises:
+        CheckpointError: there is not a single file of weights, or it is of another kind.
+    """
     file = _only_file(path) if path.is_dir() else path
     if file.suffix not in SUFFIXES:
         raise CheckpointError(
             f"{file.name} is not a checkpoint: open a folder of one, or a file that ends in {', '.join(SUFFIXES)}"
         )
-    layout, tokenizers = open_state(file, heads)
-    name = path.resolve().name if path.is_dir() else file.stem
-    record = {"format": layout.name, "assumed": list(layout.assumed)}
-    return _inspectable(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
+    return file
 
 
 def _open_folder(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
     settings = read_record(folder / CONFIG)
-    config = None
-    if isinstance(settings.get("model_type"), str):
-        weights = read_tensors(folder)
-        config = rebuilt_config(settings, weights.keys())
-    if config is None:
+    found = _rebuilt(folder, settings)
+    if found is None:
         from model.hosted.opening import open_hosted
 
         return open_hosted(folder, settings, device, dtype)
-    ours = renamed(settings, config, weights)
-    require_weights(config, {name: tuple(each.shape) for name, each in ours.items()}, folder.name)
+    config, ours = found
     network = assembled(config, ours, device, dtype)
     tokenizers = open_tokenizers(folder, settings, sizes_of(config))
     return _inspectable(
@@ -64,18 +84,29 @@ def _open_folder(folder: Path, device: torch.device, dtype: torch.dtype) -> Insp
     )
 
 
+def _rebuilt(folder: Path, settings: dict[str, Any]) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+    if not isinstance(settings.get("model_type"), str):
+        return None
+    weights = read_tensors(folder)
+    config = rebuilt_config(settings, weights.keys())
+    if config is None:
+        return None
+    ours = renamed(settings, config, weights)
+    require_weights(config, {name: tuple(each.shape) for name, each in ours.items()}, folder.name)
+    return config, ours
+
+
 def sizes_of(config: TransformerConfig) -> tuple[int, int]:
     """How many tokens the model knows of what it reads and of what it writes."""
     return config.source_vocabulary or config.vocabulary, config.vocabulary
 
 
-def first_text(kind: str, tokenizer: Tokenizer) -> str:
+def first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
     """A text to begin with, where the usual one would not do: of bare ids, or with something to fill in."""
     if tokenizer.reason:
         return " ".join(str(token) for token in range(min(len(tokenizer), 8)))
-    return (
-        f"She bought a red {tokenizer.mask_label} yesterday." if kind == "encoder-only" and tokenizer.mask_label else ""
-    )
+    fills = config.kind == "encoder-only" and config.output_head != "none" and tokenizer.mask_label
+    return f"She bought a red {tokenizer.mask_label} yesterday." if fills else ""
 
 
 def _inspectable(
@@ -84,7 +115,7 @@ def _inspectable(
     tokenizers: tuple[Tokenizer, Tokenizer],
     record: Mapping[str, Any],
 ) -> Inspectable:
-    said = {**record, "example": first_text(network.kind, tokenizers[0])}
+    said = {**record, "example": first_text(network.config, tokenizers[0])}
     return INSPECTABLES[network.kind](name, network, tokenizers, said)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from model.errors import CheckpointError
 from model.foreign.bare_ids import BareIds
 from model.foreign.special_tokens import SpecialTokens
 from model.foreign.tokenizer import ForeignTokenizer
+from model.rules import Rules
 from model.safe_json import read_json
 from model.safe_tokenizer import parse_tokenizer
 from model.text import Tokenizer
@@ -45,7 +47,8 @@ def _made(said: dict[str, Any], inner: Any) -> Tokenizer:
     size, special, around = int(said["size"]), _special(said["special"]), said["around"]
     ids = [*around[0], *around[1], *special.stops, *special.target]
     single = (special.padding, special.unknown, special.start, special.end, special.mask)
-    ids += [token for token in single if token is not None]
+    ids += [token for token in (*single, special.rules.last) if token is not None]
+    ids += [*special.rules.never, *special.rules.first, *chain(*special.rules.runs)]
     if not all(isinstance(token, int) and 0 <= token < size for token in ids):
         raise ValueError(f"its special tokens are not ids below {size}")
     if inner is None:
@@ -55,4 +58,9 @@ def _made(said: dict[str, Any], inner: Any) -> Tokenizer:
 
 
 def _special(said: dict[str, Any]) -> SpecialTokens:
-    return SpecialTokens(**{**said, "stops": frozenset(said["stops"]), "target": tuple(said["target"])})
+    rules = dict(said.get("rules", {}))
+    rules["runs"] = tuple(tuple(run) for run in rules.get("runs", ()))
+    for name in ("never", "first"):
+        rules[name] = tuple(rules.get(name, ()))
+    made = {"stops": frozenset(said["stops"]), "target": tuple(said["target"]), "rules": Rules(**rules)}
+    return SpecialTokens(**{**said, **made})

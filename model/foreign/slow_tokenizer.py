@@ -20,6 +20,7 @@ class SlowTokenizer(Tokenizer):
         self._made, self.size, self.side = made, size, side
         self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
         self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
+        self.rules = special.rules
         named = (self.padding, self.unknown, self.start, self.end, self.mask, *self.stops, *self._target)
         self.special = sorted({token for token in (*named, *made.all_special_ids) if token is not None})
         self.words = True

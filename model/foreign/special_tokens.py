@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from model.rules import NO_RULES, Rules, rules_in
 from model.safe_json import read_record
 
 NAMES = {
@@ -23,7 +24,7 @@ NAMES = {
 class SpecialTokens:
     """Ids, None where a model has no such token. stops: those that end what it writes.
 
-    target: what a target begins with; empty if no file says so.
+    target: what a target begins with; empty if no file says so. rules: of what the model writes.
     """
 
     padding: int | None
@@ -33,6 +34,7 @@ class SpecialTokens:
     mask: int | None
     stops: frozenset[int]
     target: tuple[int, ...]
+    rules: Rules = NO_RULES
 
 
 def names_of(folder: Path) -> dict[str, Any]:
@@ -71,6 +73,8 @@ def special_tokens(
 
     end = named("end")
     stops = asked("eos_token_id") or ([] if end is None else [end])
+    said = generation or settings  # of writing, a config.json counts only without the other, as in transformers
+    forced = said.get("forced_bos_token_id")
     begun = asked("decoder_start_token_id")[:1] or asked("bos_token_id")[:1]
     return SpecialTokens(
         padding=named("padding"),
@@ -79,7 +83,8 @@ def special_tokens(
         end=end,
         mask=named("mask"),
         stops=frozenset(stops),
-        target=(*begun, *asked("forced_bos_token_id")[:1]),
+        target=(*begun, *([forced] if type(forced) is int and 0 <= forced < size else [])),
+        rules=rules_in(said, size, stops),
     )
 
 

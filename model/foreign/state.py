@@ -13,6 +13,7 @@ from torch import Tensor
 from model.config import TiedEmbeddings, TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.pieces import Plan
+from model.foreign.told import Positions, Told
 from model.pickled import Plain
 
 MOST_LAYERS = 512
@@ -26,7 +27,8 @@ class HeadsNeededError(CheckpointError):
         self.possible = [heads for heads in range(1, d_model + 1) if d_model % heads == 0]
         numbers = ", ".join(map(str, self.possible))
         super().__init__(
-            f"{name} does not say how many heads it has: open it with heads=N, for d_model {d_model} one of {numbers}"
+            f"{name} does not say how many heads it has: open it with heads=N (on the command line --heads N), for "
+            f"d_model {d_model} one of {numbers}"
         )
 
 
@@ -34,26 +36,28 @@ class HeadsNeededError(CheckpointError):
 class Layout:
     """A state dict that was recognised: as whose, with which config and weights of ours.
 
-    assumed: what its weights cannot say, and what is taken instead.
+    assumed: what its weights cannot say, and what is taken instead. open: of that what one may choose otherwise on
+    opening, with what was taken: "heads", "positions", "start".
     """
 
     name: str
     config: TransformerConfig
     weights: dict[str, Tensor]
     assumed: tuple[str, ...] = ()
+    open: Mapping[str, int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class State:
     """The tensors below `root` by the rest of their names. records: plain values of the file and of a config beside it.
 
-    heads: how many there are, where the one who opens it says so.
+    told: what the one who opens it says of it.
     """
 
     name: str
     tensors: Mapping[str, Tensor]
     records: Mapping[str, Plain] = field(default_factory=dict)
-    heads: int | None = None
+    told: Told = field(default_factory=Told)
 
     def below(self, anchor: str) -> State | None:
         """The part of the tensors that a name ending in `anchor` belongs to, whatever wraps the model."""
@@ -63,7 +67,7 @@ class State:
             return None
         root = min(roots, key=len)
         own = {name.removeprefix(root): each for name, each in self.tensors.items() if name.startswith(root)}
-        return State(self.name, own, self.records, self.heads)
+        return State(self.name, own, self.records, self.told)
 
     def said(self, *names: str) -> Plain | None:
         """A plain value by the last part of its name, the first of `names` that there is."""
@@ -105,12 +109,22 @@ class State:
             HeadsNeededError: nobody said.
             CheckpointError: d_model cannot be divided by it.
         """
-        heads = self.heads if self.heads is not None else self.said(*HEADS)
+        heads = self.told.heads if self.told.heads is not None else self.said(*HEADS)
         if heads is None:
             raise HeadsNeededError(self.name, d_model)
         if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1 or d_model % heads:
             raise CheckpointError(f"{self.name}: d_model ({d_model}) cannot be divided among heads ({heads!r})")
         return heads
+
+    @property
+    def open_heads(self) -> dict[str, int | str]:
+        """The number of heads, if nothing but the one who opens it says it."""
+        return {} if self.told.heads is None or self.said(*HEADS) is not None else {"heads": self.told.heads}
+
+    def positions(self) -> tuple[Positions, str]:
+        """Of a model without a table of them: those that were told, else sines; and what was assumed, in words."""
+        chosen = self.told.positions or "sinusoidal"
+        return chosen, "" if self.told.positions else "sinusoidal positions (there is no table of them)"
 
     def same(self, one: str, other: str) -> bool:
         """Whether two names are of one matrix, or of two that are alike."""

@@ -1,6 +1,10 @@
-"""T5, v1.0 and v1.1: encoder-decoder with RMSNorm and learned relative positions (Raffel et al., 2020)."""
+"""T5, v1.0 and v1.1, and mT5: encoder-decoder with RMSNorm and learned relative positions (Raffel et al., 2020;
+Xue et al., 2021)."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import Any
 
 from model.config import TransformerConfig
 from model.foreign.family import Family, Given
@@ -8,24 +12,27 @@ from model.foreign.pieces import Plan, modules, tensor
 from model.foreign.settings import UnknownError
 
 STACKS = ("encoder", "decoder")
+USUAL = {"vocabulary": 32128, "heads": 8, "layers": 6, "units": 2048, "network": "relu"}
+USUAL_OF_MT5 = {"vocabulary": 250112, "heads": 6, "layers": 8, "units": 1024, "network": "gated-gelu"}
 
 
-def _options(given: Given) -> TransformerConfig:
+def _options(given: Given, usual: dict[str, Any] = USUAL, scaled: bool | None = None) -> TransformerConfig:
+    """usual: what a config leaves out. scaled: whether the output reads states divided by √d_model; None: as said."""
     settings = given.settings
     settings.require("is_decoder", False)
-    kind = settings.get("feed_forward_proj", "relu")
+    kind = settings.get("feed_forward_proj", usual["network"])
     first, *rest = str(kind).split("-")
     if rest and (first != "gated" or len(rest) > 1):
         raise UnknownError(f"feed_forward_proj is {kind!r}")
     default = "gelu_new" if kind == "gated-gelu" else rest[0] if rest else first
     gated = settings.switch("is_gated_act", bool(rest))
     activation = (given.gate if gated else given.function)("dense_act_fn", default)
-    layers = settings.count("num_layers", 6)
+    layers = settings.count("num_layers", usual["layers"])
     decoder = layers if settings.get("num_decoder_layers") is None else settings.count("num_decoder_layers")
-    width, heads = settings.count("d_model", 512), settings.count("num_heads", 8)
+    width, heads = settings.count("d_model", 512), settings.count("num_heads", usual["heads"])
     head_width = settings.count("d_kv", 64)
-    vocabulary, rate = settings.count("vocab_size", 32128), settings.number("dropout_rate", 0.1)
-    v1_0 = settings.switch("scale_decoder_outputs", given.tied(True))
+    vocabulary, rate = settings.count("vocab_size", usual["vocabulary"]), settings.number("dropout_rate", 0.1)
+    v1_0 = settings.switch("scale_decoder_outputs", given.tied(True)) if scaled is None else scaled
     own_head = given.has("lm_head.weight") and not (given.tied(True) and v1_0)
     return TransformerConfig(
         source_vocabulary=vocabulary,
@@ -35,7 +42,7 @@ def _options(given: Given) -> TransformerConfig:
         head_width=None if head_width * heads == width else head_width,
         n_encoder_layers=layers,
         n_decoder_layers=decoder,
-        d_ff=settings.count("d_ff", 2048),
+        d_ff=settings.count("d_ff", usual["units"]),
         dropout=rate,
         attention_dropout=rate,
         activation_dropout=rate,
@@ -87,11 +94,9 @@ def _units(config: TransformerConfig) -> dict[str, str]:
     return {"hidden": "wi_0", "linear": "wi_1", "output": "wo"} if config.gated else {"hidden": "wi", "output": "wo"}
 
 
-T5 = Family(
-    options=_options,
+_family = partial(
+    Family,
     plan=_plan,
-    headed=("T5ForConditionalGeneration",),
-    bare=("T5Model",),
     prefix="",
     head="lm_head.",
     unused=r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
@@ -101,4 +106,12 @@ T5 = Family(
         "num_layers": "num_hidden_layers",
         "d_kv": "head_dim",
     },
+)
+T5 = _family(options=_options, headed=("T5ForConditionalGeneration",), bare=("T5Model",))
+# Its code always ties and never scales, whatever the config says.
+MT5 = _family(
+    options=partial(_options, usual=USUAL_OF_MT5, scaled=False),
+    headed=("MT5ForConditionalGeneration",),
+    bare=("MT5Model",),
+    known=("tie_word_embeddings",),
 )

@@ -52,6 +52,7 @@ class ForeignTokenizer(Tokenizer):
         inner.encode_special_tokens = True
         self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
         self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
+        self.rules = special.rules
         self._added = inner.get_added_tokens_decoder()
         named = (self.padding, self.unknown, self.start, self.end, self.mask, *self.stops, *self._target)
         found = {token for token in named if token is not None}

@@ -16,16 +16,20 @@ from model.errors import CheckpointError
 from model.foreign.bare_ids import BareIds
 from model.foreign.slow_tokenizer import SlowTokenizer
 from model.foreign.special_tokens import names_of, special_tokens
-from model.foreign.tokenizer import ForeignTokenizer
+from model.foreign.tokenizer import PROBES, ForeignTokenizer
 from model.hosted.library import library
-from model.safe_json import read_record
+from model.safe_json import read_bytes, read_record
+from model.safe_pieces import require_pieces
 from model.safe_tokenizer import read_tokenizer
 from model.text import Tokenizer
 
 TOKENIZER = "tokenizer.json"
+TARGET = "target_tokenizer"  # a folder, where what is written has a tokenizer of its own: as our export leaves it
 GPT2_END = "<|endoftext|>"  # begins and ends texts, where nothing but GPT-2's tokenizer.json says what is special
-SENTENCEPIECE = ("spiece.model", "source.spm", "sentencepiece.bpe.model", "spm.model")
-OLDER = ("vocab.txt", "vocab.json", "tokenizer.model", *SENTENCEPIECE)
+SENTENCEPIECE = ("*.spm", "*.model")
+PROBE = "a b"
+TEXTS = ("vocab.txt", "vocab.json", "merges.txt")
+LLAMA = "tokenizer.model"  # Llama's, whose settings of spaces transformers forgets where no file names its class
 
 
 def open_tokenizers(folder: Path, settings: Mapping[str, Any], sizes: tuple[int, int]) -> tuple[Tokenizer, Tokenizer]:
@@ -42,8 +46,17 @@ def open_tokenizers(folder: Path, settings: Mapping[str, Any], sizes: tuple[int,
         names = names_of(folder)
         if (folder / TOKENIZER).is_file():
             inner = read_tokenizer(folder / TOKENIZER)
-            return _twice([_foreign(inner, names, settings, generation, size) for size in dict.fromkeys(sizes)])
-        if any((folder / name).is_file() for name in OLDER):
+            made = _twice([_foreign(inner, names, settings, generation, size) for size in dict.fromkeys(sizes)])
+            if not (folder / TARGET / TOKENIZER).is_file():
+                return made
+            own, said = read_tokenizer(folder / TARGET / TOKENIZER), names_of(folder / TARGET)
+            return made[0], _foreign(own, said, settings, generation, sizes[1])
+        if pieces := sorted(file for name in SENTENCEPIECE for file in folder.glob(name) if file.is_file()):
+            _require_sentencepiece(pieces)
+        texts = [folder / name for name in TEXTS if (folder / name).is_file()]
+        for text in texts:
+            read_record(text) if text.suffix == ".json" else read_bytes(text)
+        if pieces or texts:
             return _older(folder, names, settings, generation, sizes)
         reason = f"there is no {TOKENIZER} beside the weights"
     except CheckpointError as error:
@@ -81,18 +94,23 @@ def _older(
     sizes: tuple[int, int],
 ) -> tuple[Tokenizer, Tokenizer]:
     """Through transformers, which takes seconds to import: only for folders that have no tokenizer.json."""
-    if any((folder / name).is_file() for name in SENTENCEPIECE) and find_spec("sentencepiece") is None:
-        raise CheckpointError("its tokenizer needs sentencepiece: pip install sentencepiece")
     try:
         transformers = library()
     except ImportError as error:
         raise CheckpointError("its tokenizer is in files that transformers reads: pip install transformers") from error
 
-    def read() -> Any:
-        return transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    said = {**settings, **names}.get("tokenizer_class")
+
+    def read(kind: str = "AutoTokenizer", **more: Any) -> Any:
+        options = {"local_files_only": True, "trust_remote_code": False, **more}
+        return getattr(transformers, kind).from_pretrained(str(folder), **options)
 
     with _quiet():
         made = read()
+        if (folder / LLAMA).is_file() and not said and not _cuts_as(made, folder / LLAMA):
+            made = read("LlamaTokenizer", add_bos_token=True)  # as its authors' code does
+        if not any(made.tokenize(probe) for probe in PROBES):
+            raise CheckpointError("its tokenizer finds no token in any text: give a tokenizer.json")
         inner = getattr(made, "backend_tokenizer", None)
         if isinstance(inner, tokenizers.Tokenizer):
             return _twice([_foreign(inner, names, settings, generation, size) for size in dict.fromkeys(sizes)])
@@ -100,6 +118,25 @@ def _older(
             special_tokens(names, settings, generation, made.convert_tokens_to_ids, size) for size in sizes
         )
         return SlowTokenizer(made, source, sizes[0], "source"), SlowTokenizer(read(), target, sizes[1], "target")
+
+
+def _require_sentencepiece(files: list[Path]) -> None:
+    """
+    Raises:
+        CheckpointError: one of these files must not be read, or cannot be here.
+    """
+    if find_spec("sentencepiece") is None:
+        raise CheckpointError("its tokenizer needs sentencepiece: pip install sentencepiece")
+    for file in files:
+        require_pieces(file)
+
+
+def _cuts_as(made: Any, file: Path) -> bool:
+    """Whether a tokenizer cuts a text into the pieces that sentencepiece cuts it into."""
+    from sentencepiece import SentencePieceProcessor
+
+    wanted: list[str] = SentencePieceProcessor(model_file=str(file)).encode(PROBE, out_type=str)
+    return bool(made.tokenize(PROBE) == wanted)
 
 
 def _sentence(error: BaseException) -> str:

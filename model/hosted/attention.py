@@ -7,11 +7,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention, for_each_head
+from model.attention import (
+    Masked,
+    MultiHeadAttention,
+    Scores,
+    Weights,
+    explicit_attention,
+    for_each_head,
+)
 from model.masks import ChangedMask, Mask
 from model.observing import ordinary
 from model.position_bias import Unbiased
@@ -54,7 +60,7 @@ class GivenBias(nn.Module):
     """Scores plus what the model adds for the positions (Raffel et al., 2020, section 2.1)."""
 
     def forward(
-        self, scaled: Float[Tensor, "*batch head query key"], bias: Float[Tensor, "*batch head query key"]
+        self, scaled: Float[Tensor, "*batch head query key"], bias: Float[Tensor, "*#batch #head query key"]
     ) -> Float[Tensor, "*batch head query key"]:
         return scaled + bias
 
@@ -64,7 +70,7 @@ class HostedAttention(MultiHeadAttention):
 
     output: its W^O, where that was found. own: whether these modules compute it; else the model's own function does,
     and gives its weights; outside: not even that is called, and the weights are all that is seen, at a `place` of what
-    the module returns.
+    the module returns. recombines: whether its heads are the weights times the values, and nothing is done to them.
     """
 
     def __init__(
@@ -79,11 +85,12 @@ class HostedAttention(MultiHeadAttention):
         outside: bool = False,
         cross: bool = False,
         place: int = 0,
+        recombines: bool = True,
         output: nn.Module | None = None,
     ) -> None:
         nn.Module.__init__(self)
         self.own, self.outside, self.cross, self.place = own, outside, cross, place
-        self.dropout, self.cap = 0.0, cap
+        self.dropout, self.cap, self.recombines = 0.0, cap, recombines
         self.weights = Weights() if own else Given(heads)  # type: ignore[assignment]
         if outside:
             return
@@ -131,9 +138,10 @@ class HostedAttention(MultiHeadAttention):
         bias = () if call.bias is None else (self.bias(call.bias),)
         if explicit_attention.get():
             return self._explicit(query, key, value, mask, bias)
-        if self.cap is None:
-            return self._fused(query, key, value, mask, bias)
-        with ordinary():  # nothing of size query × key is kept
+        if self.cap is None and not bias:
+            return self.fused(query, key, value, mask)
+        # A kernel that adds a bias rounds otherwise, and mT5's logits are large enough to show it; nothing is kept.
+        with ordinary():
             return self._explicit(query, key, value, mask, bias)
 
     def refuse(self, mask: Mask) -> None:
@@ -150,15 +158,3 @@ class HostedAttention(MultiHeadAttention):
         scores = self.scaled(self.scores(query, key))
         scores = self.biased(scores if self.cap is None else self.capped(scores), *bias)
         return self.weights(self.masked(scores, visible), visible) @ for_each_head(value, query.shape[1])
-
-    def _fused(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: tuple[Tensor, ...]) -> Tensor:
-        if not bias:
-            return self.fused(query, key, value, mask)
-        visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
-        return F.scaled_dot_product_attention(
-            query,
-            for_each_head(key, query.shape[1]),
-            for_each_head(value, query.shape[1]),
-            attn_mask=bias[0].masked_fill(~visible, -torch.inf),
-            scale=self.scaled.factor,
-        )

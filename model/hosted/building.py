@@ -9,6 +9,7 @@ from torch import Tensor
 
 from model.config import Kind, NormPlacement
 from model.errors import CheckpointError
+from model.hosted.context import new_cache
 from model.hosted.feeding import activation_name
 from model.hosted.interface import NAME
 from model.hosted.network import HostedNetwork
@@ -49,23 +50,72 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
             states = runner.decode(ids["decoder"], None, memory)
         built.append(build_stack("decoder", events, ids["decoder"], flat(states)))
     stacks = [each for each in built if each is not None]
+    family = str(settings.get("model_type", ""))
     if len(stacks) < len(built):
-        family = str(settings.get("model_type", ""))
-        raise CheckpointError(f"no attention could be seen in this {family} model: it is none that can be looked into")
+        raise CheckpointError(
+            f"no attention could be seen in this {family} model: it does not attend, or by code of its own that gives "
+            "no weight for each query and key, layer by layer; its tensors can be looked at under Checkpoints → Read"
+        )
+    if other := sum(each.other for each in stacks):
+        raise CheckpointError(
+            f"{other} layers of this {family} model do not attend, as they are recurrent or convolutional: only models "
+            "that attend in every layer can be looked into; its tensors can be looked at under Checkpoints → Read"
+        )
     assert states is not None
+    if kind == "decoder-only":
+        _require_causal(runner, ids["decoder"], states, family)
     if not runner.bare:
-        _require_same(model, runner, ids, runner.logits(states))
-    return HostedNetwork(runner, _config(model, runner.bare, stacks), stacks)
+        _require_same(model, runner, ids, _logits(model, runner, states))
+    if kind != "encoder-only":
+        runner.caches = _caches(runner, ids["decoder"], memory, states)
+    return HostedNetwork(runner, _config(model, runner, stacks), stacks)
+
+
+def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) -> None:
+    """
+    Raises:
+        CheckpointError: what a token becomes depends on those after it.
+    """
+    shorter = runner.decode(ids[:, :-1], None)
+    if not close(shorter, states[:, :-1]):
+        raise CheckpointError(
+            f"this {family} model was saved as one that writes, and its tokens see later ones: set is_decoder to true "
+            "in its config.json if it was trained so, or name its masked class in architectures"
+        )
+
+
+def _caches(runner: Runner, ids: Tensor, memory: Tensor | None, states: Tensor) -> bool:
+    """Whether a text fed in two parts, the first kept in a cache, gives what it gives at once."""
+    kept = new_cache(memory)
+    try:
+        parts = [runner.decode(part, None, memory, None, kept) for part in (ids[:, :2], ids[:, 2:])]
+    except Exception:  # a model with a cache of its own raises what it likes
+        return False
+    return close(torch.cat(parts, dim=1), states)
 
 
 def _ids(model: Any, length: int) -> Tensor:
     """Tokens of the vocabulary, none of them special."""
     text = model.config.get_text_config()
-    special = {getattr(text, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "decoder_start")}
+    special = [getattr(text, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "decoder_start")]
     listed = {each for one in special for each in (one if isinstance(one, list) else [one])}
     plain = [token for token in range(min(model.config.get_text_config().vocab_size, 64)) if token not in listed]
     chosen = [plain[(7 * place + 3) % len(plain)] for place in range(length)]
     return torch.tensor([chosen], device=model.device)
+
+
+def _logits(model: Any, runner: Runner, states: Tensor) -> Tensor:
+    """
+    Raises:
+        CheckpointError: the head asks for more than the states that its stack ends in.
+    """
+    try:
+        return runner.logits(states)
+    except Exception as error:  # whatever a missing output leads to
+        raise CheckpointError(
+            f"the head of {type(model).__name__} reads more than the states that its stack ends in: it cannot be "
+            "looked into"
+        ) from error
 
 
 def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Tensor) -> None:
@@ -79,7 +129,7 @@ def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Te
         )
 
 
-def _config(model: Any, bare: bool, stacks: list[Built]) -> HostedConfig:
+def _config(model: Any, runner: Runner, stacks: list[Built]) -> HostedConfig:
     """The model in our options, from what was found in it, and from its config only where that says nothing."""
     text = model.config.get_text_config()
     last = stacks[-1]
@@ -91,8 +141,8 @@ def _config(model: Any, bare: bool, stacks: list[Built]) -> HostedConfig:
     width = layer.layer.x.shape[-1]
     heads, shared = attention.counts
     return HostedConfig(
-        source_vocabulary=text.vocab_size if "encoder" in own else 0,
-        target_vocabulary=text.vocab_size if "decoder" in own else 0,
+        source_vocabulary=_vocabulary(runner.encoder, text) if "encoder" in own else 0,
+        target_vocabulary=_vocabulary(runner.decoder, text) if "decoder" in own else 0,
         d_model=width,
         n_heads=heads,
         n_key_value_heads=None if shared == heads else shared,
@@ -110,9 +160,15 @@ def _config(model: Any, bare: bool, stacks: list[Built]) -> HostedConfig:
         norm_epsilon=norms[0].eps if norms else 1e-5,
         scale_embedding=last.factor != 1,
         activation=_activation(network, text),
-        output_head="none" if bare else "linear",
+        output_head="none" if runner.bare else "linear",
         tied_embeddings="output" if getattr(model.config, "tie_word_embeddings", False) else "none",
     )
+
+
+def _vocabulary(stack: Any, text: Any) -> int:
+    """Of one stack: those of an EncoderDecoderModel have a config each."""
+    size = getattr(getattr(stack, "config", None), "vocab_size", None)
+    return size if isinstance(size, int) else int(text.vocab_size)
 
 
 def _head_width(attention: Any, layer: Any, text: Any) -> int | None:

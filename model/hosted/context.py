@@ -14,8 +14,20 @@ if TYPE_CHECKING:
     from model.hosted.runner import Runner
 
 
+def new_cache(memory: Tensor | None) -> Any:
+    """An empty cache; memory: the encoder's output, where there is one.
+
+    Without the model's config: every layer keeps all positions, so that some of them can be forgotten.
+    """
+    from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+    return DynamicCache() if memory is None else EncoderDecoderCache(DynamicCache(), DynamicCache())
+
+
 class HostedContext(Context):
     """A batch of texts being written; the interface of `Context` over a cache that the hosted model fills."""
+
+    keeps = True  # no change reaches into the code of others
 
     def __init__(
         self,
@@ -25,12 +37,9 @@ class HostedContext(Context):
         memory: Tensor | None = None,
         real: Tensor | None = None,
     ) -> None:
-        from transformers.cache_utils import DynamicCache, EncoderDecoderCache
-
         self.first, self._runner, self._output = first, runner, output
         self._memory, self._real = memory, real
-        # Without the model's config: every layer keeps all positions, so that some of them can be forgotten.
-        self._kept: Any = DynamicCache() if memory is None else EncoderDecoderCache(DynamicCache(), DynamicCache())
+        self._kept = new_cache(memory)
         self._length = 0
 
     def log_probabilities(
@@ -64,3 +73,30 @@ class HostedContext(Context):
         self._memory = self._memory[rows]
         self._real = None if self._real is None else self._real[rows]
         self._kept.cross_attention_cache.batch_select_indices(rows)
+
+
+class WholeContext(HostedContext):
+    """The same of a model whose own cache is none of transformers' usual ones: each step reads all tokens again."""
+
+    _fed: Tensor | None = None
+
+    def log_probabilities(
+        self, tokens: Int[Tensor, "batch new"], wanted: int = 1
+    ) -> Float[Tensor, "batch wanted vocabulary"]:
+        self._fed = tokens if self._fed is None else torch.cat([self._fed, tokens], dim=1)
+        states = self._runner.decode(self._fed, None, self._memory, self._real)
+        logits: Tensor = self._output(states[:, -wanted:])
+        return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+    def cut(self, written: int) -> None:
+        assert self._fed is not None
+        self._fed = self._fed[:, : self.first.shape[1] - 1 + written]
+
+    def select(self, rows: Int[Tensor, rows]) -> None:
+        assert self._fed is not None
+        self._fed = self._fed[rows]
+
+    def select_sources(self, rows: Int[Tensor, rows]) -> None:
+        if self._memory is not None:
+            self._memory = self._memory[rows]
+            self._real = None if self._real is None else self._real[rows]

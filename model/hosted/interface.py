@@ -75,16 +75,17 @@ def attend(
     if now.probe is not None:
         heads, weights = _plainly(call) if call.known else call.by_itself(query, key, value)
         now.probe(call, heads, weights)
-        return heads, None
+        return heads.contiguous(), None
     (shadow,) = shadows(module, now, "attention") or (None,)
     if shadow is None:
         return _unseen(call), None
-    return shadow(call, key, now.rule(call, query.shape[-2], key.shape[-2])), None
+    # In order, as of the model's own function: what comes next may view it in another shape.
+    return shadow(call, key, now.rule(call, query.shape[-2], key.shape[-2])).contiguous(), None
 
 
 def _unseen(call: Call) -> Tensor:
     heads, _weights = _plainly(call) if call.known else call.by_itself(call.query, call.key, call.value)
-    return heads
+    return heads.contiguous()
 
 
 def _plainly(call: Call) -> tuple[Tensor, Tensor]:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from model.attention import for_each_head
 from model.hosted.attention import HostedAttention
 from model.hosted.feeding import Halved, match_feed_forward
 from model.hosted.norming import as_linear, as_norm, is_linear
 from model.hosted.parts import HostedBlock, HostedDecoderLayer, HostedFeedForward, HostedLayer
 from model.hosted.passes import Entering, Side, SumOfTwo
-from model.hosted.probe import Event, first, same
+from model.hosted.probe import Event, close, first, same
 from model.hosted.reasons import Reason
 from model.hosted.streams import Sublayer, Trial, parallel
 
@@ -95,6 +96,7 @@ def _match_attention(found: Found, inside: list[Event], event: Event, name: str)
             biased=call.bias is not None,
             own=call.known,
             output=output,
+            recombines=close((seen.weights @ for_each_head(call.value, call.query.shape[1])).transpose(1, 2), joined),
         )
         found.tells.append((event, "attention", shadow))
         if written and output is not None:

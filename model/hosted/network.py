@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from model.errors import AbsentError
-from model.hosted.context import HostedContext
+from model.hosted.context import HostedContext, WholeContext
 from model.hosted.parts import HostedConfig, frozen
 from model.hosted.reasons import Reason
 from model.hosted.runner import Runner
@@ -122,12 +122,13 @@ class HostedNetwork(Network):
         """
         if self.kind == "encoder-only":
             return super().read(ids, padding=padding, start=start)  # type: ignore[return-value]
+        made = HostedContext if self.runner.caches else WholeContext
         if self.kind == "decoder-only":
-            return HostedContext(ids, self.runner, self.output)
+            return made(ids, self.runner, self.output)
         real = real_tokens(ids, padding)
         memory = self.encode(ids, real) if memory is None else memory
         first = torch.full((len(ids), 1), start, device=ids.device)
-        return HostedContext(first, self.runner, self.output, memory, real)
+        return made(first, self.runner, self.output, memory, real)
 
     def get_submodule(self, target: str) -> nn.Module:
         """

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from model.device import exact
 from model.hosted.parts import HostedLinear, HostedNorm
 from model.hosted.probe import Event, close
 
@@ -35,12 +36,11 @@ def as_norm(event: Event) -> HostedNorm | None:
 
 def _normed(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool) -> Tensor:
     width = x.shape[-1:]
-    scale, shift = (None if each is None else each.double() for each in (weight, bias))
-    if centred:
-        return F.layer_norm(x.double(), width, scale, shift, eps).to(x.dtype)
-    if bias is not None:
+    scale, shift = (None if each is None else exact(each) for each in (weight, bias))
+    if bias is not None and not centred:
         return torch.full_like(x, torch.nan)
-    return F.rms_norm(x.double(), width, scale, eps).to(x.dtype)
+    y = F.layer_norm(exact(x), width, scale, shift, eps) if centred else F.rms_norm(exact(x), width, scale, eps)
+    return y.to(x.dtype).to(x.device)
 
 
 def is_linear(event: Event) -> bool:

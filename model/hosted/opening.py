@@ -45,7 +45,7 @@ def open_hosted(
     model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
     tokenizers = open_tokenizers(folder, settings, sizes_of(model.config))
     record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
-    said = record | {"example": first_text(model.kind, tokenizers[0])}
+    said = record | {"example": first_text(model.config, tokenizers[0])}
     return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, said)
 
 

@@ -27,13 +27,17 @@ class HostedConfig(TransformerConfig):
 class HostedNorm(Norm):
     """A norm of a hosted model: what it gave, or on other inputs its formula.
 
-    weight: γ, where the model keeps γ − 1 that plus 1. centred: LayerNorm, else RMSNorm.
+    weight: γ, where the model keeps γ − 1 that plus 1; None: ones, which are no parameter. centred: LayerNorm, else
+    RMSNorm.
     """
 
     def __init__(self, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool, width: int) -> None:
         nn.Module.__init__(self)
         self.eps, self.centred = eps, centred
-        self.weight = frozen(torch.ones(width) if weight is None else weight)
+        if weight is None:
+            self.register_buffer("weight", torch.ones(width))
+        else:
+            self.weight = frozen(weight)
         self.bias = None if bias is None else frozen(bias)
 
     def forward(

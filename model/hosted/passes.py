@@ -96,6 +96,9 @@ class Pass:
         if call.mask is None:
             return self._once(torch.empty(0), lambda: Mask())
         made: Tensor = call.mask
+        if made.dtype != torch.bool:  # added to the scores: the lowest number hides
+            made = made > torch.finfo(made.dtype).min / 2
+        made = made.expand(*made.shape[:-2], queries, keys)
         return self._once(made, lambda: self._like(made, queries, keys))
 
     def plain_rule(self, cross: bool) -> Mask:
@@ -113,7 +116,8 @@ class Pass:
         for real in dict.fromkeys((self.real, self.memory_real, None)):
             if real is not None and real.shape[-1] != keys:
                 continue
-            for causal in (True, False):
+            # Of a single query both may be right: it looks back at its own text, and at all of another.
+            for causal in (True, False) if queries == keys else (False, True):
                 for window in self.windows:
                     rule = Mask(keys=real, causal=causal, window=window)
                     if torch.equal(rule.visible(queries, keys, made.device).expand_as(made), made):
@@ -222,4 +226,4 @@ def _with_first(inputs: tuple[Any, ...], named: dict[str, Any], x: Tensor) -> tu
 
 
 def _with_first_output(output: Any, y: Tensor) -> Any:
-    return y if isinstance(output, Tensor) else (y, *output[1:])
+    return y if isinstance(output, Tensor) else [y, *output[1:]] if isinstance(output, list) else (y, *output[1:])

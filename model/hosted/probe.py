@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model.device import exact
+from model.errors import CheckpointError
 from model.hosted.interface import Call
 from model.hosted.passes import Pass, current
 
@@ -86,7 +88,8 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
         clock += 1
         event = running.pop()
         event.end = clock
-        made = list(output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else [output])
+        several = output.values() if isinstance(output, dict) else output
+        made: list[Any] = [output] if isinstance(output, Tensor) or output is None else list(several)
         # Copies: a model may go on adding to its tensors in place.
         event.outputs = [flat(each).clone() for each in made if isinstance(each, Tensor)]
         if event.attention is None and (place := _place_of_weights(made)) is not None:
@@ -96,6 +99,11 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
 
     def attended(call: Call, heads: Tensor, weights: Tensor) -> None:
         owner = next(event for event in reversed(running) if event.module is call.module)
+        if owner.attention is not None:
+            raise CheckpointError(
+                f"{type(call.module).__name__} attends twice in one step, and what it takes from both are weights of "
+                "neither: this model cannot be looked into"
+            )
         owner.attention = Attended(call, heads, weights)
 
     hooks = []
@@ -144,4 +152,4 @@ def close(x: Tensor, y: Tensor) -> bool:
         return False
     tolerance = 2e-5 if x.dtype == torch.float32 else 1e-9 if x.dtype == torch.float64 else 0.02
     size = max(1e-3, float(y.abs().max()))
-    return float((x.double() - y.double()).abs().max()) <= tolerance * size
+    return float((exact(x) - exact(y)).abs().max()) <= tolerance * size

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.config import Kind
 from model.hosted.passes import Pass, current
@@ -31,10 +31,11 @@ class Runner:
         two = kind == "encoder-decoder"
         self.encoder: Any = model.get_encoder() if two else None
         # That of an EncoderDecoderModel has a head of its own.
-        self.decoder: Any = model.get_decoder().base_model if two else model.base_model
+        self.decoder: Any = _base(model.get_decoder()) if two else _trunk(model)
         self.bare = self.decoder is model
         self.outside = False  # whether weights are seen only where the model returns them
         self.windows: tuple[int | None, ...] = (None,)
+        self.caches = True  # whether it goes on with a cache as it would from the start
 
         @dataclass
         class States(ModelOutput):
@@ -48,7 +49,9 @@ class Runner:
 
         # Some heads call the decoder past the model that holds it.
         beside = model.base_model if kind == "encoder-only" else model.get_decoder()
-        for trunk in {model.base_model, self.decoder, beside.base_model} - {model}:
+        beside = self.decoder if isinstance(beside, nn.Linear) else beside  # a matrix may be called decoder
+        self.made = States
+        for trunk in {model.base_model, self.decoder, _base(beside)} - {model}:
             trunk.forward = _or_given(trunk.forward, States)
 
     @contextmanager
@@ -91,9 +94,7 @@ class Runner:
         ids = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)
         named: dict[str, Any] = {"input_ids": ids}
         if self.encoder is not None:
-            from transformers.modeling_outputs import BaseModelOutput
-
-            encoded = BaseModelOutput(last_hidden_state=states[:, :1])
+            encoded = self.made(last_hidden_state=states[:, :1])
             named |= {"decoder_input_ids": ids, "encoder_outputs": encoded}
         token = given_states.set(states)
         try:
@@ -108,6 +109,17 @@ class Runner:
     def _states(self, output: Any) -> Tensor:
         states: Tensor = output.last_hidden_state
         return states
+
+
+def _base(module: Any) -> Any:
+    return getattr(module, "base_model", module)
+
+
+def _trunk(model: Any) -> Any:
+    """All but the head; a class may say that it has another name than it has."""
+    if model.base_model is not model or model.get_output_embeddings() is None:
+        return model.base_model
+    return next((child for child in model.children() if hasattr(child, "base_model")), model)
 
 
 def _or_given(run: Callable[..., Any], states: type) -> Callable[..., Any]:

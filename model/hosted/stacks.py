@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from model.device import exact
 from model.hosted.attention import HostedAttention
 from model.hosted.matching import Found, Tells, match_layer
 from model.hosted.norming import as_norm
@@ -19,7 +20,9 @@ from model.hosted.reasons import Reason
 
 @dataclass
 class Built:
-    """stack: ours. layers: what was found of each. position: how tokens get positions, "" unknown. missing: by path."""
+    """stack: ours. layers: what was found of each. position: how tokens get positions, "" unknown. missing: by path.
+    other: how many layers beside these do not attend.
+    """
 
     name: str
     stack: HostedStack
@@ -29,6 +32,7 @@ class Built:
     position: str
     factor: float
     embedding_norm: bool
+    other: int = 0
     norms: list[HostedNorm] = field(default_factory=list)
 
     @property
@@ -48,12 +52,11 @@ def build_stack(name: str, events: list[Event], ids: Tensor, last: Tensor) -> Bu
     attentions = [event for event in events if event.attention is not None]
     own = [event for event in attentions if event.attention is not None and not event.attention.cross]
     crossing = [event for event in attentions if event not in own]
-    layers = [_layer_of(events, event, own) for event in own]
-    if not own or any(layer is None for layer in layers):
+    outer = [layer for event in own if (layer := _layer_of(events, event, own)) is not None]
+    if not own or len(outer) < len(own):
         return None
     found = []
-    for event, layer in zip(own, layers, strict=True):
-        assert layer is not None
+    for event, layer in zip(own, (_unwrapped(events, each) for each in outer), strict=True):
         found.append(match_layer(events, layer, [event, *(each for each in crossing if layer in each.within)]))
     tells = [each for one in found for each in one.tells]
     missing = {
@@ -78,6 +81,7 @@ def build_stack(name: str, events: list[Event], ids: Tensor, last: Tensor) -> Bu
         embedding.position,
         embedding.factor,
         embedding.normed,
+        _beside(events, {each.module for each in outer}),
         made,
     )
 
@@ -96,8 +100,16 @@ def _layer_of(events: list[Event], attention: Event, own: list[Event]) -> Event 
     for outer in attention.within:
         alone = sum(outer in each.within for each in own) == 1
         if outer.module in members and alone and outer.inputs and outer.outputs:
-            return _unwrapped(events, outer)
+            return outer
     return None
+
+
+def _beside(events: list[Event], attending: set[nn.Module]) -> int:
+    """How many modules were called that stand in one list with layers that attend, and do not."""
+    called = {event.module for event in events}
+    lists = [each for module in called for each in module.children() if isinstance(each, nn.ModuleList)]
+    mixed = [each for each in lists if any(member in attending for member in each)]
+    return sum(member in called and member not in attending for each in mixed for member in each)
 
 
 def _unwrapped(events: list[Event], layer: Event) -> Event:
@@ -166,7 +178,7 @@ class _Embedding:
         weight = looked.module.weight
         assert isinstance(weight, Tensor)
         rows = weight[ids[0]]
-        inner = float((looked.y.double().norm() / rows.double().norm()).item())
+        inner = float(exact(looked.y).norm() / exact(rows).norm())
         self.factor = outer * (1.0 if abs(inner - 1) < 1e-3 else inner)
         shadow = HostedTokens(weight, self.factor)
         self.made.add_module("tokens", shadow)

@@ -30,15 +30,33 @@ CHROMIUM_OPTIONS: dict[str, object] = {
 }
 
 
-@contextmanager
-def serve(script: str, *options: str) -> Iterator[str]:
-    """The address of `script` served from the project's root; the server ends with the block."""
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def answers(address: str) -> bool:
+    """Whether there is a server at this address."""
+    try:
+        urllib.request.urlopen(f"{address}/_stcore/health", timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def serve(script: str, *options: str, port: int = 0, **environment: str) -> Iterator[str]:
+    """The address of `script` served from the project's root; the server ends with the block.
+
+    port: 0 for any that is free. environment: of the server, beside that of this process.
+    """
+    port = port or free_port()
+    address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
     command += ["--server.port", str(port), *options]
-    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
+    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE", **environment}
     # What it says goes into a file: a pipe nobody reads fills up, and then the server waits for ever.
     with tempfile.TemporaryFile() as said:
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT)
@@ -47,12 +65,10 @@ def serve(script: str, *options: str) -> Iterator[str]:
                 if server.poll() is not None:
                     said.seek(0)
                     raise RuntimeError(f"the server ended: {said.read().decode()[-2000:]}")
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1).close()
+                if answers(address):
                     break
-                except OSError:
-                    time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}"
+                time.sleep(0.1)
+            yield address
         finally:
             server.terminate()
             server.wait()

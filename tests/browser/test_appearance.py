@@ -143,7 +143,7 @@ def test_the_input_bar_stays_on_top_and_hides_what_scrolls_under_it(visit, schem
     page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 100")
     box = bar.bounding_box()
     assert box is not None
-    assert 30 < box["y"] < 60
+    assert 0 <= box["y"] < 12
     colour = "(node) => getComputedStyle(node).backgroundColor"
     assert bar.evaluate(colour) == page.locator(".stApp").evaluate(colour)
     assert not bar.evaluate(colour).startswith("rgba")  # opaque

@@ -113,6 +113,11 @@ def test_the_pointer_reads_every_series_and_lights_the_token(blank):
     assert (name, place["index"]) == ("place", 2)
     blank.mouse.move(2, 2)
     expect(blank.locator(".tip")).to_be_hidden()
+    blank.get_by_role("button", name="Download").focus()
+    for key in ("Tab", "ArrowRight", "Enter"):
+        blank.keyboard.press(key)
+    expect(blank.locator(".tip")).to_contain_text("2")
+    assert blank.evaluate("window.rows.at(-1)[1].index") == 1
 
 
 def test_dots_carry_their_own_labels_and_the_table_every_number(blank):

@@ -72,6 +72,15 @@ def test_an_upload_is_shown_kept_over_a_reload_and_seen_by_nobody_else(visit, tm
     assert page.locator(".vitrine.heads .map").count() == 4
     other = opened_page(visit())
     assert line(other, "mine").count() == 0
+    link = page.url
+    assert "opened=" in link
+    for copied in (visit().page, page.context.new_page()):  # in another browser, and in a window beside the first
+        copied.goto(link)
+        expect(copied.get_by_text("asks for a model that is not here")).to_be_visible()
+        copied.wait_for_url(lambda url: "opened=" not in url)
+        copied.close()
+    page.reload()
+    expect(page.get_by_text("2+1 layers")).to_be_visible()
     page.get_by_role("link", name="Checkpoints", exact=True).click()
     line(page, "mine").get_by_role("button", name="Take it out").or_(
         line(page, "mine").locator(".remove")

@@ -185,6 +185,27 @@ def test_hovering_names_the_pair_with_its_exact_weight_and_a_click_chooses_the_r
     assert page.evaluate("window.hovered.slice(-2)") == [["target", -1], ["source", -1]]
 
 
+def test_arrow_keys_read_cells_and_enter_chooses_the_row(page):
+    shown = Shown(page, ["我", "是"], ["▁I", "▁am"])
+    canvas, tip = page.get_by_role("img", name="what it shows"), page.locator(".tip")
+    page.get_by_role("button", name="Download").focus()
+    page.keyboard.press("Tab")
+    expect(canvas).to_be_focused()
+    expect(tip).to_contain_text("我 → ▁I")
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):  # the last one meets the edge
+        page.keyboard.press(key)
+    expect(tip).to_contain_text("是 → ▁am")
+    written = re.search(r"weight (\S+)", tip.inner_text())
+    assert written
+    assert np.float32(written[1]) == shown.values[1, 1]
+    assert page.evaluate("window.hovered.slice(-2)") == [["target", 1], ["source", 1]]
+    page.keyboard.press("Enter")
+    assert page.evaluate("window.rows") == [["row", 1]]
+    assert canvas.evaluate("(canvas) => getComputedStyle(canvas).outlineStyle") == "solid"
+    page.keyboard.press("Shift+Tab")
+    expect(tip).to_be_hidden()
+
+
 def test_the_table_and_the_picture_are_saved(page):
     rows, columns = ['a"b', "c,d"], ["</s>", "我"]
     shown = Shown(page, rows, columns, visible=np.array([[True, False], [True, True]]))

@@ -44,11 +44,18 @@ def test_the_story_of_a_training(visit):
     page.get_by_role("link", name="Training", exact=True).click()
     page.get_by_role("button", name="Begin and run").click()
     reaches(page, 5)
+    expect(page.get_by_role("button", name="Flag A stands at this frame")).to_be_visible()  # the film, where it began
+    strip = page.locator(".vitrine.strip").bounding_box()
+    assert strip["y"] + strip["height"] <= 900  # whatever stands above it in the sidebar
     before = step(page)
     source(page).fill("glass")
     expect(page.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
     expect(page.locator(".vitrine .tokens.target .chip")).to_have_text(["<s>", *"ssalg"])
     reaches(page, before + 3)
+    shown = page.locator('[data-testid="stSidebar"]').get_by_role("combobox")
+    for language, named in (("中文", "训练中：reverse"), ("EN", "in training: reverse")):
+        page.get_by_role("radio", name=language, exact=True).click()
+        expect(shown).to_have_value(named)
     expect(page.get_by_role("progressbar").first).to_be_visible()
     part(page, "Settings")
     field(page, "rate", "0.002")

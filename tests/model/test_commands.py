@@ -17,6 +17,7 @@ from model.measuring import translation_figures
 from model.sampling import Sampling
 from model.text import train_text_characters
 from tests.model.examples import TINY, network, one_stack, sentences, tokenizers, write_pairs
+from tests.model.foreign.layout_references import Annotated, random_weights
 
 ROOT = Path(__file__).parents[2]
 PAIRS = sentences(400)
@@ -199,3 +200,16 @@ def test_a_language_model_writes_as_much_as_it_is_told(tmp_path, capsys):
     assert capsys.readouterr().out == lens.generate("The c", length=7).text + "\n"
     assert main(["generate", str(tmp_path / "c"), "The c", "--length", "0"]) == 2
     assert "length (0) must be at least 1" in capsys.readouterr().err
+
+
+def test_a_file_that_does_not_say_its_heads_is_told(tmp_path, capsys):
+    file = tmp_path / "annotated.pt"
+    torch.save(random_weights(Annotated()).state_dict(), file)
+    assert main(["generate", str(file), "3 1 4"]) == 2
+    assert "(on the command line --heads N)" in capsys.readouterr().err
+    assert main(["generate", str(file), "3 1 4", "--heads", "3"]) == 0
+    assert capsys.readouterr().out == open_checkpoint(file, heads=3).generate("3 1 4").text + "\n"
+    pairs = [Pair(f"{number % 10} {number // 10}", "1 5") for number in range(100)]
+    data = write_pairs(tmp_path / "pairs.tsv", pairs)
+    assert main(["evaluate", str(file), "--data", str(data), "--heads", "3"]) == 0
+    assert "BLEU: " in capsys.readouterr().out

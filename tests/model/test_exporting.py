@@ -214,8 +214,11 @@ def test_an_export_opens_here_again(kind, options, tmp_path):
     tokens += [lens.target_tokens("一")] if kind == "encoder-decoder" else []
     first, second = lens.trace_tokens(*tokens), again.trace_tokens(*tokens)
     assert_close(second["output.logits"], first["output.logits"], rtol=1e-5, atol=2e-5)
-    if kind == "decoder-only":
-        assert again.source_tokens("The cat sees the doctor.") == tokens[0]
+    assert again.source_tokens("The cat sees the doctor.") == tokens[0]
+    if kind == "encoder-decoder":  # each language by its own tokenizer
+        assert again.target_tokens("一") == tokens[1]
+        one, other = (each.generate("The cat sees the doctor.", length=6) for each in (lens, again))
+        assert (one.ids, one.text) == (other.ids, other.text)
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ""])

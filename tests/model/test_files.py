@@ -1,6 +1,7 @@
 """Files and folders written so that a death at any step leaves the old or the new content."""
 
 import itertools
+import os
 import threading
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from model.files import finish_replacing, replace_folder, write_tensors, write_text
+from model.files import begin_folder, finish_replacing, replace_folder, write_tensors, write_text
 from tests.model.killing import dying_at
 
 
@@ -157,3 +158,16 @@ def test_a_reader_does_not_disturb_a_writer(tmp_path, monkeypatch):
         stop.set()
         reader.join()
     assert errors == []
+
+
+def test_what_a_killed_process_was_writing_is_removed_by_a_later_one(tmp_path):
+    old, young, other = (tmp_path / name for name in (".x.7.writing", ".x.8.writing", ".y.7.writing"))
+    for folder in (old, young, other):
+        fill(folder, "half")
+    for folder in (old, other):
+        os.utime(folder, (0, 0))
+    written = begin_folder(tmp_path / "x")
+    assert not list(written.iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == {written.name, young.name, other.name}
+    fill(written / "below", "again")
+    assert not list(begin_folder(tmp_path / "x").iterdir())

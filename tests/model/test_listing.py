@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from safetensors.torch import save_file
 
 from model.checkpoints import open_checkpoint
 from model.listing import listed
+from tests.model.foreign.layout_references import GPT
 from tests.viz.small import write_small
 
 TENSORS = {"a": torch.zeros(3, 5), "b": torch.zeros(7)}
@@ -64,3 +66,32 @@ def test_what_is_wrong_is_a_sentence(tmp_path, content):
     (tmp_path / "x.safetensors").write_bytes(b"short")
     assert "x.safetensors" in listed(tmp_path / "x.safetensors").problem
     assert listed(tmp_path / "nowhere").problem
+
+
+def test_an_optimizer_and_kept_masks_are_no_parameters_of_the_model(tmp_path):
+    model = GPT()
+    adam = torch.optim.AdamW(model.parameters())
+    model(torch.tensor([[1, 2, 3]])).sum().backward()
+    adam.step()
+    mask = {"transformer.h.0.attn.bias": torch.ones(1, 1, 16, 16), "transformer.h.0.attn.mask": torch.ones(9).bool()}
+    held = {"model": model.state_dict() | mask, "optimizer": adam.state_dict(), "iter_num": 7}
+    torch.save(held, tmp_path / "nano.pt")
+    found = listed(tmp_path / "nano.pt")
+    assert found.parameters == sum(parameter.numel() for parameter in set(model.parameters()))
+    assert found.bytes > 3 * 4 * found.parameters
+    assert found.computes
+
+
+def test_of_tensors_without_a_known_layout_it_is_said(tmp_path):
+    save_file(TENSORS, tmp_path / "x.safetensors")
+    (tmp_path / "folder").mkdir()
+    torch.save(GPT().state_dict(), tmp_path / "folder" / "gpt.pt")
+    (tmp_path / "folder" / "config.json").write_text('{"model": {"n_head": 3}}')
+    assert not listed(tmp_path / "x.safetensors").computes
+    found = listed(tmp_path / "folder")
+    assert (found.format, found.problem, found.computes) == ("PyTorch", "", True)
+    assert open_checkpoint(tmp_path / "folder").model.parameter_count() == found.parameters
+
+
+def test_the_root_of_a_disk_is_no_checkpoint():
+    assert listed(Path("/")).problem.startswith("/ is a folder without")

@@ -9,27 +9,28 @@ import torch
 from tests.model.live_examples import SETTINGS, expected_losses, live, losses, settled, status
 
 
-def test_a_loss_that_is_not_finite_pauses_on_the_last_good_step():
+def test_a_loss_that_is_not_finite_pauses_on_the_last_good_key_frame():
     given = live()
-    given.advance(2)
+    given.advance(6)
     settled(given)
     hook = given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
     given.run()
     assert status(given) == "failed"
     message = given.snapshot.message
-    assert message.startswith("step 3: loss ")
-    assert "the weights are still those of step 2: lower the rate (0.005)" in message
-    assert given.snapshot.step == 2
+    assert message.startswith("step 7: loss ")
+    assert "the run went back to step 4: lower the rate (0.0049) before it goes on" in message
+    assert given.snapshot.step == settled(given).view().step == 4
     hook.remove()
     given.advance(2)
     assert status(given) == "idle"
     assert given.snapshot.message == ""
-    assert losses(given) == expected_losses(4)
+    assert losses(given) == expected_losses(6)
 
 
 ERRORS = [
     MemoryError(),
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+    RuntimeError("MPS backend out of memory (MPS allocated: 17.9 GiB). Tried to allocate 20.00 GiB on private pool."),
     RuntimeError("[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"),
 ]
 

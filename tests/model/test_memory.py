@@ -26,6 +26,14 @@ def test_what_is_free_is_less_than_what_there_is():
     assert available() >= available(torch.device("cpu")) // 2
 
 
+def test_what_torch_keeps_of_a_gpus_memory_is_free(monkeypatch):
+    numbers = {"mem_get_info": (100, 900), "memory_reserved": 50, "memory_allocated": 20, "device_count": 2}
+    for name, number in numbers.items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_device, number=number: number)
+    assert available(torch.device("cuda")) == 130
+    assert available() >= 260
+
+
 def test_the_refusal_names_what_would_fit():
     assert needed(42, torch.float16) == 84
     require_room(1000, torch.float32, None, free=4400)

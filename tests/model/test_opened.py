@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from model.opened import OpenedSessions
@@ -46,7 +48,7 @@ def clock():
 
 @pytest.fixture
 def sessions(clock):
-    made = OpenedSessions(kept=60.0, clock=clock, timer=clock.timer)
+    made = OpenedSessions(kept=60.0, clock=clock, timer=clock.timer, patience=0.0)
     yield made
     made.close()
 
@@ -97,6 +99,32 @@ def test_sessions_do_not_see_each_other(sessions):
     assert sessions.get("b") is None
     assert sessions.begin("a") is sessions.get("a")
     assert sessions.begin("b").places == {}
+
+
+def test_a_key_is_good_only_for_its_browser_and_when_no_window_shows_it(sessions, clock):
+    session = sessions.begin("a", "mine")
+    sessions.enter("a")
+    assert sessions.take("a", "mine") is None
+    sessions.leave("a")
+    clock.go(50)
+    for owner in ("yours", ""):
+        assert sessions.take("a", owner) is None
+    assert sessions.take("b", "mine") is None
+    assert sessions.take("a", "mine") is session
+    sessions.begin("nobody's")
+    assert sessions.take("nobody's", "") is None
+    clock.go(10)
+    assert sessions.take("a", "mine") is None  # freed
+
+
+def test_a_reload_waits_for_its_window_to_be_closed(sessions):
+    sessions.patience = 20.0
+    session = sessions.begin("a", "mine")
+    sessions.enter("a")
+    closing = threading.Timer(0.05, sessions.leave, ["a"])
+    closing.start()
+    assert sessions.take("a", "mine") is session
+    closing.join()
 
 
 def test_the_end_of_the_process_removes_everything(sessions, clock):

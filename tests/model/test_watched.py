@@ -75,7 +75,7 @@ def test_two_futures_have_the_same_batches_and_both_go_on():
     assert other[0] != expected[4]  # dropout on the same weights
     first, second = given.runs
     assert (second.parent, second.begins, second.number) == (1, 4, 2)
-    assert second.choices.differences(first.choices) == {"rate": (0.02, 5e-3), "attention_dropout": (0.3, 0.0)}
+    assert second.turns == (Mark(4, {"rate": (5e-3, 0.02), "attention_dropout": (0.0, 0.3)}),)
     assert second.film.steps.tolist() == list(range(8))
     assert first.film.steps.tolist() == list(range(7))
     assert_array_equal(first.film.attention("cross")[:5], second.film.attention("cross")[:5])
@@ -188,11 +188,32 @@ def test_weights_that_broke_are_left_for_the_last_good_key_frame():
     expected = losses(given, 6)
     with torch.no_grad():
         given.trainer.model.output.logits.weight[0, 0] = math.nan
-    sentence = "step 6: the weights are no longer finite, and the run went back to step 4: lower the rate"
+    sentence = r"step 7: loss nan, .*; the run went back to step 4: lower the rate \(.*\) before it goes on$"
     with pytest.raises(FloatingPointError, match=sentence):
         given.step()
     assert given.stands == 4
     assert losses(given, 2) == expected[4:]
+
+
+def test_a_rate_that_is_too_large_is_lowered_and_the_run_goes_on():
+    given = watched()
+    expected = losses(given, 6)
+    given.change({"rate": 1e30, "warmup": 0})
+    with pytest.raises(FloatingPointError, match=r"^step 8: loss .*; the run went back to step 4: lower the rate"):
+        losses(given, 2)
+    assert given.choices.settings.rate == 1e30  # what was asked for stays in force, and is marked
+    assert [mark.step for mark in given.run.marks] == [4]
+    given.change({"rate": SETTINGS.rate, "warmup": SETTINGS.warmup})
+    assert losses(given, 2) == expected[4:]
+
+
+def test_a_beginning_that_is_not_finite_says_so():
+    given = watched()
+    with torch.no_grad():
+        given.trainer.model.output.logits.weight[0, 0] = math.nan
+    with pytest.raises(FloatingPointError, match=r"^step 1: loss nan, .*; it has no earlier step to go back to: begin"):
+        given.step()
+    assert given.stands == 0
 
 
 def test_marks_of_the_past_are_kept_by_a_branch():
@@ -203,3 +224,26 @@ def test_marks_of_the_past_are_kept_by_a_branch():
     given.branch(given.run.film.keys[1], {"seed": 5})
     assert given.run.marks == (Mark(2, {"rate": (5e-3, 1e-3)}),)
     assert given.choices.settings.rate == 1e-3
+
+
+def test_what_changed_where_runs_left_each_other_is_kept_in_order():
+    given = watched()
+    losses(given, 2)
+    given.change({"rate": 1e-3})
+    losses(given, 3)
+    given.branch(given.run.film.keys[1], {"rate": 5e-4})
+    losses(given, 3)
+    given.change({"clip": 0.5})
+    losses(given, 2)
+    expected = [
+        Mark(2, {"rate": (5e-3, 1e-3)}),
+        Mark(4, {"rate": (1e-3, 5e-4)}),
+        Mark(7, {"clip": (1.0, 0.5)}),
+    ]
+    assert given.run.changes == expected
+    assert given.run.choices == given.runs[0].choices
+    given.rewind(next(key for key in given.run.film.key_frames if key.step == 4))
+    assert given.run.changes == expected[:2]
+    assert given.choices.settings.rate == 5e-4
+    given.rewind(given.run.film.keys[0])
+    assert (given.run.changes, given.choices.settings.rate) == ([], 5e-3)

@@ -17,6 +17,7 @@ from babel.messages.pofile import read_po
 
 from model.commands.options import HELP
 from model.config import Kind
+from model.failures import BROKEN_OFF, NO_ROOM, NO_WAY_BACK, WENT_BACK
 from model.hub import REASONS
 from model.safe_calls import UNREADABLE, why_not
 from model.safe_formats import REFUSED
@@ -62,18 +63,27 @@ SPEAKING = (
         "exporting",
         "inspectable",
         "counterparts/families",
+        "analysis/head_tensors",
     ),
     *("safe_archive", "safe_folder", "safe_formats", "safe_gguf", "safe_header", "safe_json", "safe_pickle"),
-    *("safe_tokenizer", "text", "foreign/*", "hosted/*"),
+    *("safe_tokenizer", "safe_pieces", "text", "foreign/*", "hosted/*"),
 )
 INHERITED = "super().__init__"  # an error with a sentence of its own
-ERRORS = ("ValueError", "CheckpointError", "FormatError", "RefusedError", INHERITED)
+ERRORS = ("ValueError", "FloatingPointError", "CheckpointError", "FormatError", "RefusedError", INHERITED)
 # Sentences that are put together elsewhere: an error said again, or words of a known set.
-TOLD = ("str(error)", "why_not(asked.path)", "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')")
+TOLD = (
+    *("str(error)", "why_not(asked.path)", "self._go_back(error)"),
+    "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')",
+)
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
 PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
+PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "step {0}: loss {1}, gradient norm {2}"}
+PIECES |= {", not finite first in {0}"}
 PIECES |= {"{0} ({1} is not said)", "norms behind each block", "relu in the feed-forward networks"}  # what is assumed
 PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
+PIECES |= {"there is no tokenizer.json beside the weights"}
+PIECES |= {"meta.pkl beside the weights is a pickle, which could run code and is never read"}
+PIECES |= {"targets begin with token 0 (there is no tokenizer)"}
 PIECES |= {"every token sees every other (a causal mask is in no tensor)"}
 PIECES |= {f"{{0}} {why_not(path)}".replace(UNREADABLE[path], "{1}") for path in UNREADABLE}
 
@@ -110,7 +120,7 @@ def texts() -> set[str]:
 
 def said_by_model() -> set[str]:
     """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
-    found = set(PIECES)
+    found = PIECES | {numbered(text) for text in (NO_ROOM, BROKEN_OFF, WENT_BACK, NO_WAY_BACK)}
     for path in [path for name in SPEAKING for path in sorted((ROOT / "model").glob(f"{name}.py"))]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ERRORS:
@@ -128,7 +138,7 @@ def said_by_model() -> set[str]:
 
 def numbered(text: str) -> str:
     numbers = itertools.count()
-    return re.sub(r"\{\w+\}", lambda _found: f"{{{next(numbers)}}}", text)
+    return re.sub(r"\{\w+(:[^}]*)?\}", lambda _found: f"{{{next(numbers)}}}", text)
 
 
 def template(sentence: ast.expr) -> str:

@@ -9,6 +9,7 @@ import pytest
 from model.checkpoints import open_checkpoint
 from model.config import TransformerConfig
 from model.errors import CheckpointError
+from model.failures import explained
 from model.sampling import Sampling
 from model.training_settings import TrainingSettings
 from viz.i18n import use
@@ -50,6 +51,18 @@ def test_an_error_inside_of_another_is_said_too():
     )
     sparse = said("m.pt holds a tensor that is sparse: only plain ones can be shown")
     assert sparse == "m.pt 中有稀疏的张量：只能显示普通张量"
+
+
+def test_what_broke_a_training_off_is_said_in_chinese():
+    use("zh")
+    what = "step 7: loss nan, gradient norm inf, not finite first in output.logits.weight"
+    told = said(f"{what}; the run went back to step 4: lower the rate (0.1) before it goes on")
+    assert told == (
+        "第 7 步：损失 nan，梯度范数 inf，最先在 output.logits.weight 中不是有限数；"
+        "训练已回到第 4 步：请先调低 rate（0.1）再继续"
+    )
+    for error in (MemoryError(), RuntimeError("something")):
+        assert not re.search("[a-z] [a-z]", said(explained(error, 3, 2000)))
 
 
 def test_a_file_that_cannot_be_opened_is_refused_in_chinese(tmp_path):

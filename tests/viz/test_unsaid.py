@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from model.hosted.reasons import Reason
+from viz.assumed import assumptions
 from viz.i18n import use
 from viz.unsaid import assumed, in_short, missing
 
@@ -24,6 +25,13 @@ def test_what_was_assumed_is_said_in_both_languages():
     assert in_short(given) == "- Assumed: norms behind each block (norm_first is not said)"
     use("zh")
     assert assumed(given) == ["归一化在每个块之后（没有写明 norm_first）"]
+
+
+def test_a_sentence_of_assumptions_is_in_the_language_of_the_page():
+    use("zh")
+    sentence = assumptions(lens({"assumed": ["targets begin with token 0 (there is no tokenizer)"]}))
+    assert "目标序列以词元 0 开始" in sentence
+    assert "targets" not in sentence
 
 
 def test_missing_quantities_of_all_layers_are_one_line_a_reason():

@@ -57,7 +57,7 @@ body.light { color: #31333f; color-scheme: light; }
 body.dark { color: #fafafa; color-scheme: dark; }
 #bertviz { padding: 2px; background-color: transparent !important; }
 #bertviz span { user-select: none; } select { font: inherit; margin-right: 12px; }
-#vis { overflow-x: auto; } svg { overflow: visible; }
+#vis { overflow-x: auto; min-height: calc(100vh - 44px); } svg { overflow: visible; }
 .head text { fill: currentColor; } .head rect.background { fill: rgba(128, 128, 128, 0.35); }
 text, .token { font-family: "Source Code Pro", "Noto Sans Mono CJK SC", monospace; }
 .dropdown-label { color: inherit !important; }

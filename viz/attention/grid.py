@@ -17,6 +17,7 @@ from viz.i18n import _
 from viz.parts import stamp
 from viz.sides import side_name
 
+FAINT = 0.3  # of a query's largest weight, on the mean
 Heads = Sequence[tuple[int, int]]
 
 
@@ -45,7 +46,7 @@ def pack_heads(
         "block": list(made.block),
         "difference": shown.differing,
         "notes": [metric_number(wish.metric, made.values[place], shown.differing) for place in heads],
-        "words": words(shown, len(heads)),
+        "words": words(shown, len(heads), cells),
         "labels": {"rows": shown.row_labels, "columns": shown.column_labels},
         "sides": {"rows": shown.rows, "columns": shown.columns},
     }
@@ -74,9 +75,20 @@ def states(shown: Shown, made: Thumbnails) -> NDArray[np.uint8]:
     return found
 
 
-def words(shown: Shown, count: int) -> dict[str, Any]:
+def faint(shown: Shown, cells: NDArray[np.float32]) -> bool:
+    """Whether the thumbnails (head, row, column) of a long text look empty on the scale from 0 to 1."""
+    weights = shown.wish.scale == "one" and shown.wish.quantity == "weight" and not shown.differing
+    return weights and bool(cells.size) and float(cells.max(axis=-1).mean()) < FAINT
+
+
+def words(shown: Shown, count: int, cells: NDArray[np.float32]) -> dict[str, Any]:
     maps, wish = shown.maps, shown.wish
-    caption = _("{shown} of {layers} × {heads} heads · {metric} · rows: {rows} (query), columns: {columns} (key)")
+    whole = count == maps.layers * maps.heads
+    caption = _("{layers} layers × {heads} heads") if whole else _("{shown} of {layers} × {heads} heads")
+    caption += " · " + _("{metric} · rows: {rows} (query), columns: {columns} (key)")
+    caption += " · " + _("click one to see it large")
+    if faint(shown, cells):
+        caption += " · " + _("most weights are small here: “scale 0 to largest” shows them")
     if shown.differing:
         caption += " · " + _("Δ = this trace − the pinned one")
     return {

@@ -53,7 +53,7 @@ def _header(
 ) -> dict[str, Any]:
     rows = [shown.row_labels[place] for place in queries]
     columns = [shown.column_labels[place] for place in keys]
-    attention = shown.trace.model.get_submodule(shown.maps.paths[chosen.layer])
+    attention = shown.trace.module(shown.maps.paths[chosen.layer])
     bias = "− m·|i − j|" if isinstance(getattr(attention, "biased", None), Alibi) else "+ b(j − i)"
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
     left_out, special = shown.maps.keys - len(keys), shown.trace.special_labels
@@ -71,7 +71,7 @@ def _header(
         "note": note.format(shown=len(keys), count=left_out) if left_out else "",
         "stamp": stamp(shown.trace),
         "words": {
-            "query": _("query"),
+            "query": f"{_('head')} {chosen.layer + 1}.{chosen.head + 1} · {_('query')}",
             "value": _("weight × value"),
             "output": _("output of this head"),
             "columns": [

@@ -21,7 +21,10 @@ function range({ low, high, log, zero }, values) {
 
 // Marks of an axis: round numbers, or powers of ten.
 function axisMarks([low, high], log, most) {
-  if (!log) return roundMarks(low, high, most);
+  if (!log) {
+    const marks = roundMarks(low, high, most);
+    return marks.length > 1 ? marks : roundMarks(low, high, 2 * most); // one alone says nothing of the scale
+  }
   const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
   const every = Math.max(1, Math.ceil((last - first) / most));
   const found = [];
@@ -60,7 +63,7 @@ function legendOf(series, measure, left, width) {
   const named = series.length > 1 ? series.filter(({ quiet }) => !quiet) : [];
   let [x, line] = [left, 0];
   const places = named.map(({ name }) => {
-    const room = LEGEND.mark + 5 + measure(name);
+    const room = LEGEND.mark + 5 + measure.words(name);
     if (x > left && x + room > width) [x, line] = [left, line + 1];
     const place = [x, line];
     x += room + LEGEND.gap;
@@ -92,7 +95,7 @@ function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
   const widest = Math.max(0, ...names.map(measure));
   const wide = x.labels ? (right - left) / Math.max(1, names.length) : barWidth(series, ranges.x, right - left);
   const turn = widest + 6 <= wide ? 0 : -90;
-  const below = x.labels ? (turn ? widest + 34 : FONT + 26) : 36;
+  const below = (x.labels ? (turn ? widest + 18 : FONT + 10) : 20) + (x.title ? 16 : 0);
   return {
     legend, names, turn, wide, left, right, top, marks, ranges, width, measure,
     bottom: top + tall,
@@ -183,12 +186,15 @@ function drawMarks(pen, place, { marks = [], x: { log } }) {
     if (x < ranges.x[0] || x > ranges.x[1] || (log && x <= 0)) continue;
     const at = place.x(x);
     pen.line([[at, top], [at, bottom]], { width: 1, dash: [2, 3] });
-    const wide = measure(text);
+    const wide = measure.words(text);
     const from = Math.max(left + 2, at + 5 + wide > right ? at - 5 - wide : at + 5);
     let line = ends.findIndex((end) => end < from);
     if (line < 0) line = ends.length;
     ends[line] = from + wide + 8;
-    if (top + 8 + line * LEGEND.line < bottom) pen.text(text, from, top + 8 + line * LEGEND.line, { faint: true });
+    const y = top + 8 + line * LEGEND.line;
+    if (y >= bottom) continue;
+    pen.box(from - 2, y - FONT / 2 - 1, wide + 2, FONT + 2, pen.background); // over the curves
+    pen.text(text, from, y, { faint: true });
   }
 }
 
@@ -257,6 +263,16 @@ function clickChart(root, event) {
   if (first) root.choose({ series: root.shown.header.series.indexOf(first.series), index: first.index });
 }
 
+// The next point of a series, or the same one of another series.
+function walkChart({ place, shown: { header, chosen } }, from, right, down) {
+  const drawn = header.series.map((series) => pieces(series, place, header).flat()).filter((points) => points.length);
+  if (!drawn.length) return { x: place.left, y: place.top };
+  const series = within((from?.series ?? 0) + down, drawn.length);
+  const point = within((from?.point ?? Math.max(0, chosen)) + right, drawn[series].length);
+  const [x, y] = drawn[series][point];
+  return { series, point, x, y };
+}
+
 function chartLines({ header }) {
   const { words, x, series } = header;
   return [
@@ -268,7 +284,7 @@ function chartLines({ header }) {
 }
 
 const CHART = {
-  arrange: arrangeChart, draw: drawChart, point: pointChart, click: clickChart, lines: chartLines, sides: ({ x }) => [x.side],
+  arrange: arrangeChart, draw: drawChart, point: pointChart, click: clickChart, walk: walkChart, lines: chartLines, sides: ({ x }) => [x.side],
 };
 
 export default function ({ data, parentElement, setTriggerValue }) {

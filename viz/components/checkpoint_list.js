@@ -33,10 +33,9 @@ function line(row, words) {
   });
   const buttons = element("div", "buttons");
   const cannot = row.problem || row.refused;
-  buttons.append(
-    button(words.show, "show", row.name, row.shown || Boolean(cannot), cannot || words.showing),
-    button(words.read, "read", row.name, Boolean(row.problem), row.problem || words.reading),
-  );
+  const show = button(words.show, "show", row.name, row.shown || Boolean(cannot), cannot || words.showing);
+  if (row.computes) buttons.append(show);
+  buttons.append(button(words.read, "read", row.name, Boolean(row.problem), row.problem || words.reading));
   if (row.removable) buttons.append(button("✕", "remove", row.name, false, words.remove));
   for (const cell of [name, ...cells, buttons]) cell.setAttribute("role", "cell");
   made.append(name, ...cells, buttons);

@@ -84,7 +84,7 @@ function fitted(words, room, measure) {
 }
 
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
-function arrange({ rows, columns, scale, texts, highest }, width, ratio, measure) {
+function arrange({ rows, columns, scale, texts, highest, wanted = 0 }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
   const widths = names.columns.map(measure);
@@ -107,10 +107,12 @@ function arrange({ rows, columns, scale, texts, highest }, width, ratio, measure
   }
   const tall = Math.max(34, Math.min(64, 240 / count.rows)); // few rows may be as high as wide
   const least = highest ? highest / count.rows : Math.max(600 / count.rows, 4);
-  const high = whole(Math.min(Math.max(wide, 22), tall, least));
+  // At least as long as what is written beside it; then few rows are higher.
+  const beside = Math.max(LOWEST, measure(scale.title), measure(rows.title));
+  const some = Math.max(wide, 22, beside / count.rows, wanted / count.rows);
+  const high = whole(Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least));
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
-  // As long as its rows, and as the colour bar's title needs.
-  const length = Math.max(count.rows * high, LOWEST, measure(scale.title));
+  const length = Math.max(count.rows * high, beside);
   const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));
   const held = texts && high >= FONT + 2 ? texts.map((words) => fitted(words, wide - 6, measure)) : [];
   return {
@@ -208,4 +210,11 @@ function click(root, event) {
   root.choose(row * (root.shown.header.block?.[0] ?? 1), column);
 }
 
-const KIND = { arrange, draw, point, click, lines: cellLines, sides: ({ rows, columns }) => [rows.side, columns.side] };
+// The next cell in a direction, and where its middle is.
+function walk({ place, shown }, from, right, down) {
+  const row = within((from?.row ?? Math.max(0, shown.chosen)) + down, place.count.rows);
+  const column = within((from?.column ?? 0) + right, place.count.columns);
+  return { row, column, x: (place.x(column) + place.x(column + 1)) / 2, y: (place.y(row) + place.y(row + 1)) / 2 };
+}
+
+const KIND = { arrange, draw, point, click, walk, lines: cellLines, sides: ({ rows, columns }) => [rows.side, columns.side] };

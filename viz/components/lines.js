@@ -103,8 +103,15 @@ function clickLine(root, event) {
   root.choose(index * root.shown.header.block[0]);
 }
 
+// The next token of a side, or the one beside it on the other.
+function walkLines({ place }, from, right, down) {
+  const axis = { "-1": "rows", 0: from?.axis ?? "rows", 1: "columns" }[right];
+  const index = within((from?.index ?? 0) + down, place.names[axis].length);
+  return { axis, index, x: axis === "rows" ? place.left - ROOM.token : place.right + ROOM.token, y: place.y(axis, index) };
+}
+
 const LINES = {
-  arrange: arrangeLines, draw: drawLines, point: pointLine, click: clickLine, lines: cellLines,
+  arrange: arrangeLines, draw: drawLines, point: pointLine, click: clickLine, walk: walkLines, lines: cellLines,
   sides: ({ rows, columns }) => [rows.side, columns.side],
 };
 

@@ -142,6 +142,8 @@ function buildPanel(parent) {
   return panel;
 }
 
+const WIDE = /\n|[\u2e80-\uffef]{7}|.{23}/;
+
 // What the panel says: the block that was last pointed at, or the whole model.
 function showPanel(root) {
   const { panel, about } = root;
@@ -164,6 +166,7 @@ function showPanel(root) {
       line = panel.list.appendChild(element("div"));
       line.append(element("dt"), element("dd"));
     }
+    line.classList.toggle("long", WIDE.test(text)); // a sentence stands below its label, a number beside it
     write(line.firstChild, label);
     write(line.lastChild, text);
   });
@@ -187,7 +190,8 @@ function showLegend(root) {
   const [what, ramp, ends] = legend.children;
   write(what, words.scale);
   const colour = ([r, g, b], alpha) => `rgba(${r},${g},${b},${alpha})`;
-  const stops = differing ? [colour(DIFFERENCE[0], 1), colour(DIFFERENCE[0], 0), colour(DIFFERENCE[1], 0), colour(DIFFERENCE[1], 1)] : [colour(HUE, 0), colour(HUE, 1)];
+  const middle = [`${colour(DIFFERENCE[0], 0)} 50%`, `${colour(DIFFERENCE[1], 0)} 50%`];
+  const stops = differing ? [colour(DIFFERENCE[0], 1), ...middle, colour(DIFFERENCE[1], 1)] : [colour(HUE, 0), colour(HUE, 1)];
   ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   write(ends.firstChild, differing ? significant(-top) : "0");
   write(ends.lastChild, differing ? significant(top) : scale === "one" ? "1" : words.largest);

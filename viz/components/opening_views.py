@@ -18,7 +18,7 @@ def checkpoint_list(
     """Lines with buttons; a click puts {act: "show", "read" or "remove", name} into the state as `act`.
 
     groups: each {title, where, rows: [{name, where, kind, format, parameters, bytes, needs, fits, refused, problem,
-    shown, removable}]}, all but the truths as texts. words: `columns`, show, showing, read, reading, remove, shown,
-    alt.
+    shown, removable, computes}]}, all but the truths as texts. words: `columns`, show, showing, read, reading,
+    remove, shown, alt.
     """
     return partial(_checkpoint_list, data={"groups": list(groups), "words": words}, key=key, on_act_change=on_act)

@@ -3,7 +3,8 @@
 
 const SLOT = 170; // a panel needs so much; on a narrow page fewer stand in a line
 const GAP = 18;
-const LEGIBLE = 12; // pixels of a row with a label
+const LEGIBLE = 12; // pixels of a row with a label, where each has one
+const APART = 15; // of labels where not each row has one
 const CHANGED = "#b87a00";
 const BROKEN = "#a4133c"; // a value that is no number
 const SMALL = 3; // cells of fewer pixels are painted as one picture
@@ -75,7 +76,7 @@ function arrangePanels(header, width, ratio, measure) {
         left: snap(start),
         title: top + 8,
         top: snap(top + 18 + (noted ? 16 : 0) + above),
-        every: [Math.max(1, Math.ceil(LEGIBLE / high)), Math.max(1, Math.ceil((FONT + 1) / shape.wide))],
+        every: [high >= LEGIBLE ? 1 : Math.ceil(APART / high), Math.max(1, Math.ceil((FONT + 1) / shape.wide))],
       };
       x = start + room + GAP;
     }
@@ -127,7 +128,7 @@ function drawCells(pen, place, panel, measured) {
       else if (!palette) pen.box(...box, SEEN);
       else if (Number.isFinite(value)) pen.box(...box, palette.names[palette.at(value)]);
       else pen.box(...box, BROKEN);
-      if (flags[cell] & 2) pen.frame(box[0] + 1.5, box[1] + 1.5, wide - gap - 2, high - gap - 2, { width: 2, colour: CHANGED });
+      if (flags[cell] & 2) pen.frame(box[0] + 1.5, box[1] + 1.5, wide - gap - 2, high - gap - 2, { width: Math.min(wide, high) < 18 ? 1.2 : 2, colour: CHANGED });
     }
   }
 }
@@ -226,6 +227,20 @@ function clickPanels(root, event) {
   if (root.shown.header.panels[found.panel]?.choose) root.choose(found);
 }
 
+// The next cell in a direction, from panel to panel; before the first one of a row or column stands its label, if that
+// can be clicked.
+function walkPanels({ place: { places }, shown }, from, right, down) {
+  let panel = within(from?.panel ?? 0, places.length);
+  const first = () => (shown.header.panels[panel].choose ? -1 : 0);
+  let [row, column] = [(from?.row ?? 0) + down, (from?.column ?? 0) + right];
+  if (column >= places[panel].count[1] && panel + 1 < places.length) [panel, column] = [panel + 1, 0];
+  else if (column < first() && panel > 0) [panel, column] = [panel - 1, places[panel - 1].count[1] - 1];
+  row = Math.max(column < 0 ? 0 : first(), within(row, places[panel].count[0]) + Math.min(0, row));
+  column = Math.max(row < 0 ? 0 : first(), within(column, places[panel].count[1]) + Math.min(0, column));
+  const { left, top, wide, high } = places[panel];
+  return { panel, row, column, x: column < 0 ? left - 4 : left + (column + 0.5) * wide, y: row < 0 ? top - 4 : top + (row + 0.5) * high };
+}
+
 function panelLines({ header }) {
   const found = [header.words.csv];
   for (const { name, rows, columns, values, flags, scale } of header.panels) {
@@ -241,7 +256,7 @@ function panelLines({ header }) {
 const sidesOfPanels = ({ panels }) => panels.flatMap(({ rows, columns }) => [rows.side, columns.side]).filter(Boolean);
 
 const PANELS = {
-  arrange: arrangePanels, draw: drawPanels, point: pointPanels, click: clickPanels, lines: panelLines, sides: sidesOfPanels,
+  arrange: arrangePanels, draw: drawPanels, point: pointPanels, click: clickPanels, walk: walkPanels, lines: panelLines, sides: sidesOfPanels,
 };
 
 export default function ({ data, parentElement, setTriggerValue }) {

@@ -4,6 +4,7 @@
 const LETTERS = 16; // of a label
 const FONT = 12;
 const MARK = "#0072b2"; // the query's blue
+const BRIGHT = "#45a5e6"; // and as a line on a dark page
 
 // Control characters as their pictures: SVG may not hold them.
 function shortened(label) {
@@ -33,27 +34,33 @@ function appearance(root) {
     token: `${style.getPropertyValue("--st-code-font") || "monospace"}, "Noto Sans Mono CJK SC", monospace`,
     colour: style.color,
     background: style.getPropertyValue("--st-background-color") || "#fff",
+    mark: Math.max(...style.color.match(/\d+/g).slice(0, 3)) > 128 ? BRIGHT : MARK, // light text: a dark page
   };
 }
 
 function measurer(context, look) {
-  context.font = `${FONT}px ${look.token}`;
-  return (text) => context.measureText(text).width;
+  const wide = (face) => (text) => {
+    context.font = `${FONT}px ${face}`;
+    return context.measureText(text).width;
+  };
+  return Object.assign(wide(look.token), { words: wide(look.text) }); // of labels, and of all else that is written
 }
 
 const UPRIGHT = /[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff07\uff0a-\uffef]/; // letters that stand in a column; brackets turn
+const STANDS = new RegExp(`${UPRIGHT.source}|^\\s*\\d{1,2}\\s*$`);
 
-// A pen's text that runs up or down: Chinese letters stand one below the other, what is between them is turned.
+// A pen's text that runs up or down: Chinese letters stand one below the other, and so do short numbers between them; all
+// else is turned.
 function inColumns(text) {
   return (words, x, y, options) => {
     if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
     const { align = "left", size = FONT } = options;
     const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
-    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? size : 0.58 * piece.trim().length * size));
+    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? size : 0.58 * piece.trim().length * size + 3));
     const whole = lengths.reduce((a, b) => a + b, 0);
     let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
     pieces.forEach((piece, index) => {
-      text(piece.trim(), x, from + lengths[index] / 2, { ...options, align: "center", turn: UPRIGHT.test(piece) ? 0 : 90 });
+      text(piece.trim(), x, from + lengths[index] / 2, { ...options, align: "center", turn: STANDS.test(piece) ? 0 : 90 });
       from += lengths[index];
     });
   };
@@ -89,7 +96,7 @@ function canvasPen(context, ratio, look) {
     if (fill) context.fillStyle = fill;
     if (fill) context.fill();
     context.globalAlpha = faint ? 0.25 : 1;
-    context.strokeStyle = colour;
+    context.strokeStyle = colour === MARK ? look.mark : colour;
     context.lineWidth = line;
     if (line) context.stroke();
     context.globalAlpha = 1;
@@ -187,6 +194,7 @@ function cellLines({ header, values, visible }) {
 // tokens; `point(root, event)` follows the pointer, without an event when it has left; `click(root, event)`; `placed(root)`,
 // if there is one, is told where everything has gone.
 function paint(root) {
+  root.width ||= root.clientWidth; // a new plot is painted at once: an empty canvas would push away what is below it
   if (!root.width || !root.shown) return; // not laid out yet: the observer of its size calls again
   const { canvas, kind } = root;
   const ratio = window.devicePixelRatio || 1;
@@ -268,6 +276,31 @@ function buildMenu(root) {
   return menu;
 }
 
+const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+
+// The plot from the keyboard: arrows lead from place to place as the pointer would, and Enter is a click there.
+function listenToKeys(root) {
+  const { canvas, kind } = root;
+  const there = ([right, down]) => {
+    const { left, top } = canvas.getBoundingClientRect();
+    root.cursor = kind.walk(root, root.cursor, right, down);
+    return { clientX: left + root.cursor.x, clientY: top + root.cursor.y };
+  };
+  canvas.tabIndex = 0;
+  canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && kind.point(root, there([0, 0])));
+  canvas.addEventListener("blur", () => kind.point(root));
+  canvas.addEventListener("keydown", (event) => {
+    const arrow = ARROWS[event.key];
+    if (!arrow && !["Enter", " "].includes(event.key)) return;
+    event.preventDefault(); // the page does not scroll
+    if (arrow) kind.point(root, there(arrow));
+    else kind.click(root, there([0, 0]));
+  });
+  root.tip.setAttribute("aria-live", "polite");
+}
+
+const within = (place, count) => Math.max(0, Math.min(count - 1, place));
+
 // A plot of this kind in `parentElement`: heading with a menu of files, canvas, tip. Nothing is shown in it yet.
 function buildPlot(parentElement, name, kind) {
   const root = parentElement.appendChild(element("div", `vitrine plot ${name}`));
@@ -275,6 +308,7 @@ function buildPlot(parentElement, name, kind) {
   root.heading = element("div", "heading");
   root.heading.append(element("b"), element("span"), element("span", "aside"), buildMenu(root));
   root.canvas = element("canvas");
+  root.canvas.height = 0; // until it is painted
   root.canvas.setAttribute("role", "img");
   root.tip = element("div", "tip");
   root.append(root.heading, root.canvas, root.tip);
@@ -283,6 +317,7 @@ function buildPlot(parentElement, name, kind) {
   root.canvas.addEventListener("pointermove", (event) => kind.point(root, event));
   root.canvas.addEventListener("pointerleave", () => kind.point(root));
   root.canvas.addEventListener("click", (event) => kind.click(root, event));
+  if (kind.walk) listenToKeys(root);
   const sizes = new ResizeObserver(([{ contentRect }]) => {
     if (Math.floor(contentRect.width) === root.width) return;
     root.width = Math.floor(contentRect.width);

@@ -81,11 +81,11 @@ function showPin(parent, { kept, differing, words }, act) {
 
 // The largest change of each kind, and all that are listed when asked for; a click on one selects it.
 function showChanges(parent, { kept, changes, words }, act) {
-  const item = ({ label, value, exact, act: place, token }, unit) => {
+  const item = ({ label, value, exact, act: place, token }, unit, title = "") => {
     const made = element("button", "change");
     made.type = "button";
     made.title = `${unit}: ${exact}`;
-    made.append(element("bdi", "label", shown(label)), element("span", "muted", value));
+    made.append(...(title ? [element("span", "muted", title)] : []), element("bdi", "label", shown(label)), element("span", "muted", value));
     made.addEventListener("click", () => act(place));
     if (token) {
       made.addEventListener("pointerenter", () => hover(token.side, token.position));
@@ -96,7 +96,7 @@ function showChanges(parent, { kept, changes, words }, act) {
   if (!kept) return parent.replaceChildren();
   if (!changes.length) return parent.replaceChildren(element("div", "first muted", words.none));
   const first = element("div", "first");
-  first.append(element("span", "muted", words.most), ...changes.map(({ unit, items }) => item(items[0], unit)));
+  first.append(element("span", "muted", words.most), ...changes.map(({ title, unit, items }) => item(items[0], unit, `${title}:`)));
   const more = element("button", "act", words.all);
   more.type = "button";
   const lists = element("div", "lists");

@@ -3,7 +3,18 @@
 
 const COUNTS = [1, 10, 100];
 
+// The strip stays in sight at the sidebar's foot, however long what stands above it is: of all that lies around it, what
+// the sidebar itself holds is made sticky. By hand, as in token_bar.js.
+function stayBelow(parentElement) {
+  const host = parentElement.getRootNode().host ?? parentElement;
+  const column = host.closest('[data-testid="stSidebarUserContent"]')?.querySelector('[data-testid="stVerticalBlock"]');
+  let part = host;
+  while (part && part.parentElement !== column) part = part.parentElement;
+  if (part) Object.assign(part.style, { position: "sticky", bottom: "8px", zIndex: 2 });
+}
+
 function buildStrip(parentElement) {
+  stayBelow(parentElement);
   const root = parentElement.appendChild(element("div", "vitrine strip"));
   root.buttons = element("div", "buttons");
   root.facts = element("div", "facts");

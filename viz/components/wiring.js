@@ -1,15 +1,16 @@
 // Blocks as wires: what a block does to the stream, from left to right, with the way past it above. Each row is one way
 // of placing the norm; the row of the loaded model is framed. Lengths are CSS pixels.
 
-const ROW = { name: 20, formula: 20, bypass: 26, box: 30, gap: 22 };
+const ROW = { name: 20, formula: 20, bypass: 26, box: 30, beside: 46, gap: 22 };
 const KINDS = { norm: "rgba(230,159,0,0.30)", sublayer: "rgba(86,180,233,0.32)", dropout: "rgba(128,128,128,0.20)", sum: "rgba(0,0,0,0)" };
 
 function arrangeWiring({ rows }, width) {
   const tall = ROW.name + ROW.formula + ROW.bypass + ROW.box;
   let top = 4;
-  const places = rows.map(() => {
-    const place = { top, line: top + ROW.name + ROW.formula + ROW.bypass + ROW.box / 2, bottom: top + tall };
-    top += tall + ROW.gap;
+  const places = rows.map(({ beside }) => {
+    const bottom = top + tall + (beside ? ROW.beside : 0);
+    const place = { top, line: top + ROW.name + ROW.formula + ROW.bypass + ROW.box / 2, bottom };
+    top = bottom + ROW.gap;
     return place;
   });
   return { places, width, height: Math.ceil(top - ROW.gap + 12) };
@@ -32,18 +33,23 @@ function drawWiring(pen, { places, width }, { header }) {
     const middle = (place) => 32 + step * (place + 0.5);
     const half = (place) => (row.boxes[place].kind === "sum" ? 9 : wide / 2);
     pen.text("x", 14, line, { token: true });
-    row.boxes.forEach(({ text, kind }, place) => {
+    const chain = (boxes, y) => boxes.forEach(({ text, kind }, place) => {
       const [x, reach] = [middle(place), half(place)];
       const before = place ? middle(place - 1) + half(place - 1) : 26;
-      arrow(pen, before, x - reach, line);
+      arrow(pen, before, x - reach, y);
       if (kind === "sum") {
-        pen.frame(x - 8.5, line - 8.5, 18, 18, {});
-        pen.text("+", x, line, { align: "center", strong: true });
+        pen.frame(x - 8.5, y - 8.5, 18, 18, {});
+        pen.text("+", x, y, { align: "center", strong: true });
       } else {
-        pen.box(x - reach, line - ROW.box / 2, 2 * reach, ROW.box, KINDS[kind]);
-        pen.text(text, x, line, { align: "center" });
+        pen.box(x - reach, y - ROW.box / 2, 2 * reach, ROW.box, KINDS[kind]);
+        pen.text(text, x, y, { align: "center" });
       }
     });
+    chain(row.boxes, line);
+    if (row.beside) {
+      chain(row.beside, line + ROW.beside);
+      drawBeside(pen, row, line, middle, wide);
+    }
     arrow(pen, middle(parts - 1) + half(parts - 1), width - 12, line);
     if (row.past) drawPast(pen, row, line, middle);
   });
@@ -59,6 +65,15 @@ function drawPast(pen, { past, boxes }, line, middle) {
   if (past === "bare") return;
   pen.box(centre - half, above - 10, 2 * half, 20, KINDS.norm);
   pen.text(past, centre, above, { align: "center" });
+}
+
+// A second block that reads the same x: from the stream to its boxes below, and from them up to the last sum.
+function drawBeside(pen, { boxes, beside }, line, middle, wide) {
+  const end = middle(boxes.findLastIndex(({ kind }) => kind === "sum"));
+  const y = line + ROW.beside;
+  pen.line([[28, line], [28, y], [30, y]], {});
+  pen.line([[middle(beside.length - 1) + wide / 2, y], [end, y], [end, line + 9]], {});
+  pen.line([[end - 4, line + 14], [end, line + 9], [end + 4, line + 14]], {});
 }
 
 const WIRING = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from model.analysis.blocks import Block, rows
+from model.analysis.blocks import Block, elsewhere, rows
 from viz.i18n import _
 from viz.map.pictures import Pictures
 from viz.map.words import block_name, flops_text, lines, place_name, short_name, title
@@ -142,7 +142,6 @@ def summary(lens: Inspectable, found: list[Block]) -> Said:
     by_kind: dict[str, int] = {}
     for block in found:
         by_kind[block.kind] = by_kind.get(block.kind, 0) + block.flops
-    products = [f"{block_name(kind)}: {flops_text(flops)}" for kind, flops in by_kind.items() if flops]
     placement = {
         "pre": _("before each block (pre-norm)"),
         "post": _("after each block (post-norm)"),
@@ -150,7 +149,9 @@ def summary(lens: Inspectable, found: list[Block]) -> Said:
     }[config.norm_placement]
     said = [
         (_("parameters"), f"{lens.model.parameter_count():,}"),
-        (_("matrix products"), "\n".join(products)),
+        *([(_("in no block"), f"{rest:,}")] if (rest := elsewhere(lens.model, found)) else []),
+        (_("matrix products"), flops_text(sum(by_kind.values()))),
+        *((f"· {block_name(kind)}", flops_text(flops)) for kind, flops in by_kind.items() if flops),
         (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),
     ]
     if not lens.predicts:

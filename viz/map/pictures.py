@@ -92,8 +92,9 @@ class Pictures:
         other = self.comparison.counterpart(self.units_name(block))
         if other is None:
             return torch.full(units.shape[1:], torch.nan)
+        other = other.float().cpu()
         kept = ~other.isnan().any(dim=-1)
-        change = units[kept].abs() - other[kept].float().cpu().abs()
+        change = units[kept].abs() - other[kept].abs()
         return change.mean(dim=0)
 
     def units(self, block: Block) -> Tensor:
@@ -102,7 +103,7 @@ class Pictures:
 
     def units_name(self, block: Block) -> str:
         gated, activation = f"{block.path}.gated", f"{block.path}.activation"
-        if hasattr(self.trace.model.get_submodule(block.path), "gated"):
+        if hasattr(self.trace.module(block.path), "gated"):
             return gated
         return activation if activation in self.trace else block.output  # a hosted model may show no units
 

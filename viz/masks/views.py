@@ -164,7 +164,7 @@ def _difference(
     """Now minus pinned; NaN all over where the pinned model has no such quantity."""
     found = comparison.difference(name)
     against = np.full_like(values, np.nan) if found is None else numbers(found[head])
-    top = largest(against)
+    top = 1.0 if found is None else largest(against)
     against_title = f"{title} − {_('pinned')}" if found is not None else f"{title}: {_('none pinned')}"
     return against, {"low": -top, "high": top, "difference": True}, against_title
 

@@ -43,7 +43,7 @@ def statistics(bench: Workbench, made: Batch, path: str) -> BatchStatistics:
     assert bench.trace is not None
     stack = path.partition(".")[0]
     name = f"{path}.input"
-    norm = bench.trace.model.get_submodule(path)
+    norm = bench.trace.module(path)
     assert isinstance(norm, Norm)
     return batch_statistics(made.stacked(name), made.real[stack], bench.trace[name], norm.eps)
 

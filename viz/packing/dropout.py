@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
+from model.device import exact
 from model.dropout import dropout
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
@@ -38,7 +39,7 @@ def site_name(site: str, rates: Mapping[str, float]) -> str:
 
 
 def masks_name(count: str) -> str:
-    return _("{count} masks").format(count=count)
+    return _("{count} masks").format(count=f"{int(count):,}")
 
 
 def vector_name(config: TransformerConfig, stack: str, site: str, layer: int) -> str:
@@ -75,7 +76,9 @@ def dropout_chart(bench: Workbench, name: str, position: int, found: MaskStatist
     ]
     other = pinned(bench)(name)
     token = trace.tokens_of(name)[position]
-    title = _("{token}, {count} masks of rate {rate}").format(token=token, count=found.counts[-1], rate=f"{rate:g}")
+    title = _("{token}, {count} masks of rate {rate}").format(
+        token=token, count=f"{found.counts[-1]:,}", rate=f"{rate:g}"
+    )
     alt = _("A vector of {entries} entries, and mean and deviation over dropout masks.").format(entries=len(x))
     more = {
         "x": {"title": _("entry x")},
@@ -121,7 +124,7 @@ def error_chart(bench: Workbench, found: MaskStatistics, rate: float, key: str) 
 
 def summary(x: Tensor, found: MaskStatistics, rate: float) -> pd.DataFrame:
     """What was claimed of dropout, and what was measured over these masks."""
-    x = x.double()
+    x = exact(x)
     size = float(x.square().sum())
     slope = float((found.mean * x).sum()) / size if size else float("nan")
     variance = float(found.variance.sum()) / size if size else float("nan")

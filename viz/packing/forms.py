@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.norms import expected_gap, form_gap, forms
+from model.device import exact
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.norms import norm_label
@@ -33,7 +34,7 @@ def form_name(form: str) -> str:
 
 def form_table(x: Tensor, position: int, eps: float) -> pd.DataFrame:
     """LayerNorm's three forms on a norm's input: what each divides by at a token, and how far it is from torch's."""
-    variance = float(x[position].double().var(correction=0))
+    variance = float(exact(x[position]).var(correction=0))
     n = x.shape[-1]
     sample = variance * n / max(1, n - 1)
     divisors = {
@@ -52,6 +53,12 @@ def form_table(x: Tensor, position: int, eps: float) -> pd.DataFrame:
         for form in divisors
     ]
     return pd.DataFrame(rows)
+
+
+def digits(table: pd.DataFrame) -> dict[str, str]:
+    """How its numbers are written: two divisors differ in their last digits only."""
+    divisor, *differences = table.columns[1:]
+    return {divisor: "{:.9g}"} | dict.fromkeys(differences, "{:.3g}")
 
 
 def form_differences(bench: Workbench, path: str, position: int, eps: float, key: str) -> Mount:

@@ -163,7 +163,7 @@ def norm_weights(bench: Workbench, path: str, key: str) -> Mount:
     """γ, and β where there is one, of the norm at `path`."""
     trace = bench.trace
     assert trace is not None
-    norm = trace.model.get_submodule(path)
+    norm = trace.module(path)
     assert isinstance(norm, Norm)
     before = _pinned_norm(bench, path)
     same = before if before is not None and before.weight.shape == norm.weight.shape else None
@@ -202,7 +202,17 @@ def _pinned_norm(bench: Workbench, path: str) -> Norm | None:
 def norms_table(bench: Workbench) -> pd.DataFrame:
     """A row per norm and token, of both stacks."""
     assert bench.trace is not None
-    return norm_table(bench.trace)
+    return norm_table(bench.trace).rename(
+        columns={
+            "name": _("norm"),
+            "position": _("position"),
+            "token": _("token"),
+            "mean": quantity_name("mean"),
+            "std": quantity_name("std"),
+            "input norm": quantity_name("before"),
+            "output norm": quantity_name("after"),
+        }
+    )
 
 
 def explain(key: str, config: TransformerConfig) -> None:

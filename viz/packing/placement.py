@@ -11,7 +11,7 @@ from model.analysis.residual import Block, placements, relative
 from model.layers import BLOCKS
 from viz.components.views import Mount, chart, wiring
 from viz.i18n import _
-from viz.packing.plots import FIRST, SECOND, THIRD, beside, header
+from viz.packing.plots import FIRST, FOURTH, SECOND, THIRD, beside, header
 from viz.parts import explanation
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from model.trace import Trace
     from viz.workbench import Workbench
 
-COLOURS = {"post": SECOND, "pre": THIRD, "wrong": FIRST}
+COLOURS = {"post": SECOND, "pre": THIRD, "wrong": FIRST, "parallel": FOURTH}
 
 
 def placement_name(name: str) -> str:
@@ -31,10 +31,13 @@ def placement_name(name: str) -> str:
         "sandwich": _("sandwich norm"),
         "none": _("no norm"),
         "wrong": _("wrong pre-norm"),
+        "parallel": _("blocks in parallel"),
     }[name]
 
 
 def own_placement(config: TransformerConfig) -> str:
+    if config.parallel:
+        return "parallel"
     return "none" if config.norm == "none" else config.norm_placement
 
 
@@ -42,8 +45,11 @@ def wires(trace: Trace, config: TransformerConfig, key: str) -> Mount:
     """The paper's placement, the later ones and the wrong one, with the loaded model's own framed."""
     norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
     own = own_placement(config)
-    names = [name for name in ("post", "pre", "sandwich", "none", "wrong") if name in ("post", "pre", "wrong", own)]
-    rows = [_row(name, name == own, norm, config) for name in names]
+    shown = ("post", "pre", "wrong", own)
+    names = [name for name in ("post", "pre", "sandwich", "none", "parallel", "wrong") if name in shown]
+    rows = [
+        _parallel_row(norm, config) if name == "parallel" else _row(name, name == own, norm, config) for name in names
+    ]
     sentence = _("this model: {name}").format(name=placement_name(own))
     if not config.residual:
         sentence += " · " + _("without residual: nothing passes by its blocks")
@@ -83,11 +89,11 @@ def placement_chart(bench: Workbench, parts: Sequence[Block], key: str) -> Mount
 
 def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:
     """For each placement ‖y − y′‖ / ‖y′‖ by layer, y′ what the model's own block has left."""
-    rows: dict[str, list[float]] = {name: [] for name in COLOURS}
+    rows: dict[str, list[float]] = {}
     for part in parts:
-        made = placements(trace.model, part, trace[part.before])  # type: ignore[arg-type]
+        made = placements(trace.model, part, trace[part.before], trace[part.read])  # type: ignore[arg-type]
         for name, y in made.items():
-            rows[name].append(relative(y, trace[part.after]))
+            rows.setdefault(name, []).append(relative(y, trace[part.after]))
     return {name: np.array(values, np.float32) for name, values in rows.items()}
 
 
@@ -128,6 +134,27 @@ def _row(name: str, own: bool, norm: str, config: TransformerConfig) -> dict[str
     return {"name": placement_name(name), "formula": formula, "own": own, "boxes": boxes, "past": past}
 
 
+def _parallel_row(norm: str, config: TransformerConfig) -> dict[str, Any]:
+    """Two blocks that read the same x, whose sum with it is the layer (Black et al., 2022, section 2.1)."""
+    dropped = {"text": f"{_('dropout')} {config.dropout:g}", "kind": "dropout"}
+    normed, total = {"text": norm, "kind": "norm"}, {"text": "+", "kind": "sum"}
+    placed = "none" if config.norm == "none" else config.norm_placement
+    before, behind = placed in ("pre", "sandwich"), placed == "sandwich"
+    chains = [
+        [*([normed] * before), {"text": name, "kind": "sublayer"}, *([normed] * behind), dropped]
+        for name in (_("Attention"), _("Feed-forward"))
+    ]
+    ends = [total, normed, total, normed] if placed == "post" else [total]
+    formula = {
+        "post": f"{norm}({norm}(x + Attn(x)) + FFN(x))",
+        "pre": f"x + Attn({norm}(x)) + FFN({norm}(x))",
+        "sandwich": f"x + {norm}(Attn({norm}(x))) + {norm}(FFN({norm}(x)))",
+        "none": "x + Attn(x) + FFN(x)",
+    }[placed]
+    boxes = {"boxes": [*chains[0], *ends], "beside": chains[1], "past": "bare"}
+    return {"name": placement_name("parallel"), "formula": formula, "own": True, **boxes}
+
+
 def explain(key: str, config: TransformerConfig) -> None:
     explanation(
         key,
@@ -139,7 +166,9 @@ def explain(key: str, config: TransformerConfig) -> None:
             "Vaswani et al., section 3.1, put the norm behind the sum; later models put it before the sublayer (Xiong "
             "et al., 2020), with one norm more at the end of the stack. A tutorial writes pre-norm as Sublayer(x) + "
             "LayerNorm(x): then the stream itself is normalised at every block, no bare x passes by, and the sublayer "
-            "reads what was never normalised. The chart computes all three with this model's own sublayers and norms. "
+            "reads what was never normalised. Where the blocks of a layer are parallel, as in GPT-J and GPT-NeoX "
+            "(Black et al., 2022, section 2.1), attention and feed-forward network read the same x, and the layer is "
+            "the sum of all three. The chart computes each form with this model's own sublayers and norms. "
             "This is the code that has just run:"
         ),
         *(BLOCKS[config.norm_placement], placements),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from viz.workbench import Workbench
 
 # Okabe and Ito's colours that query, key, value and output leave over, and a grey for what is expected.
-FIRST, SECOND, THIRD = "#e69f00", "#56b4e9", "#8a63d2"
+FIRST, SECOND, THIRD, FOURTH = "#e69f00", "#56b4e9", "#8a63d2", "#cc6677"
 EXPECTED = "#888888"
 
 

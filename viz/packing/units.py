@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from viz.workbench import Workbench
 
 PAGE = 40  # units side by side
+TALL = 340  # pixels of their map, where the text is short
 TOP = 24  # units of one token
 BINS = 60
 
@@ -142,6 +143,7 @@ def unit_map(bench: Workbench, chosen: Chosen, key: str, on_cell: Callable[[], N
         "scale": scale,
         "chosen": chosen.token,
         "column": units.index(chosen.unit) if chosen.unit in units else -1,
+        "wanted": TALL,
         "sentence": missing(bench, other),
     }
     alt = _("{title}, {name} at {rows} tokens, from {low} to {high}.").format(

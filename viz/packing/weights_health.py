@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -13,25 +14,28 @@ from viz.components.views import Mount
 from viz.i18n import _
 from viz.packing.weights_table import bytes_text
 from viz.packing.weights_values import short
-from viz.words import significant
+from viz.words import significant, token_sign
 
 if TYPE_CHECKING:
     from model.analysis.health import Finding
 
 MOST = 60  # findings of a kind that are listed
 ROWS = 8  # rows that are named
+BESIDE = "unmoved_tokens"  # what only another checkpoint tells
+TOKENS = (BESIDE, "zero_tokens", "short_tokens", "odd_tokens", "same_tokens")  # whose rows have names
 
 
-def grouped(found: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
-    """Kinds with findings first, in the order in which they are looked for."""
-    groups = [(kind, [each for each in found if each.kind == kind]) for kind in KINDS]
+def grouped(found: Sequence[Finding], beside: bool) -> list[tuple[str, list[Finding]]]:
+    """Kinds with findings first, in the order in which they are looked for. beside: another checkpoint was seen."""
+    groups = [(kind, [each for each in found if each.kind == kind]) for kind in KINDS if beside or kind != BESIDE]
     return sorted(groups, key=lambda group: not group[1])
 
 
-def health_list(found: Sequence[Finding], file: str, chosen: str, key: str, on_find: Callable[[], None]) -> Mount:
+def health_list(report: Report, file: str, chosen: str, key: str, on_find: Callable[[], None]) -> Mount:
     """The findings in groups; a group without any says what was looked for."""
+    found, sentence = report.found, report.sentence
     groups: list[Mapping[str, Any]] = []
-    for kind, each in grouped(found):
+    for kind, each in grouped(found, report.beside):
         title, explanation = words_of(kind)
         items = [{"name": one.tensor, "sentence": sentence(one), "chosen": one.tensor == chosen} for one in each[:MOST]]
         groups.append({"title": title, "explanation": explanation, "items": items, "more": len(each) - len(items)})
@@ -50,20 +54,33 @@ def health_list(found: Sequence[Finding], file: str, chosen: str, key: str, on_f
     return findings(groups, header, key, on_find)
 
 
-def finding_at(found: Sequence[Finding], group: int, place: int) -> Finding:
-    """What a click on a finding means."""
-    return grouped(found)[group][1][place]
+@dataclass(frozen=True)
+class Report:
+    """What was found. labels: of the rows of a tensor, where they are tokens whose names are known. beside: whether
+    another checkpoint of the run was looked at too.
+    """
+
+    found: Sequence[Finding]
+    labels: Callable[[str], Callable[[int], str] | None]
+    beside: bool
+
+    def at(self, group: int, place: int) -> Finding:
+        """What a click on a finding means."""
+        return grouped(self.found, self.beside)[group][1][place]
+
+    def sentence(self, found: Finding) -> str:
+        """What was found, with its number."""
+        return sentence(found, self.labels(found.tensor) if found.kind in TOKENS else None)
+
+    def table(self) -> pd.DataFrame:
+        lines = [(words_of(each.kind)[0], each.tensor, each.number, self.sentence(each)) for each in self.found]
+        return pd.DataFrame(lines, columns=[_("kind"), _("tensor"), _("number"), _("finding")])
 
 
-def rows_text(rows: Sequence[int]) -> str:
-    """Which rows, the first of them by number."""
-    listed = ", ".join(f"{row:,}" for row in rows[:ROWS])
+def rows_text(rows: Sequence[int], label: Callable[[int], str] | None = None) -> str:
+    """Which rows, the first of them by number, tokens also by name."""
+    listed = ", ".join(f"{row:,}" if label is None else f"{row:,} {token_sign(label(row))}" for row in rows[:ROWS])
     return listed if len(rows) <= ROWS else _("{listed} and {more} more").format(listed=listed, more=len(rows) - ROWS)
-
-
-def health_table(found: Sequence[Finding]) -> pd.DataFrame:
-    lines = [(words_of(each.kind)[0], each.tensor, each.number, sentence(each)) for each in found]
-    return pd.DataFrame(lines, columns=[_("kind"), _("tensor"), _("number"), _("finding")])
 
 
 def words_of(kind: str) -> tuple[str, str]:
@@ -81,12 +98,21 @@ def words_of(kind: str) -> tuple[str, str]:
         "large_gain": (_("Saturated norms"), _("features that a norm makes very large")),
         "small_gain": (_("Silenced features"), _("features that a norm takes away")),
         "long_rows": (_("Exploding rows"), _("rows much longer than the median row")),
-        "short_tokens": (_("Unused tokens"), _("tokens with hardly an embedding")),
+        "unmoved_tokens": (_("Tokens that never moved"), _("tokens whose rows another checkpoint of the run has too")),
+        "zero_tokens": (_("Tokens of zeros"), _("tokens whose row is all zeros")),
+        "short_tokens": (
+            _("Unused tokens"),
+            _("rows below a tenth of the median length"),
+        ),
+        "odd_tokens": (
+            _("Tokens that stand out"),
+            _("rows far longer or shorter than the others: never seen, or special"),
+        ),
         "same_tokens": (_("Tokens alike"), _("tokens whose embedding another one has too")),
     }[kind]
 
 
-def sentence(found: Finding) -> str:
+def sentence(found: Finding, label: Callable[[int], str] | None = None) -> str:
     """What was found, with its number."""
     return {
         "nan": _("values that are NaN: {number}"),
@@ -101,12 +127,15 @@ def sentence(found: Finding) -> str:
         "large_gain": _("features: {rows} ({share} of all)"),
         "small_gain": _("features: {rows} ({share} of all)"),
         "long_rows": _("rows: {rows} (the longest {number} times the median)"),
+        "unmoved_tokens": _("tokens: {rows} ({share} of the vocabulary), as in {other}"),
+        "zero_tokens": _("tokens: {rows} ({share} of the vocabulary)"),
         "short_tokens": _("tokens: {rows} ({share} of the vocabulary)"),
+        "odd_tokens": _("tokens: {rows} (up to {number} times longer or shorter than the median)"),
         "same_tokens": _("tokens: {rows} ({share} of the vocabulary)"),
     }[found.kind].format(
         number=f"{found.number:,.0f}" if 1000 <= abs(found.number) < 1e9 else significant(found.number),
         share=f"{significant(100 * found.number)} %",
         bytes=bytes_text(int(found.number)) if found.kind == "copy" else "",
         other=short(found.other),
-        rows=rows_text(found.rows),
+        rows=rows_text(found.rows, label),
     )

@@ -9,23 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from model.analysis.moved import moved_per_head
 from viz.components.checkpoint_views import Column, tensor_tree
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _
-from viz.packing.weights_heads import NAMES, attentions_of, panel_words
+from viz.packing.weights_heads import NAMES, panel_words
 from viz.packing.weights_table import shape_text, tree_header
 from viz.parts import plot_words
 from viz.words import significant
 
 if TYPE_CHECKING:
     from model.analysis.moved import Moved
-    from model.inspectable import Inspectable
     from model.tensors import TensorInfo
-    from model.trace import AttentionKind
 
 LAYERED = re.compile(r"^(.*?)\.(\d+)\.(.*)$", re.S)
-PROJECTIONS = ("query", "key", "value", "output")
 # The four projections have their colours everywhere; other kinds share what is left over.
 COLOURS = {"query": "#0072b2", "key": "#d55e00", "value": "#009e73", "output": "#cc79a7"}
 OTHERS = ("#e69f00", "#56b4e9", "#8a63d2", "#a0522d", "#708090", "#b8860b", "#2f4f4f", "#c71585")
@@ -124,27 +120,6 @@ def layer_chart(
         "words": plot_words(_("kind"), _("layer"), _("relative change")),
     }
     return chart(series, header, key)
-
-
-def head_changes(
-    lens: Inspectable, kind: AttentionKind, before: Sequence[TensorInfo], after: Sequence[TensorInfo]
-) -> np.ndarray | None:
-    """(projection, layer, head) ‖B−A‖/‖A‖ of each head's part; None where the files have other names or shapes."""
-    from model.trace import ATTENTION_PATHS
-
-    old, new = ({info.name: info for info in table} for table in (before, after))
-    found = []
-    for layer, attention in enumerate(attentions_of(lens, kind)):
-        row = []
-        for projection in PROJECTIONS:
-            name = f"{ATTENTION_PATHS[kind].format(layer)}.{projection}.weight"
-            if name not in old or name not in new or old[name].shape != new[name].shape:
-                return None
-            part = attention.query if projection == "output" else getattr(attention, projection)
-            changes = moved_per_head(old[name], new[name], part.n_heads, projection == "output")[0].numpy()
-            row.append(np.repeat(changes, attention.query.n_heads // len(changes)))
-        found.append(row)
-    return np.array(found, np.float32).transpose(1, 0, 2)
 
 
 def head_panels(

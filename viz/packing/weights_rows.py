@@ -17,6 +17,7 @@ from viz.words import significant
 
 if TYPE_CHECKING:
     from model.inspectable import Inspectable
+    from model.tensors import TensorInfo
     from model.text import Tokenizer
 
 NEAREST = 16
@@ -36,14 +37,14 @@ def is_embedding(weight: Weight) -> bool:
     return len(shape) == 2 and shape[0] > 1 and bool(TOKENS.search(weight.info.name)) and not is_positions(weight)
 
 
-def tokenizer_of(weight: Weight, lens: Inspectable | None) -> Tokenizer | None:
+def tokenizer_of(info: TensorInfo, lens: Inspectable | None) -> Tokenizer | None:
     """The model's tokenizer whose tokens are the rows."""
     if lens is None:
         return None
     both = [lens.source_tokenizer, lens.target_tokenizer]
-    if not weight.info.name.startswith("encoder"):
+    if not info.name.startswith("encoder"):
         both.reverse()
-    return next((each for each in both if len(each) == weight.info.shape[0]), None)
+    return next((each for each in both if len(each) == info.shape[0]), None)
 
 
 def row_of(text: str, rows: int, tokenizer: Tokenizer | None) -> int:

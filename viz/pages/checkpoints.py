@@ -34,10 +34,11 @@ def page(lens: Inspectable) -> Iterator[None]:
         st.rerun()
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), tuple(SEGMENTS), "open", Part.SEGMENT, segment_name, row)
-    place = st.container()
+    # Each part has a place of its own: what another one has drawn there goes at once, and not when this one is done.
+    places = {name: st.container() if name == segment else st.empty() for name in SEGMENTS}
     yield
     yield
-    with place:
+    with places[segment]:
         SEGMENTS[segment](bench)
 
 

@@ -54,12 +54,12 @@ def page(lens: Inspectable) -> Iterator[None]:
     left, right = st.columns([11, 9], gap="medium")
     with left:
         figure, everything = st.container(), st.container()
+        layer.explain(Part.EXPLANATION, lens.config)
+        data = st.container()
     with right:
         overview = st.container()
         view = choose(_("View"), UNIT_VIEWS, UNIT_VIEWS[0], Part.VIEW, unit_view, right)
         detail = st.container()
-        layer.explain(Part.EXPLANATION, lens.config)
-        data = st.container()
     yield
     bench, seen = workbench(), units_seen()
     assert bench.trace is not None
@@ -122,8 +122,9 @@ def turn_page(lens: Inspectable, place: DeltaGenerator) -> None:
     st.session_state[Part.PAGE_FIELD] = page_number(lens.config) + 1
     label = _("page of {count}").format(count=last)
     field = place.container(horizontal=True, vertical_alignment="center", width="content")
-    field.caption(label, width="content")
+    field.caption(_("page"), width="content")
     field.number_input(label, 1, last, on_change=on_page, width=150, key=Part.PAGE_FIELD, label_visibility="collapsed")
+    field.caption(_("of {count}").format(count=last), width="content")
 
 
 def units_seen() -> Seen:

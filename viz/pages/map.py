@@ -8,7 +8,7 @@ from enum import StrEnum
 import pandas as pd
 import streamlit as st
 
-from model.analysis.blocks import Block, blocks
+from model.analysis.blocks import Block, blocks, elsewhere
 from model.inspectable import Inspectable
 from model.layers import BLOCKS, Residual
 from model.trace import ATTENTION_PATHS
@@ -55,7 +55,7 @@ def page(lens: Inspectable) -> Iterator[None]:
     with place:
         mount()
     with right:
-        data_table(Part.DATA, lambda: table(found, pictures), "map")
+        data_table(Part.DATA, lambda: table(lens, found, pictures), "map")
 
 
 def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: Pictures) -> Mount:
@@ -116,8 +116,9 @@ def show_explanation(lens: Inspectable) -> None:
     )
 
 
-def table(found: list[Block], pictures: Pictures) -> pd.DataFrame:
-    return pd.DataFrame(
+def table(lens: Inspectable, found: list[Block], pictures: Pictures) -> pd.DataFrame:
+    """A row for each block, and one for the parameters that are in none."""
+    made = pd.DataFrame(
         {
             _("block"): [place_name(block) for block in found],
             _("kind"): [block_name(block.kind) for block in found],
@@ -132,6 +133,9 @@ def table(found: list[Block], pictures: Pictures) -> pd.DataFrame:
             ],
         }
     )
+    if rest := elsewhere(lens.model, found):
+        made.loc[len(made), [_("block"), _("parameters")]] = [_("in no block"), rest]
+    return made
 
 
 def on_open() -> None:

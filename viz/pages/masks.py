@@ -27,9 +27,10 @@ from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_ch
 from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
 from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
+from viz.masks.words import experiment_name, rule_name, scope_name
 from viz.parts import data_table, explanation
 from viz.what_if import change
-from viz.words import attention_name, no_predictions
+from viz.words import attention_name, no_predictions, significant
 from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
 
 
@@ -67,21 +68,22 @@ def page(lens: Inspectable) -> Iterator[None]:
     """
     kinds = attention_kinds(lens.model)
     row = st.container(horizontal=True, vertical_alignment="center")
-    kind = chosen_kind(kinds)
     if len(kinds) > 1:
-        choose(_("Attention"), kinds, kind, Part.KIND, attention_name, row)
-        kind = chosen_kind(kinds)
+        choose(_("Attention"), kinds, first_kind(kinds), Part.KIND, attention_name, row)
+    kind = chosen_kind(kinds)
     require(lens.model, f"{ATTENTION_PATHS[kind].format(0)}.scores")
     show_rules(row, lens, kind)
     choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name, row)
-    left, right = st.columns([4, 9], gap="medium")
+    left, right = st.columns([3, 8], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
-    where, moved, tops = (column.container() for column in st.columns([6, 4, 3], gap="medium"))
+    # Without a change there are no effects, and no empty place for them.
+    effects = st.columns([6, 4, 3], gap="medium") if workbench().what_if.changes else []
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
     said = st.container()
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
-    data = st.container()
-    show_explanation()
+    explained, data = st.columns(2)
+    with explained:
+        show_explanation()
     yield
     bench = workbench()
     trace, before = bench.trace, bench.what_if.plain
@@ -93,9 +95,10 @@ def page(lens: Inspectable) -> Iterator[None]:
         (mask, pack_mask(trace, kind, chosen, comparison, Part.MASK, on_cell)),
         (flow, pack_flow(trace, before, kind, chosen, comparison, Part.FLOW)),
     ]
-    if trace is not before:
+    if effects:
+        where, moved, tops = effects
         parts.append((where, pack_where(trace, before, kinds, kind, chosen, Part.WHERE, on_head)))
-    if trace is not before and lens.predicts:
+    if effects and lens.predicts:
         place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
         pinned = pinned_changes(trace, bench.comparison)
         parts += [
@@ -107,7 +110,7 @@ def page(lens: Inspectable) -> Iterator[None]:
     for spot, mount in parts:
         with spot:
             mount()
-    if trace is not before and not lens.predicts:
+    if effects and not lens.predicts:
         moved.caption(no_predictions())
     for alarm in alarms(trace, kind, chosen):
         alarms_here.warning(f":small[{alarm}]")
@@ -116,14 +119,21 @@ def page(lens: Inspectable) -> Iterator[None]:
     if shown:
         with below:
             shown()
-    if measured is not None:
-        table.dataframe(measured, hide_index=True)
+    if measured is not None and experiment == "order":
+        table.table(measured, hide_index=True, border="horizontal")
+    elif measured is not None:
+        numbers = measured.select_dtypes("float").columns
+        table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
     with data:
         data_table(Part.DATA, lambda: cells_table(trace, before, kind, chosen), f"mask-{kind}")
 
 
+def first_kind(kinds: list[AttentionKind]) -> AttentionKind:
+    return "decoder" if "decoder" in kinds else kinds[0]
+
+
 def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
-    return cast(AttentionKind, choice(kinds, "decoder" if "decoder" in kinds else kinds[0], Part.KIND))
+    return cast(AttentionKind, choice(kinds, first_kind(kinds), Part.KIND))
 
 
 def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) -> None:
@@ -141,8 +151,9 @@ def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) ->
     if not cross:
         longest = lens.config.max_length  # a wider window hides nothing more
         st.session_state[keys[1]] = min(now.window or 0, longest)
-        place.caption(_("window (0: none)"), width="content")
-        place.number_input(_("window (0: none)"), 0, longest, key=keys[1], width=110, on_change=act, **NO_LABEL)
+        beside = place.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
+        beside.caption(_("window (0: none)"), width="content")
+        beside.number_input(_("window (0: none)"), 0, longest, key=keys[1], width=110, on_change=act, **NO_LABEL)
 
 
 def on_rules(own: Rules, rules: str, window: str) -> None:
@@ -231,20 +242,3 @@ def show_explanation() -> None:
         ),
         *(Mask, ChangedMask, Masked, Weights),
     )
-
-
-def scope_name(name: str) -> str:
-    return {"all": _("all heads"), "layer": _("this layer"), "head": _("this head")}[name]
-
-
-def rule_name(name: str) -> str:
-    return {"causal": _("causal"), "padding": _("padding")}[name]
-
-
-def experiment_name(name: str) -> str:
-    return {
-        "order": _("Mask before or after softmax"),
-        "numbers": _("−∞ or −1e9"),
-        "future": _("A changed future"),
-        "batch": _("A padded batch"),
-    }[name]

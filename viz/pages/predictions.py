@@ -19,7 +19,6 @@ from viz.input_bar import CONTINUED, LINE_BREAK, first_source, typed, write_sour
 from viz.parts import data_table, stamp
 from viz.predictions import continuing, decoding, explaining, layers, positions, sampling, search
 from viz.predictions.subject import Subject, subject_of
-from viz.what_if import note
 from viz.workbench import Key, choose, workbench
 
 VIEWS = ("positions", "sampling", "layers", "film", "search")
@@ -98,7 +97,7 @@ def show_positions(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     ]
     yield
     mount(*parts)
-    show_pin_note(right, subject)
+    show_pin_note(places[2], subject)
     with data:
         data_table(Part.DATA, lambda: positions.table(subject), "predictions")
 
@@ -122,7 +121,7 @@ def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     ]
     yield
     mount(*parts)
-    show_pin_note(right, subject)
+    show_pin_note(right_place, subject)
     with data:
         data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling")
 
@@ -140,8 +139,8 @@ def sampling_controls(vocabulary: int) -> Sampling:
 
 
 def show_layers(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
-    shade = choose(_("Colour"), layers.SHADES, layers.SHADES[0], Part.SHADE, layers.shade_name, row)
     left, right = st.columns([11, 9], gap="medium")
+    shade = choose(_("Colour"), layers.SHADES, layers.SHADES[0], Part.SHADE, layers.shade_name, left)
     place, note = left.container(), left.container()
     charts = [right.container() for _chart in range(3)]
     with right:
@@ -175,7 +174,7 @@ def show_film(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     film = decoding.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
     yield
     mount((place, film))
-    show_pin_note(data, subject)
+    show_pin_note(place, subject)
     with data:
         data_table(Part.DATA, lambda: decoding.table(subject), "decoding-film")
 
@@ -192,8 +191,6 @@ def show_search(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     drawn = search.pack_tree(lens, tree, stamp(bench.trace), Part.TREE, on_node)
     yield
     mount((place, drawn))
-    if note(bench):
-        place.caption(_("The search is the unchanged model's: changes to masks are not in this tree."))
     if bench.pin is not None:
         place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
     with data:
@@ -201,15 +198,15 @@ def show_search(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
 
 
 def searched(lens: Inspectable, beam: int) -> SearchTree:
-    """The beam search of the current text, run again only when the text, the model or the beam is another."""
-    text = typed(Key.SOURCE, first_source(lens))
+    """The beam search of the current text, run again only when text, model, beam or changes to it are others."""
+    text, what_if = typed(Key.SOURCE, first_source(lens)), workbench().what_if
     known = st.session_state.get(Part.FOUND)
-    if known is None or known[0] is not lens or known[1:3] != (text, beam):
+    if known is None or known[0] is not lens or known[1:4] != (text, beam, what_if.changes):
         length = CONTINUED if lens.kind == "decoder-only" else None
-        tree = lens.generate(text, beam=beam, length=length).tree
+        tree = what_if.generate(lens, text, beam=beam, length=length).tree
         assert tree is not None
-        known = st.session_state[Part.FOUND] = (lens, text, beam, tree)
-    found: SearchTree = known[3]
+        known = st.session_state[Part.FOUND] = (lens, text, beam, what_if.changes, tree)
+    found: SearchTree = known[4]
     return found
 
 
@@ -231,15 +228,17 @@ def on_choice(key: str) -> None:
     assert bench.source is not None
     lens, texts = bench.lens, (typed(Key.SOURCE, first_source(bench.lens)), typed(Key.TARGET, ""))
     place, token = int(clicked["position"]), int(clicked["token"])
-    write(lens, continuing.after_position(lens, *texts, bench.generation, bench.source, place, token))
+    with bench.what_if.in_effect(lens):
+        write(lens, continuing.after_position(lens, *texts, bench.generation, bench.source, place, token))
 
 
 def on_node() -> None:
     """A click on a candidate of the search: the text goes on from it."""
-    lens, text, _beam, tree = st.session_state[Part.FOUND]
+    lens, text, _beam, _changes, tree = st.session_state[Part.FOUND]
     node = int(st.session_state[Part.TREE].node)
     if node < len(tree.nodes):  # a click on a tree that another text has replaced means nothing
-        write(lens, continuing.after_search(lens, text, search.tokens_to(tree, node)))
+        with workbench().what_if.in_effect(lens):
+            write(lens, continuing.after_search(lens, text, search.tokens_to(tree, node)))
 
 
 def write(lens: Inspectable, text: str) -> None:

@@ -59,10 +59,9 @@ def page(lens: Inspectable) -> Iterator[None]:
 def show_norms(lens: Inspectable, stack: str) -> Iterator[None]:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
-    with right:
-        channels, weights = st.container(), st.container()
-        norms.explain(Part.EXPLANATION, lens.config)
-        data = st.container()
+    channels, weights = right.container(), right.container()
+    norms.explain(Part.EXPLANATION, lens.config)
+    data = st.container()
     yield
     bench = workbench()
     paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
@@ -120,12 +119,12 @@ def show_forms(lens: Inspectable, stack: str) -> Iterator[None]:
     frame = forms.form_table(bench.trace[f"{paths[row]}.input"], token, epsilon)
     yield
     pick_norm(picker, paths, row)
-    table.dataframe(frame.style.format(dict.fromkeys(frame.columns[1:], "{:.9g}")), hide_index=True)
+    table.dataframe(frame.style.format(forms.digits(frame)), hide_index=True)
     mount(parts)
 
 
 def show_batch(lens: Inspectable, stack: str) -> Iterator[None]:
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom")
     picker = row.container(width=260)
     moment = choose(_("Quantity"), batches.MOMENTS, "std", Part.OF_BATCH, batches.moment_name, row)
     said = st.container()
@@ -180,13 +179,13 @@ def show_placement(lens: Inspectable, stack: str) -> Iterator[None]:
 
 def show_dropout(lens: Inspectable, stack: str) -> Iterator[None]:
     rates = sites(lens.config)
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    site = choose(_("Place"), list(rates), "block", Part.SITE, lambda name: dropout.site_name(name, rates), row)
-    masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, row))
+    place = st.container()
+    site = choose(_("Place"), list(rates), "block", Part.SITE, lambda name: dropout.site_name(name, rates), place)
+    row = st.container(horizontal=True, vertical_alignment="bottom")
     usual = rates[site] or dropout.EXAMPLE_RATE
     rate = row.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=f"{Part.RATE}_{lens.name}_{site}", width=130)
+    masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, row))
     left, right = st.columns(2, gap="medium")
-    figure, table = left.container(), left.container()
     dropout.explain(Part.EXPLANATION)
     yield
     bench = workbench()
@@ -194,14 +193,14 @@ def show_dropout(lens: Inspectable, stack: str) -> Iterator[None]:
     name, token = dropout.vector_name(lens.config, stack, site, layer), norms.chosen_token(bench, stack)
     x, found = dropout.measured(bench, name, token, rate, masks)
     parts = [
-        (figure, dropout.dropout_chart(bench, name, token, found, rate, Part.ENTRIES)),
+        (left, dropout.dropout_chart(bench, name, token, found, rate, Part.ENTRIES)),
         (right, dropout.error_chart(bench, found, rate, Part.SECOND)),
     ]
     yield
     mount(parts)
     if rates[site] == 0:
         right.info(_("This model was trained without dropout at this place; the rate is an example."))
-    table.dataframe(dropout.summary(x, found, rate), hide_index=True)
+    right.dataframe(dropout.summary(x, found, rate), hide_index=True)
 
 
 def mount(parts: Iterable[tuple[DeltaGenerator, Mount]]) -> None:

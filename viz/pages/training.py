@@ -65,16 +65,19 @@ def standing(place: DeltaGenerator, bench: Workbench) -> None:
     if live is None:
         if freed(bench):
             place.info(
-                _("The training of this address was freed: nobody had looked at it for ten minutes. Begin another.")
+                _(
+                    "The training of this address is gone: nobody had looked at it for ten minutes, or the server was "
+                    "started anew. Begin another."
+                )
             )
         return
     snapshot = live.snapshot
     if snapshot.status == "waiting":
         place.info(
             _(
-                "This training waits: as many as may run at once here are running, and {count} stand before it. It "
-                "goes on by itself."
-            ).format(count=snapshot.ahead)
+                "This training waits: as many as may run at once here are running. Its place in the queue is {count}; "
+                "it goes on by itself."
+            ).format(count=snapshot.ahead + 1)
         )
     elif snapshot.status == "failed":
         place.error(said(snapshot.message))
@@ -86,7 +89,7 @@ def standing(place: DeltaGenerator, bench: Workbench) -> None:
             ).format(step=f"{snapshot.step:,}")
         )
     elif snapshot.unseen:
-        place.info(_("The training paused because nobody looked at it for ten seconds: ▶ in the sidebar trains on."))
+        place.info(_("The training paused because nobody looked at it any more: ▶ in the sidebar trains on."))
 
 
 def segment_name(segment: str) -> str:

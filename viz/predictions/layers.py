@@ -109,7 +109,7 @@ def pack_lens(subject: Subject, readings: Readings, shade: str, key: str, on_row
 
 def settled(reading: LayerReading) -> str:
     """After how many layers half of the positions have their final token."""
-    agree = (reading.top == reading.top[-1]).double().mean(dim=1).tolist()
+    agree = (reading.top == reading.top[-1]).float().mean(dim=1).tolist()
     before = agree[-2]
     return _("final token one layer before the end: {share} %").format(share=f"{100 * before:.0f}")
 

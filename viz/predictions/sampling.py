@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 
 from model.analysis.predictions import Sampled, sampled, saturation
+from model.device import exact
 from model.sampling import Sampling
 from viz.components.decoding_views import ranking
 from viz.components.views import Mount, Series, chart
@@ -49,7 +50,7 @@ def pack_drawn(subject: Subject, sampling: Sampling, drawn: Sampled, key: str, o
         rows.append({"label": _("{count} others").format(count=count), "rank": "", **many})
         lines = [[*line, float(each[shown:].sum())] for line, each in zip(lines, whole, strict=True)]
     rows.append({"label": "Σ", "rank": "", **many})
-    lines = [[*line, float(each.double().sum())] for line, each in zip(lines, whole, strict=True)]
+    lines = [[*line, float(exact(each).sum())] for line, each in zip(lines, whole, strict=True)]
     header = {
         "name": subject.asked(position),
         "sentence": _("before and after, no new forward pass"),

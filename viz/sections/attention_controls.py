@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import cast
+from typing import Literal, cast
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -58,7 +58,9 @@ def show_controls(lens: Inspectable) -> Wish:
     if not lacks(lens.model, f"{ATTENTION_PATHS[kind].format(0)}.value"):
         quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
-    threshold = number(row, _("Hide weights below"), Choice.THRESHOLD, 0.0) or 0.0
+    low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
+    low.caption(_("Hide weights below"), width="content")
+    threshold = number(low, _("Hide weights below"), Choice.THRESHOLD, 0.0, width=110) or 0.0
     return Wish(kind, Quantity(quantity), scale, threshold=threshold)
 
 
@@ -124,17 +126,19 @@ def asked_several(count: int, key: str) -> list[int]:
     return [number for number in range(count) if str(number + 1) in named]
 
 
-def number(place: DeltaGenerator, label: str, key: str, low: float | None) -> float | None:
-    """A number, or none where the field is empty."""
+def number(
+    place: DeltaGenerator, label: str, key: str, low: float | None, width: int | Literal["stretch"] = "stretch"
+) -> float | None:
+    """A number, or none where the field is empty; of a given width it stands beside its label."""
     given = place.number_input(
         label,
         low,
         value=asked(key, low),
         step=0.05,
         key=key,
-        placeholder=label,
-        label_visibility="collapsed",
-        width=220,
+        placeholder="–",
+        label_visibility="visible" if width == "stretch" else "collapsed",
+        width=width,
     )
     if given is not None or key in st.query_params:
         workbench().say(key, "" if given is None else f"{given:g}")

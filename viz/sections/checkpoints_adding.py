@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import i18n, opened
+from viz import opened
 from viz.i18n import _
 from viz.said import said
-from viz.words import literal
-from viz.workbench import Key, Workbench, workbench
-
-if TYPE_CHECKING:
-    from model.hub import Download, Offer
+from viz.sections import checkpoints_fetching, uploading
+from viz.sections.checkpoints_added import Part, added, refusal, say
+from viz.words import as_sentence, literal
+from viz.workbench import Workbench, workbench
 
 LIMIT = 500  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
 SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
@@ -27,39 +24,27 @@ UNNAMED = "uploaded"  # files without a folder
 MESSAGE = {"good": st.success, "wrong": st.error}
 
 
-class Part(StrEnum):
-    """Names in the session state."""
-
-    FILES = "adding_files"
-    SENT = "adding_sent"
-    SEND = "adding_send"
-    HUB = "adding_hub"
-    ASK = "adding_ask"
-    OFFER = "adding_offer"
-    FETCH = "adding_fetch"
-    CANCEL = "adding_cancel"
-    PATH = "adding_path"
-    LOOK = "adding_look"
-    SAID = "adding_said"
-
-
 def show(bench: Workbench, place: DeltaGenerator) -> None:
     """A button for each way; a path only where whoever asks sits at this machine."""
     # With another key it is another button, and closed.
-    _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{st.session_state.get(Part.SENT, 0)}"))
-    with place.popover(_("From Hugging Face …")):
-        _hub(bench)
+    count = st.session_state.get(Part.SENT, 0)
+    _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{count}"))
+    with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
+        checkpoints_fetching.show(bench)
     if is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
-        _path(place.popover(_("By its path …")))
+        with place.popover(_("By its path …"), key=f"{Part.LOOK}_{count}"):
+            _path()
+            refusal(Part.PATH)
 
 
 def report(bench: Workbench) -> None:
     """What came of it, and how far a transfer is."""
-    if message := st.session_state.get(Part.SAID):
-        MESSAGE[message[0]](literal(message[1]))
+    how, text, where = st.session_state.get(Part.SAID) or ("", "", "")
+    if text and not where:
+        MESSAGE[how](as_sentence(text))
     found = opened.opened(bench)
     if found and found.download is not None:
-        st.fragment(_fetching, run_every=1.0)(bench, found.download)
+        st.fragment(checkpoints_fetching.fetching, run_every=1.0)(bench, found.download)
 
 
 def is_local(address: str, headers: Mapping[str, Any]) -> bool:
@@ -76,6 +61,7 @@ def is_local(address: str, headers: Mapping[str, Any]) -> bool:
 
 def _upload(place: DeltaGenerator) -> None:
     count = st.session_state.get(Part.SENT, 0)
+    uploading.in_words()
     files = place.file_uploader(
         _("The files of a checkpoint, or one .zip with them, at most {size} MB").format(size=LIMIT),
         SUFFIXES,
@@ -102,110 +88,32 @@ def _send() -> None:
     try:
         path = uploads.add([(file.name, file.getvalue()) for file in files])
     except (ValueError, OSError) as error:
-        _say("wrong", _("{name} was not opened: {reason}").format(name=files[0].name, reason=said(error)))
+        say("wrong", _("{name} was not opened: {reason}").format(name=files[0].name, reason=said(error)))
         return
     stem = Path(files[0].name).stem
     # The folder of several files without one of their own is called by a number.
     name = path.name if path.suffix or not path.name.isdigit() else stem if len(files) == 1 else UNNAMED
-    _added(bench, name, path, uploads.left_out)
+    added(bench, name, path, uploads.left_out)
 
 
-def _hub(bench: Workbench) -> None:
-    found = opened.opened(bench)
-    if found and found.download is not None:
-        st.caption(_("One is on its way already."))
-        return
-    name = st.text_input(
-        _("Its name at Hugging Face"), key=Part.HUB, placeholder="openai-community/gpt2", persist_state="session"
-    )
-    st.button(_("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=not name, width="stretch")
-    offer: Offer | None = st.session_state.get(Part.OFFER)
-    if offer:
-        st.button(
-            _("Fetch {name}: {size:.3g} MB in {count} files").format(
-                name=offer.name, size=offer.bytes / 1e6, count=len(offer.files)
-            ),
-            key=Part.FETCH,
-            on_click=_fetch,
-            type="primary",
-            width="stretch",
-        )
-
-
-def _ask() -> None:
-    from model.hub import ask
-
-    st.session_state[Part.SAID] = st.session_state[Part.OFFER] = None
-    try:
-        st.session_state[Part.OFFER] = ask(str(st.session_state.get(Part.HUB) or ""))
-    except ValueError as error:
-        _say("wrong", said(error))
-
-
-def _fetch() -> None:
-    from model.hub import Download
-
-    offer = st.session_state.get(Part.OFFER)
-    if offer:
-        opened.begin(workbench()).download = Download(offer)
-        st.session_state[Part.OFFER] = None
-
-
-def _fetching(bench: Workbench, download: Download) -> None:
-    """How far it is, until it is here."""
-    i18n.use(st.session_state[Key.LANGUAGE])
-    if download.busy and not download.cancelled:
-        st.progress(
-            download.share,
-            _("{name}: {done:.3g} of {size:.3g} MB").format(
-                name=download.offer.name,
-                done=download.share * download.offer.bytes / 1e6,
-                size=download.offer.bytes / 1e6,
-            ),
-        )
-        st.button(_("Cancel"), key=Part.CANCEL, on_click=download.cancel)
-        return
-    opened.begin(bench).download = None
-    if download.path is not None and not download.cancelled:
-        _added(bench, download.offer.name.rpartition("/")[2], download.path)
-    elif download.problem:
-        _say("wrong", said(download.problem))
-    st.rerun()
-
-
-def _path(place: DeltaGenerator) -> None:
-    text = place.text_input(
+def _path() -> None:
+    text = st.text_input(
         _("Its path on this machine"), key=Part.PATH, placeholder="/home/me/models/gpt2", persist_state="session"
     )
-    place.button(_("Put it into the list"), key=Part.LOOK, on_click=_look, disabled=not text, width="stretch")
+    st.button(_("Put it into the list"), key=Part.LOOK, on_click=_look, disabled=not text, width="stretch")
 
 
 def _look() -> None:
-    from model.listing import listed
+    from model.listing import listed, typed_path
 
     if not is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
         return
-    text = str(st.session_state.get(Part.PATH) or "").strip()
-    path = Path(os.path.abspath(os.path.expanduser(text)))  # without "..", which would be a name
-    if not os.path.exists(path):  # Path.exists raises where the name is too long or a folder is closed
-        _say("wrong", _("{path} is not there: give the path of a checkpoint's folder or file").format(path=path))
+    try:
+        path = typed_path(str(st.session_state.get(Part.PATH) or ""))
+        problem = listed(path).problem
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        say("wrong", said(problem), Part.PATH)
         return
-    if problem := listed(path).problem:
-        _say("wrong", said(problem))
-        return
-    _added(workbench(), path.name or str(path), path)
-
-
-def _added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
-    name = opened.add(bench, name, path)
-    sentence = _("{name} is in the list.").format(name=name)
-    if left_out:
-        sentence += " " + _("Files that no checkpoint needs are left out: {names}.").format(
-            names=", ".join(left_out[:5]) + (" …" if len(left_out) > 5 else "")
-        )
-    _say("good", sentence)
-    bench.begun = True  # the sidebar's list too
-
-
-def _say(how: str, sentence: str) -> None:
-    st.session_state[Part.SAID] = (how, sentence)
+    added(workbench(), path.name or str(path), path)

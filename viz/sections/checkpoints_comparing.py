@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 import streamlit as st
-import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis import moved
 from viz import input_bar
 from viz.i18n import _
-from viz.packing import weights_heads, weights_moved
+from viz.packing import weights_moved
 from viz.packing.weights_table import shape_text
 from viz.parts import data_table, explanation
 from viz.said import said
-from viz.sections import checkpoints_pair, checkpoints_runs
+from viz.sections import checkpoints_moved_heads, checkpoints_pair, checkpoints_runs
 from viz.sections.checkpoints_chosen import choose_pair, choose_tensor, chosen_place, follow_sidebar, lens_of
 from viz.sections.checkpoints_following import CHOSEN, follow
-from viz.sections.checkpoints_heads import KIND, LEAVE, leave, open_head
+from viz.sections.checkpoints_heads import LEAVE, leave
 from viz.sections.checkpoints_measuring import Moving, moving
 from viz.sections.checkpoints_subjects import Subject, subjects
 from viz.sections.checkpoints_tensor import beside
-from viz.words import attention_name, literal
+from viz.words import as_sentence, literal
 from viz.workbench import Key, Pin, Workbench, choose, workbench
 
-if TYPE_CHECKING:
-    from model.trace import AttentionKind
-
 BEFORE, AFTER, VIEW = "compare_a", "compare_b", "compare_view"
-TREE, LAYERS, HEADS = "moved_tree", "moved_layers", "moved_heads"
+TREE, LAYERS = "moved_tree", "moved_layers"
 VIEWS = ("tensors", "layers", "heads", "steps")
 
 
@@ -53,12 +48,14 @@ def show(bench: Workbench) -> None:
     try:
         found = moving(before, after)
     except (ValueError, OSError) as error:
-        st.error(literal(said(error)))
+        st.error(as_sentence(said(error)))
         return
     trace_button(bench, row, before, after)
     if view != "tensors":
         st.caption(literal(differences(before, after, found)))
-    if not found.same:
+    if view == "heads":
+        checkpoints_moved_heads.show(bench, before, after, found, explain)
+    elif not found.same:
         st.info(
             _("No tensor of {before} has a name and a shape of {after}.").format(
                 before=literal(before.name), after=literal(after.name)
@@ -66,10 +63,8 @@ def show(bench: Workbench) -> None:
         )
     elif view == "tensors":
         tensors(before, after, found)
-    elif view == "layers":
-        layers(before, after, found)
     else:
-        heads(bench, before, after, found)
+        layers(before, after, found)
 
 
 def differences(before: Subject, after: Subject, found: Moving) -> str:
@@ -158,36 +153,6 @@ def layers(before: Subject, after: Subject, found: Moving) -> None:
 def draw(mount: object) -> None:
     assert callable(mount)
     mount()
-
-
-def heads(bench: Workbench, before: Subject, after: Subject, found: Moving) -> None:
-    """Which heads moved."""
-    lens = lens_of(after)
-    kinds = weights_heads.kinds_of(lens) if lens else []
-    if lens is None or not kinds:
-        st.info(_("{name} does not open as a model whose heads are known.").format(name=literal(after.name)))
-        return
-    kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, st.container()))
-    changes = found.remember(
-        ("heads", kind), lambda: weights_moved.head_changes(lens, kind, before.table(), after.table())
-    )
-    if changes is None:
-        st.info(_("The heads of {before} and {after} are not of the same names and shapes.").format(
-            before=before.name, after=after.name
-        ))  # fmt: skip
-        return
-    framed = (min(bench.selection.layer, changes.shape[1] - 1), min(bench.selection.head, changes.shape[2] - 1))
-    weights_moved.head_panels(
-        changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind)
-    )()
-    file = f"moved-heads-{before.name}-{after.name}-{kind}"
-    table = partial(weights_heads.norm_table, torch.from_numpy(changes))
-    beside(explain, lambda: data_table("moved_heads_data", table, file))
-
-
-def on_head(name: str, kind: str) -> None:
-    cell = st.session_state[HEADS].cell
-    open_head(name, kind, int(cell["row"]), int(cell["column"]))
 
 
 def trace_button(bench: Workbench, place: DeltaGenerator, before: Subject, after: Subject) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from enum import StrEnum
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -13,35 +11,21 @@ from viz import opened, showing, training
 from viz.i18n import _
 from viz.opening import Place, saved_folder
 from viz.said import said
-from viz.sections import checkpoints_card
-from viz.sections.training_saving import NAME, refused
-from viz.words import literal
+from viz.sections import checkpoints_as_ours, checkpoints_card
+from viz.sections.checkpoints_kept import Part, attempt, refused_name
+from viz.sections.training_saving import NAME
+from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, workbench
 
 MESSAGE = {"good": st.success, "wrong": st.error}
 TALL = 420  # pixels of the card
 
 
-class Part(StrEnum):
-    """Names in the session state."""
-
-    ZIP = "keeping_zip"
-    HUGGING = "keeping_hugging"
-    CARD = "keeping_card"
-    OF = "keeping_card_of"
-    SAVE = "keeping_save"
-    COPY = "keeping_copy"
-    NAME = "keeping_name"
-    RENAME = "keeping_rename"
-    DELETE = "keeping_delete"
-    SAID = "keeping_said"
-
-
 def show(bench: Workbench) -> None:
     """Of the model that is shown: what can be taken away, its name, its card."""
     name = str(st.session_state.get(Key.MODEL) or "")
     if message := st.session_state.pop(Part.SAID, None):
-        MESSAGE[message[0]](literal(message[1]))
+        MESSAGE[message[0]](as_sentence(message[1]))
     place = next((each for each in opened.all_places(bench) if each.name == name), None)
     left, right = st.columns([5, 9], gap="large")
     if name == training.ENTRY:
@@ -77,12 +61,7 @@ def _take_away(place: DeltaGenerator, kept: Place) -> None:
     place.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
     found = kept.listed()
     if found.format != "Vitrine":
-        form = f"{found.format}: {found.family}" if found.family else found.format
-        place.caption(
-            _(
-                "{name} is not of Vitrine ({format}): it is kept as it came. Models of Vitrine can be taken away."
-            ).format(name=literal(kept.name), format=literal(form))
-        )
+        checkpoints_as_ours.show(place, kept)
         return
     from model.exporting import folder_zipped, huggingface_zipped
 
@@ -103,7 +82,7 @@ def _take_away(place: DeltaGenerator, kept: Place) -> None:
         lens = showing.open_named(kept.name)
         family = counterpart(lens.config).title
     except ValueError as error:
-        place.info(literal(said(error)))
+        place.info(as_sentence(said(error)))
         return
     place.download_button(
         _("Hugging Face's folder as .zip"),
@@ -126,7 +105,7 @@ def _other_name(place: DeltaGenerator, kept: Place) -> None:
     name = row.text_input(
         _("Its name"), kept.name, max_chars=64, key=f"{Part.NAME}_{kept.name}", label_visibility="collapsed"
     )
-    sentence = _refused(name or "") if name != kept.name else ""
+    sentence = refused_name(name or "") if name != kept.name else ""
     row.button(
         _("Rename"),
         key=Part.RENAME,
@@ -153,7 +132,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
     try:
         text = read_card(kept.path)
     except ValueError as error:
-        place.error(literal(said(error)))
+        place.error(as_sentence(said(error)))
         return
     key = f"{Part.CARD}_{kept.name}"
     look, edit = place.tabs([_("Preview"), _("Edit")], key=f"{Part.CARD}_tabs")
@@ -169,7 +148,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
     copy = row.text_input(
         _("Saved as a copy: its name"), f"my-{kept.name}", max_chars=64, key=f"{Part.COPY}_{kept.name}"
     )
-    sentence = _refused(copy or "")
+    sentence = refused_name(copy or "")
     row.button(
         _("Save a copy with this card"),
         key=Part.SAVE,
@@ -182,15 +161,10 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
         place.caption(sentence)
 
 
-def _refused(name: str) -> str:
-    """Why there cannot be a saved model of that name."""
-    return refused(name, replace=False, taken=opened.own_names(workbench()))
-
-
 def _save(kept: Place, key: str) -> None:
     from model.keeping import write_card
 
-    _try(
+    attempt(
         lambda: write_card(kept.path, str(st.session_state[key])),
         _("The card of {name} is saved.").format(name=kept.name),
     )
@@ -199,10 +173,10 @@ def _save(kept: Place, key: str) -> None:
 def _copy(kept: Place, key: str, name: str) -> None:
     from model.keeping import copy_with_card
 
-    if _refused(name):
+    if refused_name(name):
         return
     text = str(st.session_state[key])
-    if _try(
+    if attempt(
         lambda: copy_with_card(kept.path, saved_folder() / name, text),
         _("Saved as {name}: it is in the list of models.").format(name=name),
     ):
@@ -212,23 +186,12 @@ def _copy(kept: Place, key: str, name: str) -> None:
 def _rename(kept: Place, name: str) -> None:
     from model.keeping import rename
 
-    if _refused(name) or not NAME.fullmatch(name):
+    if refused_name(name) or not NAME.fullmatch(name):
         return
-    if _try(lambda: rename(kept.path, name), _("{name} is called {new} now.").format(name=kept.name, new=name)):
+    if attempt(lambda: rename(kept.path, name), _("{name} is called {new} now.").format(name=kept.name, new=name)):
         showing.show(name)
 
 
 def _delete(kept: Place) -> None:
-    if _try(lambda: shutil.rmtree(kept.path), _("{name} is deleted.").format(name=kept.name)):
+    if attempt(lambda: shutil.rmtree(kept.path), _("{name} is deleted.").format(name=kept.name)):
         showing.forget(workbench(), kept.name)
-
-
-def _try(act: Callable[[], object], sentence: str) -> bool:
-    """Do it, and say how it went."""
-    try:
-        act()
-    except (ValueError, OSError) as error:
-        st.session_state[Part.SAID] = ("wrong", said(error))
-        return False
-    st.session_state[Part.SAID] = ("good", sentence)
-    return True

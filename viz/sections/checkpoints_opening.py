@@ -8,13 +8,14 @@ from typing import Any
 
 import streamlit as st
 
-from viz import opened, showing, unsaid
+from viz import assumed, opened, showing, unsaid
 from viz.components.opening_views import checkpoint_list
 from viz.i18n import _
 from viz.opening import MODELS, Place, saved_folder
 from viz.said import said
 from viz.sections import checkpoints_adding
 from viz.sections.checkpoints_memory import Room, gigabytes, room
+from viz.words import stopped
 from viz.workbench import Key, Workbench, choose, workbench
 
 
@@ -40,9 +41,22 @@ def show(bench: Workbench) -> None:
         known.precision = precision
         st.rerun()
     checkpoints_adding.report(bench)
-    if bench.lens is not None and (text := unsaid.in_short(bench.lens)):
-        st.popover(unsaid.title(bench.lens)).markdown(text)
+    unsaid_row(bench)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
+
+
+def unsaid_row(bench: Workbench) -> None:
+    """Of the shown model what its weights do not tell; some of it can be told."""
+    lens = bench.lens
+    if lens is None:
+        return
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    if text := unsaid.in_short(lens):
+        row.popover(unsaid.title(lens)).markdown(text)
+    values, width = assumed.chosen(lens), lens.config.d_model
+    if values and lens.name == st.session_state.get(Key.MODEL):
+        heads = [each for each in range(1, width + 1) if width % each == 0]
+        assumed.fields(row, lens.name, values, heads, lens.config.vocabulary)
 
 
 def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[str, Any]]:
@@ -69,15 +83,16 @@ def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
     return {
         "name": place.name,
         "where": str(place.path) if place.origin in ("given", "folder") else "",
-        "kind": _(found.kind) if found.kind else "",
+        "kind": _(found.kind) if found.kind else "" if found.computes else _("tensors only"),
         "format": f"{found.format}: {found.family}" if found.family else _format(found.format),
         "parameters": _count(found.parameters),
         "bytes": size(found.bytes),
-        "needs": size(needed),
-        "fits": fits,
-        "refused": "" if fits or found.problem else space.refusal(place.name, needed),
-        "problem": said(found.problem),
+        "needs": size(needed) if found.computes else "",
+        "fits": fits or not found.computes,
+        "refused": "" if fits or found.problem or not found.computes else space.refusal(place.name, needed),
+        "problem": stopped(said(found.problem)),
         "shown": shown,
+        "computes": found.computes,
         "removable": place.origin == "opened",
     }
 

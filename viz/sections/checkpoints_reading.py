@@ -10,7 +10,7 @@ from viz.said import said
 from viz.sections import checkpoints_heads, checkpoints_health, checkpoints_tensors
 from viz.sections.checkpoints_chosen import CHECKPOINT, choose_subject, follow_sidebar
 from viz.sections.checkpoints_measuring import measured
-from viz.words import literal
+from viz.words import as_sentence, literal
 from viz.workbench import Workbench, choose
 
 VIEWS = {
@@ -32,7 +32,7 @@ def show(bench: Workbench) -> None:
     try:
         found = measured(subject)
     except (ValueError, OSError) as error:
-        st.error(literal(said(error)))
+        st.error(as_sentence(said(error)))
         return
     if not found.table:
         st.info(_("{name} holds no tensor.").format(name=literal(subject.name)))

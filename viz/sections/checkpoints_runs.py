@@ -19,7 +19,7 @@ from viz.said import said
 from viz.sections.checkpoints_following import follow
 from viz.sections.checkpoints_measuring import measured
 from viz.sections.checkpoints_subjects import Subject, subjects
-from viz.words import literal
+from viz.words import as_sentence
 from viz.workbench import Key
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
@@ -59,7 +59,7 @@ def show(row: DeltaGenerator) -> None:
         try:
             runs.append((found[name], measured(found[name])))
         except (ValueError, OSError) as error:
-            st.error(literal(f"{name}: {said(error)}"))
+            st.error(as_sentence(f"{name}: {said(error)}"))
             return
     steps = {subject.name: step_of(subject.path) for subject, _found in runs}
     known = None not in steps.values() and len(set(steps.values())) > 1

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Subject:
-    """A checkpoint folder or a file of tensors, by the name that the user sees."""
+    """A checkpoint folder or a file of tensors, by the name that the user sees. given: on the command line."""
 
     name: str
     path: Path
+    given: bool = False
 
     @property
     def changed(self) -> int:
@@ -38,7 +39,11 @@ class Subject:
 
 def subjects() -> list[Subject]:
     """Everything that can be looked at, whether or not it is a model."""
-    return [Subject(place.name, place.path) for place in all_places(workbench()) if place.path.exists()]
+    return [
+        Subject(place.name, place.path, place.origin == "given")
+        for place in all_places(workbench())
+        if place.path.exists()
+    ]
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)

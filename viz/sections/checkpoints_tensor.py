@@ -177,7 +177,7 @@ def asked(takes: float, weight: Weight) -> bool:
 
 def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     """Rows near to that of a token that is typed."""
-    tokenizer = weights_rows.tokenizer_of(weight, lens_of(subject))
+    tokenizer = weights_rows.tokenizer_of(weight.info, lens_of(subject))
     label = _("Token, or # and a row's number") if tokenizer else _("Row")
     key, rows = f"{ROW}_{subject.name}", weight.info.shape[0]
     first = weights_rows.first_row(workbench().traced[0], rows, tokenizer)

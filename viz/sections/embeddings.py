@@ -72,6 +72,8 @@ def pack_table(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
         note = _("means of {size} channels").format(size=size)
     finite = shown[~shown.isnan()]
     top = float(finite.abs().max()) if len(finite) and bool(finite.any()) else 1.0
+    if difference is not None and len(finite) and not bool(finite.any()):
+        note = _("nothing differs from the pin")
     array = shown.cpu().numpy()
     name = quantity_name(chosen.quantity)
     sentence = _("{tokens} tokens × {channels} channels, with their ids")
@@ -128,7 +130,9 @@ def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
     if "positions" in found:
         share = means["times" if scaled else "plain"] / means["positions"]
         without = means["plain"] / means["positions"]
-        sentence = _("Tokens are {share} times as long as positions; without the factor {without} times.")
+        sentence = _("Tokens are {share} times as long as positions.")
+        if scaled:
+            sentence = _("Tokens are {share} times as long as positions; without the factor {without} times.")
         note = sentence.format(share=significant(share), without=significant(without))
     else:
         note = _("This model adds no positions to its embeddings ({position}).").format(

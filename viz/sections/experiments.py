@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CURVES = 12  # in one picture
+SPOKEN = 4  # of them are told in a sentence
 MATRIX = 32  # rows and columns of a rotation that are drawn: more would be too small to see
 TABLE = 256  # rows and columns of a table that is drawn
 
@@ -88,7 +89,7 @@ def curves(settings: Settings) -> Shown:
         dimension_curve(settings, code, dimension, number) for number, (code, dimension) in enumerate(asked[:CURVES])
     ]
     said = [*beyond(settings), *too_many(len(asked))]
-    for code, dimension in asked[:3]:
+    for code, dimension in asked[:SPOKEN]:
         waves = analysis.wavelengths(code.d_model, code.base)
         sentence = _("{code}: dimension {dimension} repeats after {waves} positions.")
         said.append(
@@ -111,7 +112,7 @@ def wavelengths(settings: Settings) -> Shown:
         for number, (code, wave) in enumerate(zip(codes[:CURVES], waves, strict=False))
     ]
     said = too_many(len(codes))
-    for code, wave in list(zip(codes, waves, strict=True))[:3]:
+    for code, wave in list(zip(codes, waves, strict=True))[:SPOKEN]:
         sentence = _("{code}: dimension 0 repeats after {first} positions, dimension {last} after {longest}.")
         first, longest = plain(wave[0]), plain(wave[-1])
         said.append(

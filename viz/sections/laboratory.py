@@ -44,12 +44,15 @@ EXPERIMENTS = {
     "relative": ("bases", "lengths"),
 }
 SEVERAL = 4  # numbers in a field
+NOTHING = Settings((1.0,), (1,), (2,))
 
 
 def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     """Nothing here depends on the text: all is drawn with the controls."""
     name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
-    settings = controls(lens, name)
+    nothing = name == "learned" and model_positions.learned_table(as_trained(lens)) is None
+    # Where there is nothing to draw, there is nothing to set.
+    settings = NOTHING if nothing else controls(lens, name)
     shown: Shown = ([], [])
     if settings is not None:
         pin = workbench().pin
@@ -62,9 +65,12 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     columns = st.columns(max(2, len(pictures)), gap="medium")
     for number, (column, picture) in enumerate(zip(columns, pictures, strict=False)):
         show(column, picture, name, number)
-    explain()
+    left, right = st.columns(2, gap="medium")
+    with left:
+        explain()
     if pictures:
-        data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
+        with right:
+            data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
     yield
     yield
 

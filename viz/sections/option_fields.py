@@ -16,6 +16,18 @@ from model.commands.options import HELP
 from viz.i18n import _
 from viz.said import said
 
+# On a tablet a form has the whole width; on a phone two fields stand side by side, or it would have no end.
+NARROW = """<style>
+@media (max-width: 1000px) {
+  [data-testid="stHorizontalBlock"]:has([class*="st-key-fields_"]) { flex-wrap: wrap; }
+  [data-testid="stColumn"]:has([class*="st-key-fields_"]) { min-width: 100%; }
+}
+@media (max-width: 640px) {
+  [class*="st-key-fields_"] { display: grid; grid-template-columns: 1fr 1fr; align-items: end; }
+  [class*="st-key-fields_"] [data-testid="stLayoutWrapper"] { display: contents; }
+  [class*="st-key-fields_"] [data-testid="stHorizontalBlock"] { display: contents; }
+  [class*="st-key-fields_"] [data-testid="stColumn"] { min-width: 0; width: auto; }
+}</style>"""
 WRONG = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
 
 
@@ -106,8 +118,10 @@ class Form:
         fixed: bool = False,
     ) -> None:
         """The fields in rows. fixed: they cannot be changed now."""
+        place.html(NARROW)
+        form = place.container(key=f"fields_{self.prefix}_{names[0]}") if names else place
         for first in range(0, len(names), columns):
-            row = place.columns(columns, gap="small")
+            row = form.columns(columns, gap="small")
             for cell, name in zip(row, names[first : first + columns], strict=False):
                 self._field(cell, self.described[name], fixed)
                 if name in wrong:

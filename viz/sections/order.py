@@ -49,7 +49,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
         return
     said = st.container()
     left, right = st.columns(2, gap="medium")
-    along, aside = st.columns([11, 9], gap="medium")
+    along, aside = st.columns(2, gap="medium")
     with aside:
         explain()
         data = st.container()

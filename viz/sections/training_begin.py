@@ -48,7 +48,7 @@ class Plan:
 
 
 def show(bench: Workbench, lens: Inspectable) -> None:
-    """The model on one side, the data on the other; beneath them what it costs, and the start."""
+    """The model on one side; on the other the data, what it costs, and the start."""
     begun = training.training(bench) is not None
     # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
     form = st.expander(_("Train something else"), expanded=not begun, key=f"{Part.FORM}{begun}", on_change="rerun")
@@ -73,10 +73,12 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
     settings, bad = training_settings.read()
     if bad:
         wrong = [*wrong, *bad.values()]
-    foot = st.container()
+    foot = right.container()
     if plan is None or settings is None:
         for sentence in wrong:
             foot.error(sentence)
+        if data is None and not wrong and choice(training_data.SOURCES, "", training_data.Part.SOURCE) == "own":
+            foot.caption(_("There is nothing to learn from yet: choose a file, or paste a text."))
     ready = plan is not None and settings is not None
     costs = foot.container()
     foot.button(
@@ -145,7 +147,7 @@ def _material(
 def _begin(plan: Plan, settings: Any) -> None:
     try:
         st.session_state[Part.MESSAGE] = ""
-        start(plan.lens, plan.config, plan.material, settings, plan.data.name)
+        start(plan.lens, plan.config, plan.material, settings, plan.data.source)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch says RuntimeError where memory does not suffice
         st.session_state[Part.MESSAGE] = first_line(error, LONGEST)
 

@@ -17,6 +17,7 @@ from viz.components.views import Series, chart
 from viz.i18n import _
 from viz.parts import plot_words
 from viz.sections.curve_names import change_text, group_name, part_name, smoothing_name, title_of
+from viz.sections.training_start import nothing_begun
 from viz.training import training
 from viz.words import attention_name
 from viz.workbench import Key, attention_kinds, choose, workbench
@@ -83,10 +84,13 @@ def show() -> None:
     """Small multiples of one group of curves; all of them as a file."""
     live = training(workbench())
     run = live.current if live else None
-    if live is None or run is None:
+    if live is None:
+        st.caption(nothing_begun())
+        return
+    if run is None:
         st.caption(_("There are no curves yet: train a step."))
         return
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     group = choose(_("Curves"), GROUPS, GROUPS[0], GROUP, group_name, row)
     keep = choose(_("Smoothing"), SMOOTHINGS, SMOOTHINGS[0], SMOOTHING, smoothing_name, row)
     words = {"linear": _("linear axes"), "log": _("log values"), "log-log": _("log both")}
@@ -184,12 +188,16 @@ def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run:
         series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
     quantity = lines[0].name.partition("/")[0]
     sentences = [_("smoothed by {keep}").format(keep=look.keep)] if look.keep and quantity in NOISY else []
+    if not any(len(each.ys) for each in series):
+        sentences.append(
+            _("not measured yet, that comes every {every} steps").format(every=run.choices.settings.validate_every)
+        )
     if len(lines) > LEGIBLE:
         sentences.append(_("point at a curve for its name"))
     if any(line.dash for line in lines):
         sentences.append(_("dashed: the run it left"))
     name = title_of(title) if title in (*WHOLE, quantity) else title
-    marks = [{"x": mark.step, "text": change_text(mark.changes)} for mark in run.marks]
+    marks = [{"x": mark.step, "text": change_text(mark.changes)} for mark in run.changes]
     if run.parent is not None:
         marks.append({"x": run.begins, "text": _("run {number}").format(number=run.number)})
     last = next((f"{each.ys[-1]:.3g}" for each in reversed(series) if len(each.ys)), "")

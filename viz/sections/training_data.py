@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from enum import StrEnum
 
 from streamlit.delta_generator import DeltaGenerator
@@ -43,7 +44,7 @@ def show(place: DeltaGenerator, kind: Kind, task: str) -> Data | None:
         place.caption(
             _("{count} sentences put together by rule, such as: {example}").format(count=f"{count:,}", example=example)
         )
-        return Data(found.name, found.pairs, found.text, held=share(place))
+        return dataclasses.replace(found, held=share(place))
     return training_own.show(place, kind, lambda: share(place))
 
 
@@ -69,7 +70,7 @@ def _task(place: DeltaGenerator, usual: str) -> Data | None:
         return None
     lines = [f"{pair.source} → {pair.target}" for pair in found.pairs[:SHOWN]]
     place.caption(_("Such as: {examples}").format(examples=" · ".join(f"`{line}`" for line in lines)))
-    return Data(found.name, found.pairs, task=found.task, held=held)
+    return dataclasses.replace(found, held=held)
 
 
 def share(place: DeltaGenerator) -> int:

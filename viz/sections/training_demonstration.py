@@ -10,6 +10,7 @@ import streamlit as st
 from model.demonstration import REVERSE
 from viz import training
 from viz.i18n import _
+from viz.sections import training_film
 from viz.sections.training_start import demonstrate
 from viz.workbench import Workbench
 
@@ -31,8 +32,8 @@ def show(bench: Workbench) -> None:
     live = training.training(bench)
     running = live if live is not None and is_demonstration(live) else None
     with st.container(border=True):
-        text, act = st.columns([4, 1], gap="medium", vertical_alignment="center")
-        text.markdown(
+        row = st.container(horizontal=True, gap="medium", vertical_alignment="center")
+        row.container().markdown(
             f"**{_('Train a tiny model to reverse strings')}** · "
             + _(
                 "a new encoder-decoder learns from {pairs} words to write them backwards. Its goal: {goal} % of "
@@ -40,16 +41,18 @@ def show(bench: Workbench) -> None:
                 "anti-diagonal."
             ).format(pairs=f"{REVERSE.pairs:,}", goal=round(100 * GOAL), steps=f"{REVERSE.settings.steps:,}")
         )
-        act.button(
+        row.button(
             _("Begin again") if running else _("Begin and run"),
             key=Part.BEGIN,
             type="secondary" if running else "primary",
-            width="stretch",
+            width=190,
             on_click=demonstrate,
         )
         if running:
             st.progress(progress(running), progress_words(running))
             st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
+    if running and running.current and len(running.current.film):  # what it is about, without a search for it
+        training_film.show()
 
 
 def is_demonstration(live: LiveTraining) -> bool:

@@ -11,6 +11,7 @@ from viz.components.training_views import training_film
 from viz.i18n import _
 from viz.parts import plot_words
 from viz.said import said
+from viz.sections.training_start import nothing_begun
 from viz.sides import SIDES
 from viz.training import FILMING, training
 from viz.words import attention_name
@@ -31,7 +32,10 @@ def show() -> None:
     bench = workbench()
     live = training(bench)
     film = live.current.film if live and live.current else None
-    if live is None or film is None or not film.kinds:
+    if live is None:
+        st.caption(nothing_begun())
+        return
+    if film is None or not film.kinds:
         st.caption(_("There is no film yet: train a step."))
         return
     row = st.container(horizontal=True, horizontal_alignment="distribute")

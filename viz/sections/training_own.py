@@ -17,6 +17,7 @@ from model.tables import SOURCE, TARGET
 from model.text import clean
 from viz.i18n import _
 from viz.said import said
+from viz.sections import uploading
 from viz.sections.memory import remembered
 
 NAME = "data of one's own"  # on the model card: a file's name is nobody's business
@@ -96,6 +97,7 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
 
 
 def _ask(place: DeltaGenerator) -> None:
+    uploading.in_words()
     upload, paste = place.columns(2, gap="small")
     upload.file_uploader(
         _("TSV, CSV or text in UTF-8, at most {size} MB").format(size=LIMIT >> 20),

@@ -17,7 +17,7 @@ from viz.i18n import _
 from viz.said import said
 from viz.sections import training_saving
 from viz.sections.option_fields import options_of, written
-from viz.sections.training_start import give_up
+from viz.sections.training_start import give_up, nothing_begun
 from viz.words import significant
 from viz.workbench import Workbench, workbench
 
@@ -48,15 +48,15 @@ def show(bench: Workbench) -> None:
     """The table; beneath it what can be done from a key frame, and saving."""
     live = training.training(bench)
     if live is None:
-        st.caption(
-            _("No training has begun: choose one under Begin, or train the model that is shown from the sidebar.")
-        )
+        st.caption(nothing_begun())
         return
     runs = live.runs
     if not runs:
         st.caption(_("The data is being prepared: the first run follows."))
         return
-    st.dataframe(table(runs, live.current), hide_index=True, height=38 + 35 * len(runs))
+    found = table(runs, live.current)
+    figures = {name: st.column_config.Column(alignment="right") for name in found.columns[2:6]}
+    st.dataframe(found, hide_index=True, height=38 + 35 * len(runs), column_config=figures)
     left, right = st.columns(2, gap="large")
     travel(left, live, runs)
     training_saving.show(right, live)
@@ -67,7 +67,7 @@ def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:
     rows = [
         {
             _("run"): f"{run.number} ●" if run is current else str(run.number),
-            _("left run"): ""
+            _("branched from"): ""
             if run.parent is None
             else _("{run} after step {step}").format(run=run.parent, step=f"{run.begins:,}"),
             _("steps"): int(run.film.steps[-1]) if len(run.film) else run.begins,
@@ -82,7 +82,7 @@ def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:
 
 
 def differences(run: Run, runs: tuple[Run, ...]) -> str:
-    """From the oldest run that is kept, then what changed on the way."""
+    """At the first step, from the oldest run that is kept; then what changed on the way."""
     first = runs[0].choices.differences(run.choices)
     parts = [f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in first.items()]
     parts += [
@@ -90,7 +90,7 @@ def differences(run: Run, runs: tuple[Run, ...]) -> str:
             step=f"{mark.step:,}",
             change=", ".join(f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in mark.changes.items()),
         )
-        for mark in run.marks
+        for mark in run.changes
     ]
     return "; ".join(parts)
 

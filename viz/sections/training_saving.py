@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Collection
 from enum import StrEnum
 from importlib.util import find_spec
+from itertools import count
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -42,7 +43,11 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
     """A name, then the folder or the file."""
     place.markdown(f"**{_('Keep the model')}**")
     name = place.text_input(
-        _("Name: letters, digits, - and _"), live.start.name, max_chars=64, key=Part.NAME, persist_state="session"
+        _("Name: letters, digits, - and _"),
+        free_name(live.start.name),
+        max_chars=64,
+        key=Part.NAME,
+        persist_state="session",
     )
     sentence = refused(name or "", bool(st.session_state.get(Part.REPLACE)), opened.own_names(workbench()))
     if name in saved_names():
@@ -76,6 +81,12 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
             MESSAGE[said[0]](said[1])
     if names := saved_names():
         delete(place, list(names))
+
+
+def free_name(name: str) -> str:
+    """`name` where no model has it yet, else with the first number that makes it another."""
+    taken = {*bundled_names(), *saved_names(), *opened.own_names(workbench())}
+    return next(each for number in count(1) if (each := name if number == 1 else f"{name}-{number}") not in taken)
 
 
 def refused(name: str, replace: bool, taken: Collection[str] = ()) -> str:

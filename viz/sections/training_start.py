@@ -11,8 +11,10 @@ from model.forecast import forecast, require_memory
 from model.inspectable import Inspectable
 from model.live import LiveTraining
 from model.materials import Material
+from model.saving import Source
 from model.training_settings import TrainingSettings
 from viz import input_bar, training
+from viz.i18n import _
 from viz.opening import checkpoint_names
 from viz.workbench import Key, Workbench, workbench
 
@@ -20,7 +22,7 @@ NEW = "new"  # what a model from nothing is called until it is saved
 
 
 def start(
-    lens: Inspectable | None, config: TransformerConfig, material: Material, settings: TrainingSettings, data: str
+    lens: Inspectable | None, config: TransformerConfig, material: Material, settings: TrainingSettings, source: Source
 ) -> None:
     """Begin and run; lens: a model that goes on, None: a new one. In a callback, before anything is drawn.
 
@@ -33,7 +35,7 @@ def start(
         # Twice: the model that it begins with is kept, and the page is given copies to look into.
         require_memory(2 * forecast(config, train, settings).training_memory, choose_device())
         made = fresh(NEW, config, material, settings.seed)
-    _run(made, material, settings, data, "" if lens else material.example)
+    _run(made, material, settings, source, "" if lens else material.example)
 
 
 def demonstrate() -> None:
@@ -42,18 +44,23 @@ def demonstrate() -> None:
     bench = workbench()
     bench.say(Key.KIND, "cross")
     st.session_state[Key.KIND] = "cross"
-    _run(lens, material, REVERSE.settings, REVERSE.source.data, REVERSE.text)
+    _run(lens, material, REVERSE.settings, REVERSE.source, REVERSE.text)
 
 
-def _run(lens: Inspectable, material: Material, settings: TrainingSettings, data: str, text: str) -> LiveTraining:
+def _run(lens: Inspectable, material: Material, settings: TrainingSettings, source: Source, text: str) -> LiveTraining:
     bench = workbench()
     if text:
         input_bar.write_source(text)
         input_bar.write_target()
-    live = training.begin(bench, lens, material, settings, data, text)
+    live = training.begin(bench, lens, material, settings, source, text)
     live.run()
     bench.begun = True
     return live
+
+
+def nothing_begun() -> str:
+    """What to do where there is no training to show."""
+    return _("No training has begun: choose one under Begin, or train the model that is shown from the sidebar.")
 
 
 def freed(bench: Workbench) -> bool:

@@ -47,10 +47,10 @@ def test_heads_move_one_by_one(columns):
     b = a.clone()
     part = (slice(None), slice(4, 6)) if columns else (slice(4, 6), slice(None))
     b[part] *= -2
-    relative, cosine = moved_per_head(info("w", a), info("w", b), 4, columns)
+    relative, cosine = moved_per_head(a, b, 4, columns)
     torch.testing.assert_close(relative, torch.tensor([0.0, 0, 3, 0], dtype=torch.float64))
     torch.testing.assert_close(cosine, torch.tensor([1.0, 1, -1, 1], dtype=torch.float64))
-    bias = moved_per_head(info("b", torch.ones(8)), info("b", torch.arange(8.0)), 4)
+    bias = moved_per_head(torch.ones(8), torch.arange(8.0), 4)
     assert bias[0, 0] == pytest.approx(1 / math.sqrt(2))
-    with pytest.raises(ValueError, match=r"w of shape \(8, 8\) has no 3 heads along dimension"):
-        moved_per_head(info("w", a), info("w", b), 3, columns)
+    with pytest.raises(ValueError, match=r"a tensor of shape \(8, 8\) has no 3 heads along dimension"):
+        moved_per_head(a, b, 3, columns)

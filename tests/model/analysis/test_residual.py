@@ -114,7 +114,8 @@ def test_the_models_own_placement_gives_what_was_recorded_and_the_wrong_one_does
     trace = traced(norm_placement=own)
     (part,) = [p for p in blocks(trace.model.config, "encoder") if p.sublayer == "feed_forward" and p.layer == 1]
     x = trace[part.before]
-    made = placements(trace.model, part, x)
+    made = placements(trace.model, part, x, trace[part.read])
+    assert part.read == part.before
     assert relative(made[own], trace[part.after]) < 1e-6
     assert relative(made["wrong"], trace[part.after]) > 0.1
     layer = trace.model.encoder.layers[1]
@@ -123,3 +124,14 @@ def test_the_models_own_placement_gives_what_was_recorded_and_the_wrong_one_does
     with torch.inference_mode():
         assert_close(made["wrong"], layer.feed_forward(x[None])[0] + normal)
         assert_close(made["pre"], x + layer.feed_forward(normal[None])[0])
+
+
+@pytest.mark.parametrize("own", ["post", "pre", "sandwich"])
+def test_a_parallel_block_reads_what_enters_its_layer(own):
+    trace = traced(norm_placement=own, parallel=True)
+    (part,) = [p for p in blocks(trace.model.config, "encoder") if p.sublayer == "feed_forward" and p.layer == 1]
+    x, read = trace[part.before], trace[part.read]
+    assert_close(read, trace[states(blocks(trace.model.config, "encoder"))[2]])  # after the two blocks of layer 0
+    made = placements(trace.model, part, x, read)
+    assert relative(made["parallel"], trace[part.after]) < 1e-6
+    assert all(relative(made[name], trace[part.after]) > 1e-3 for name in ("post", "pre", "wrong"))

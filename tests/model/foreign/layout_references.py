@@ -204,7 +204,7 @@ def quietly(make, *arguments, **options):
 class Seq2Seq(nn.Module):
     """What one writes around torch.nn.Transformer, after torch's own tutorial."""
 
-    def __init__(self, source=17, target=19, width=12, heads=3, learned=False, **options):
+    def __init__(self, source=17, target=19, width=12, heads=3, learned=False, positions=True, **options):
         super().__init__()
         self.width, self.learned = width, learned
         self.transformer = quietly(nn.Transformer, width, heads, 2, 2, 20, dropout=0.0, batch_first=True, **options)
@@ -213,7 +213,7 @@ class Seq2Seq(nn.Module):
         if learned:
             self.src_pos, self.tgt_pos = nn.Embedding(30, width), nn.Embedding(30, width)
         else:
-            self.register_buffer("pos_embedding", sines(40, width)[:, None])
+            self.register_buffer("pos_embedding", positions * sines(40, width)[:, None], persistent=positions)
 
     def forward(self, source, target):
         causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])

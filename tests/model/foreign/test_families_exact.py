@@ -27,7 +27,7 @@ from tests.model.foreign.twins import (
 )
 
 STACKS = ("encoder", "decoder")
-PRECISE = ["gpt2", "llama-3", "qwen3", "roberta", "bart", "marian", "gpt-neox", "gemma", "t5"]
+PRECISE = ["gpt2", "llama-3", "qwen3", "roberta", "bart", "marian", "gpt-neox", "gemma", "t5", "mt5"]
 WRITERS = ["gpt2", "llama-3", "mistral", "gpt-neox", "marian", "t5", "opt"]
 
 

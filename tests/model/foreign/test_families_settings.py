@@ -31,6 +31,7 @@ CLASSES = {
     "mbart": "MBart",
     "marian": "Marian",
     "t5": "T5",
+    "mt5": "MT5",
     "xlm-roberta": "XLMRoberta",
     "camembert": "Camembert",
 }

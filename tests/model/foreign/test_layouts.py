@@ -13,6 +13,7 @@ from torch import nn
 from model import open_checkpoint
 from model.errors import CheckpointError
 from model.foreign.state import HeadsNeededError
+from model.foreign.told import Told
 from tests.model.foreign.layout_references import GPT, Annotated, FirstGPT, Seq2Seq, quietly, random_weights, sines
 
 CPU, EXACT = torch.device("cpu"), {"atol": 1e-5, "rtol": 1e-5}
@@ -95,15 +96,50 @@ def test_an_encoder_of_torch_gives_states_and_no_logits(tmp_path):
     torch.testing.assert_close(trace["encoder.layers.1.feed_forward_block.norm.output"], expected, **EXACT)
 
 
+def test_positions_and_the_start_can_be_told_where_nothing_says_them(tmp_path):
+    model = random_weights(Seq2Seq(positions=False))
+    path = saved(tmp_path, model, lambda state: {"state_dict": state, "hparams": {"nhead": 3}})
+    assumed = opened(path).training
+    assert {
+        "sinusoidal positions (there is no table of them)",
+        "targets begin with token 0 (there is no tokenizer)",
+    } <= {*assumed["assumed"]}
+    assert assumed["open"] == {"positions": "sinusoidal", "start": 0}
+    lens = opened(path, positions="none", start=2)
+    assert lens.training["open"] == {"positions": "none", "start": 2}
+    assert not [each for each in lens.training["assumed"] if "position" in each or "token 0" in each]
+    with torch.inference_mode():
+        torch.testing.assert_close(lens.model(IDS, TARGET), model(IDS, TARGET), **EXACT)
+    assert lens.trace("3 1 4", "7").target_tokens == ["2", "7"]
+    with pytest.raises(CheckpointError, match=r"start \(19\) must be the id of one of its 19 tokens"):
+        opened(path, start=19)
+    annotated = random_weights(Annotated()).state_dict()
+    torch.save({name: each for name, each in annotated.items() if not name.endswith(".pe")}, path)
+    assert opened(path, heads=3).training["open"] == {"heads": 3, "positions": "sinusoidal", "start": 0}
+    assert opened(path, heads=3, positions="none").config.position == "none"
+    torch.save(annotated, path)  # with its table
+    assert opened(path, heads=3, positions="none").training["open"] == {"heads": 3, "start": 0}
+
+
+def test_what_is_told_is_written_and_read():
+    for told in (Told(), Told(8, "none", 0), Told(positions="sinusoidal"), Told(start=3)):
+        assert Told.read(told.text()) == told
+    assert Told(8, None, 1).text() == "heads:8,start:1"
+    for wrong in ("heads:x", "positions:learned", "start:-1", "x:1", "heads"):
+        with pytest.raises(ValueError, match="must be heads:N"):
+            Told.read(wrong)
+
+
 def test_the_number_of_heads_is_asked_for(tmp_path):
     path = saved(tmp_path, GPT())
-    with pytest.raises(
-        HeadsNeededError, match=r"open it with heads=N, for d_model 12 one of 1, 2, 3, 4, 6, 12"
-    ) as asked:
+    sentence = r"open it with heads=N \(on the command line --heads N\), for d_model 12 one of 1, 2, 3, 4, 6, 12"
+    with pytest.raises(HeadsNeededError, match=sentence) as asked:
         opened(path)
     assert asked.value.possible == [1, 2, 3, 4, 6, 12]
     with pytest.raises(CheckpointError, match=r"d_model \(12\) cannot be divided among heads \(5\)"):
         opened(path, heads=5)
+    with pytest.raises(CheckpointError, match="sort says itself that it has 4 heads: leave heads=3 out"):
+        opened("checkpoints/sort", heads=3)
 
 
 @pytest.mark.parametrize(

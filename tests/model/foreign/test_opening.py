@@ -93,7 +93,7 @@ def test_a_bart_writes_what_transformers_writes(forced, tmp_path):
     assert lens.target_tokens("I").ids == [*first, *lens.target_tokenizer.encode("I").ids]
     given = torch.tensor([source.ids]), torch.tensor([first])
     expected = model.generate(given[0], decoder_input_ids=given[1], max_new_tokens=5, num_beams=1, do_sample=False,
-                              forced_bos_token_id=None, forced_eos_token_id=None)  # fmt: skip
+                              forced_bos_token_id=None)  # fmt: skip
     assert lens.generate(TEXT, length=5).ids == expected[0, 2:].tolist()
     trace = lens.trace(TEXT)
     assert trace.target_tokens[:2] == lens.target_tokenizer.tokens(first).labels
@@ -210,7 +210,7 @@ def test_a_trained_sentence_encoder_opens_with_sensible_heads():
     folder = Path(str(find_spec(MINILM).submodule_search_locations[0])) / "model"
     lens = opened(folder)
     trace = lens.trace("The cat sat on the mat because it was tired.")
-    assert (lens.kind, lens.predicts) == ("encoder-only", False)
+    assert (lens.kind, lens.predicts, lens.example) == ("encoder-only", False, "")  # nothing to fill in
     assert (trace.source_tokens[0], trace.source_tokens[-1]) == ("[CLS]", "[SEP]")
     weights = trace.attention("encoder")
     assert weights.shape == (6, 12, 13, 13)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from types import SimpleNamespace
 
 import pytest
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Inner
 
-from model.checkpoints import save_checkpoint
-from model.foreign.slow_tokenizer import SlowTokenizer
-from model.foreign.special_tokens import SpecialTokens
 from model.foreign.tokenizer_files import open_tokenizers
-from tests.model.examples import network
 
 TEXTS = [
     "I am a teacher.",
@@ -245,26 +240,3 @@ def test_older_files_are_read_through_transformers(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     ours, _ = open_tokenizers(tmp_path, {"model_type": "bert", "pad_token_id": 0}, (8, 8))
     assert ours.framed("I ams", "whole", 99).labels == ["[CLS]", "i", "am", "##s", "[SEP]"]
-
-
-def test_a_tokenizer_that_runs_in_python_has_two_sides(tmp_path):
-    """Marian's needs sentencepiece, which is not here: a stand-in with the methods that are used."""
-    pieces = ["<pad>", "</s>", "<unk>", "▁I", "▁am", "▁我", "是"]
-    slow = SimpleNamespace(
-        all_special_ids=[0, 1, 2],
-        tokenize=lambda text, split_special_tokens: ["▁我", "是"] if "我" in text else ["▁I", "▁am"],
-        convert_tokens_to_ids=lambda given: [pieces.index(each) for each in given],
-        convert_ids_to_tokens=lambda given: (
-            pieces[given] if isinstance(given, int) else [pieces[each] for each in given]
-        ),
-        convert_tokens_to_string=lambda given: "".join(given).replace("▁", " "),
-        build_inputs_with_special_tokens=lambda ids: [*ids, 1],
-    )
-    special = SpecialTokens(0, 2, None, 1, None, frozenset([1]), (0,))
-    source, target = (SlowTokenizer(slow, special, 7, side) for side in ("source", "target"))
-    assert source.framed("I am", "source", 9).labels == ["▁I", "▁am", "</s>"]
-    assert target.framed("我是", "target", 9).labels == ["<pad>", "▁我", "是"]
-    assert target.decode([5, 6, 1]) == "我是"
-    assert source.ends("I am") == [1, 4]
-    with pytest.raises(ValueError, match="runs in Python cannot be saved"):
-        save_checkpoint(tmp_path / "copy", network(0), (source, target))

@@ -15,6 +15,7 @@ from transformers.models.gemma import modeling_gemma
 from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
+from transformers.models.mt5 import modeling_mt5
 from transformers.models.opt import modeling_opt
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
@@ -93,6 +94,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma-gelu": ("GemmaForCausalLM", SHARED | {"head_dim": 8, "hidden_act": "gelu"}),
     "t5": ("T5ForConditionalGeneration", T5),
     "t5-gated": ("T5ForConditionalGeneration", T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "mt5": ("MT5ForConditionalGeneration", T5),
     "opt": (
         "OPTForCausalLM",
         {name: SIZES[name] for name in SIZES if name != "intermediate_size"}
@@ -100,7 +102,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 ONCE_IN_FLOAT32 = (modeling_gemma, modeling_gpt_neox, modeling_llama, modeling_mistral, modeling_qwen2, modeling_qwen3)
-ONCE_IN_FLOAT32 += (modeling_opt, modeling_rope_utils, modeling_t5)
+ONCE_IN_FLOAT32 += (modeling_opt, modeling_rope_utils, modeling_t5, modeling_mt5)
 
 
 def saved(kind: str, folder: Path) -> Any:

@@ -47,6 +47,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", {**GROUPED, "sliding_window": 4}),
     "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig", {**GROUPED, "sliding_window": 4}),
     "opt": ("OPTForCausalLM", "OPTConfig", {**ONE, "ffn_dim": 48, "word_embed_proj_dim": 32}),
+    "openai-gpt": ("OpenAIGPTLMHeadModel", "OpenAIGPTConfig", {**GPT, "afn": "gelu"}),
     "gptj": ("GPTJForCausalLM", "GPTJConfig", {**GPT, "rotary_dim": 4}),
     "phi": ("PhiForCausalLM", "PhiConfig", ONE),
     "phi3": ("Phi3ForCausalLM", "Phi3Config", {**ONE, "pad_token_id": 0}),
@@ -58,6 +59,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bart": ("BartForConditionalGeneration", "BartConfig", TWO),
     "pegasus": ("PegasusForConditionalGeneration", "PegasusConfig", TWO),
     "m2m_100": ("M2M100ForConditionalGeneration", "M2M100Config", TWO),
+    "mt5": ("MT5ForConditionalGeneration", "MT5Config", {**T5, "decoder_start_token_id": 0}),
     "t5": ("T5ForConditionalGeneration", "T5Config", {**T5, "decoder_start_token_id": 0}),
 }
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 import torch
 
+from model.analysis.blocks import blocks, elsewhere
 from model.hosted.network import HostedNetwork
 from model.hosted.reasons import Reason
 from model.trace import Trace, record
 from tests.model.hosted.models import FAMILIES, hosted, inputs, theirs
 
 SAME = 1e-5
-WHOLE = ("gpt2", "llama", "gemma2", "gemma3", "opt", "phi3", "bart", "pegasus", "m2m_100", "t5")  # nothing is missing
+WHOLE = {*"gpt2 llama gemma2 gemma3 opt phi3 bart pegasus m2m_100 mt5 t5".split()}  # nothing is missing
 
 
 def traced(network: HostedNetwork, maps: bool = False) -> Trace:
@@ -52,7 +54,7 @@ def test_attentions_hidden_states_and_logits_are_those_of_transformers(name):
         assert float((weights - theirs_[0]).abs().max()) < SAME
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("gptj", "gpt_oss")])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("openai-gpt", "gptj", "gpt_oss")])
 def test_maps_on_demand_are_those_of_the_explicit_path(name):
     network = hosted(name)
     trace, whole = traced(network), traced(network, maps=True)
@@ -111,6 +113,29 @@ def test_blocks_side_by_side_add_up_to_the_layer(name):
         torch.testing.assert_close(trace[f"{layer}.self_attention_block.residual"], state)
         state = state + trace[f"{layer}.feed_forward.output"]
         torch.testing.assert_close(trace[f"{layer}.feed_forward_block.residual"], state)
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_blocks_and_the_rest_have_as_many_parameters_as_the_model(name):
+    """None counts twice, whether tied, transposed or packed; where all was recognised, the rest are the projections."""
+    network = hosted(name)
+    rest, own = elsewhere(network, blocks(traced(network))), theirs(name)[0]
+    places = {each.data_ptr() for each in own.parameters()}
+    assert 0 <= rest < network.parameter_count() == sum(each.numel() for each in own.parameters())
+    assert len(places) == len(list(own.parameters()))
+    if name in ("llama", "gemma2", "t5"):
+        projections = re.compile(r"\.([qkv]_proj|[qkv]|relative_attention_bias)\.")
+        assert rest == sum(each.numel() for name, each in own.named_parameters() if projections.search(name))
+
+
+@pytest.mark.parametrize("name", ["m2m_100", "mt5"])
+def test_a_single_token_of_a_target_sees_all_of_the_source(name):
+    network = hosted(name)
+    source, target = inputs(network)
+    with torch.inference_mode(), record(network) as trace:
+        network(source, target[:, :1])
+    assert not [check.name for check in trace.checks() if not check.passed]
+    assert not any(trace.mask(path).causal for path in trace.attention_paths("cross"))
 
 
 def test_a_window_is_a_rule_of_ours():

@@ -7,10 +7,11 @@ import shutil
 
 import pytest
 import torch
+import transformers
 
 from model.errors import CheckpointError
 from model.hosted.opening import open_hosted, open_network
-from tests.model.hosted.models import hosted, inputs, settings_in, theirs, write_tokenizer
+from tests.model.hosted.models import ONE, TWO, hosted, inputs, settings_in, theirs, write_tokenizer
 
 CPU, SINGLE = torch.device("cpu"), torch.float32
 
@@ -139,3 +140,42 @@ def test_a_config_that_asks_for_more_than_the_files_hold_is_refused_at_once(fold
     (path / "config.json").write_text(json.dumps(settings))
     with pytest.raises(CheckpointError, match=sentence):
         open_network(path, settings, CPU, SINGLE)
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 49}
+REFUSED = {
+    "BertLMHeadModel": (ONE, "was saved as one that writes, and its tokens see later ones: set is_decoder to true"),
+    "MambaForCausalLM": (SMALL, "no attention could be seen in this mamba model: it does not attend, or by code"),
+    "LEDForConditionalGeneration": (
+        {**TWO, "attention_window": 8, "max_encoder_position_embeddings": 64},
+        "no attention could be seen in this led model",
+    ),
+    "ProphetNetForCausalLM": (
+        {"hidden_size": 32, "vocab_size": 49}
+        | {f"num_{stack}_{part}": 2 for stack in ("encoder", "decoder") for part in ("layers", "attention_heads")},
+        "ProphetNetForCausalLM reads more than the states",
+    ),
+    "DiffLlamaForCausalLM": ({**ONE, "num_key_value_heads": 2}, "DiffLlamaAttention attends twice in one step"),
+    "RecurrentGemmaForCausalLM": (
+        {**SMALL, "num_hidden_layers": 3, "intermediate_size": 48, "lru_width": 32, "attention_window_size": 8},
+        "2 layers of this recurrent_gemma model do not attend, as they are recurrent or convolutional",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_view_could_show_truly_is_refused_in_a_sentence(name, tmp_path):
+    options, sentence = REFUSED[name]
+    kind = getattr(transformers, name)
+    torch.manual_seed(0)
+    kind(kind.config_class(**options, pad_token_id=1, bos_token_id=0, eos_token_id=2)).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match=sentence):
+        open_network(tmp_path, settings_in(tmp_path), CPU, SINGLE)
+
+
+def test_a_model_may_end_a_text_with_several_tokens(folder):
+    path = folder("llama")
+    settings = settings_in(path) | {"eos_token_id": [2, 3]}
+    (path / "config.json").write_text(json.dumps(settings))
+    network = open_network(path, settings, CPU, SINGLE)
+    torch.testing.assert_close(network(*inputs(network)), hosted("llama")(*inputs(network)))

@@ -51,3 +51,23 @@ def test_padded_sources_are_written_for_as_they_are_alone():
 def test_an_encoder_does_not_write():
     with pytest.raises(ValueError, match="do not write"):
         hosted("electra").read(torch.ones(1, 3, dtype=torch.long), padding=0, start=0)
+
+
+@pytest.mark.parametrize("name", ["opt", "t5"])
+@torch.inference_mode()
+def test_without_a_cache_the_same_is_written(name, monkeypatch):
+    network, source = hosted(name), torch.randint(5, 40, (2, 7))
+    assert network.runner.caches
+    options = {"ends": NEVER, "limits": [6, 6]}
+
+    def written() -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
+        read = [network.read(source, padding=-1, start=0) for _ in range(2)]
+        rows = greedy(read[0], **options)[0]
+        trees = beam_search(read[1], beam=3, length_penalty=0.0, **options)
+        alone = network.read(source[:1], padding=-1, start=0)
+        drafted = greedy(alone, ends=NEVER, limits=[6], draft=[*rows[0][:3], 5, 5])[0]
+        return rows, [[tree.nodes[at].token for at in tree.path(tree.ranked()[0])] for tree in trees], drafted
+
+    cached = written()
+    monkeypatch.setattr(network.runner, "caches", False)
+    assert written() == cached

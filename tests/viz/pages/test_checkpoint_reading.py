@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import viz.opening
 from model.checkpoints import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.model.foreign.layout_references import GPT
+from tests.model.hosted.models import theirs
 from tests.viz.small import write_small
 from viz.sections import checkpoints_following, checkpoints_health
 
@@ -137,6 +139,39 @@ def test_heads_are_measured_and_lead_to_the_attention_page(here):
     assert np.allclose(np.diag(cosines), 1, atol=1e-6)
 
 
+def test_the_health_report_names_unused_tokens_and_those_that_never_moved(here):
+    lens = open_checkpoint(write_small(here / "run-2"))
+    write_small(here / "run-1")
+    write_small(here / "other", d_model=32)
+    name = "decoder.embedding.tokens.weight"
+    tokens, moved = lens.target_tokenizer, []
+
+    def trained(x):
+        moved.extend(token for token in range(len(x)) if token not in (6, 9))
+        x[moved] *= 1 + 0.1 * torch.rand(len(moved), 1)
+        x[5] = 0
+        x[7] *= 50
+        return x
+
+    change(here / "run-2", **{name: trained})
+    app = page(weights_view="health", checkpoint="run-2", health_beside="run-1")
+    for _attempt in range(50):
+        if any(each.proto.id.endswith("-w_findings") for each in app.get("bidi_component")):
+            break
+        app.run()
+    header, _arrays = sent(sound(app), "w_findings")
+    groups = {group["title"]: [item["sentence"] for item in group["items"]] for group in header["groups"]}
+    assert groups["Tokens of zeros"] == [f"tokens: 5 {tokens.label(5)} ({100 / len(tokens):.3g} % of the vocabulary)"]
+    assert groups["Tokens that stand out"][0].startswith(f"tokens: 7 {tokens.label(7)} (up to ")
+    assert groups["Tokens that never moved"] == [
+        f"tokens: 6 {tokens.label(6)}, 9 {tokens.label(9)} ({200 / len(tokens):.3g} % of the vocabulary), as in run-1"
+    ]
+    assert app.selectbox(key="health_beside").options == ["run-1"]
+    app.selectbox(key="health_beside").set_value(None).run()
+    header, _arrays = sent(sound(app), "w_findings")
+    assert "Tokens that never moved" not in {group["title"] for group in header["groups"]}
+
+
 def test_the_health_report_names_what_is_wrong(here):
     write_small(here / "small")
     hidden, bias = (f"decoder.layers.0.feed_forward.hidden.{part}" for part in ("weight", "bias"))
@@ -190,6 +225,21 @@ def test_two_checkpoints_are_compared(here):
     names = [series["name"] for series in header["series"]]
     changes = arrays[2 * names.index("feed_forward.output") + 1]
     assert changes[0] == 0 < changes[1]
+
+
+def test_heads_of_others_are_compared_or_a_sentence_says_why_not(here):
+    write_small(here / "a")
+    for name in ("llama-1", "llama-2"):
+        shutil.copytree(theirs("llama")[1], here / name)
+    shutil.copytree(theirs("phi3")[1], here / "phi3")
+    change(here / "llama-2", **{"model.layers.1.self_attn.o_proj.weight": lambda x: x * torch.tensor(2.0)})
+    address = {"model": "a", "compare_a": "llama-1", "compare_b": "llama-2", "compare_view": "heads"}
+    _header, arrays = sent(page("compare", **address), "moved_heads")
+    assert [array.tolist() for array in arrays[::2]] == [[[0.0] * 4] * 2] * 3 + [[[0.0] * 4, [1.0] * 4]]
+    app = page("compare", **(address | {"compare_b": "phi3"}))
+    assert any("phi3 has no matrices of queries" in each.value for each in app.info)
+    app = page("compare", **(address | {"compare_b": "a"}))
+    assert any("not of the same number and shapes" in each.value for each in app.info)
 
 
 @pytest.mark.parametrize("typed", ["The cat sees the dog.", ""])

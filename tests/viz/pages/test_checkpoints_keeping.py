@@ -7,10 +7,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 import viz.opening
 from model.keeping import read_card, write_card
 from tests.app_reading import opened, sound
+from tests.model.hosted.models import theirs
 from tests.viz.small import write_small
 from viz.sections import checkpoints_keeping
 from viz.sections.checkpoints_card import SHOWN, front_matter, harmless
@@ -54,6 +56,31 @@ def test_what_has_none_is_offered_in_ours_and_says_why():
     app = page("mine")
     assert downloads(app) == ["Vitrine's folder as .zip"]
     assert "position 'alibi'" in app.info[0].value
+
+
+def test_a_model_of_others_is_saved_as_one_of_vitrine(here, monkeypatch):
+    monkeypatch.setenv(viz.opening.MODELS, str(here / "models"))
+    shutil.copytree(theirs("llama")[1], here / "models" / "their llama")
+    app = page("their llama")
+    assert downloads(app) == []
+    assert "is not of Vitrine (Hugging Face: llama): it stays as it came." in words(app)
+    before = app.session_state["workbench"].lens
+    app.button(key="keeping_save").click().run()
+    assert sound(app).selectbox(key="model").value == "my-their-llama"
+    lens = app.session_state["workbench"].lens
+    assert lens.model.config == before.model.config
+    state = before.model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in lens.model.state_dict().items())
+    assert downloads(app)[0] == "Vitrine's folder as .zip"
+    assert "A copy of their llama (Hugging Face, llama)" in words(app)
+
+
+def test_what_transformers_runs_cannot_be_saved(here, monkeypatch):
+    monkeypatch.setenv(viz.opening.MODELS, str(here / "models"))
+    shutil.copytree(theirs("phi")[1], here / "models" / "phi")
+    app = page("phi")
+    assert "run by transformers' own code" in words(app)
+    assert not [button for button in app.button if button.key == "keeping_save"]
 
 
 def test_the_card_of_a_saved_one_is_edited_in_place(here):

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
+import threading
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_token_string
+from torch import nn
 
 import model.hub
 import viz.opening
@@ -18,9 +23,10 @@ from model.errors import CheckpointError
 from model.exporting import folder_zipped
 from model.hub import Offer
 from tests.app_reading import component, opened, sound
-from tests.model.foreign.layout_references import GPT
+from tests.model.foreign.layout_references import GPT, Seq2Seq, quietly
 from tests.viz.small import write_small
 from viz import opened as session
+from viz.opened import browser
 from viz.opening import Place
 from viz.sections.checkpoints_adding import is_local
 
@@ -40,6 +46,7 @@ def here(tmp_path, monkeypatch):
     torch.save({"a": torch.zeros(3, 5)}, tmp_path / "models" / "plain.pt")
     (tmp_path / "models" / "bad.safetensors").write_bytes(b"x")
     (tmp_path / "models" / "notes.txt").write_text("none")
+    monkeypatch.setattr(session, "browser", lambda: "this one")
     session.sessions.clear()
     yield tmp_path
     session.sessions().close()
@@ -70,13 +77,15 @@ def test_everything_that_is_here_is_listed_from_its_headers():
     app = sound(page())
     found = rows(app)
     assert list(found) == ["bad.safetensors", "plain.pt", "mine", "small"]
-    assert app.selectbox(key="model").options == ["plain.pt", "mine", "small"]
+    assert app.selectbox(key="model").options == ["mine", "small"]
     assert app.selectbox(key="model").value == "small"
     count = open_checkpoint(viz.opening.CHECKPOINTS / "small").model.parameter_count()
     assert found["small"]["parameters"] == f"{count / 1000:.3g} k"
     assert found["small"]["bytes"] == found["small"]["needs"] == f"{4 * count / 1000:.3g} kB"
     assert (found["small"]["shown"], found["mine"]["shown"]) == (True, False)
     assert (found["plain.pt"]["format"], found["plain.pt"]["parameters"]) == ("PyTorch file", "15")
+    assert [name for name, row in found.items() if not row["computes"]] == ["plain.pt"]
+    assert found["plain.pt"]["kind"] == "tensors only"
     assert "bad.safetensors" in found["bad.safetensors"]["problem"]
     assert not found["mine"]["problem"]
 
@@ -105,7 +114,8 @@ def test_the_list_says_what_does_not_fit(monkeypatch):
     assert "mine needs" in refused["refused"]
 
 
-def test_an_upload_is_in_this_session_only(here):
+def test_an_upload_is_in_this_session_only(here, monkeypatch):
+    session.sessions().patience = 0.0
     folder = write_small(here / "sent", seed=2, n_decoder_layers=1)
     app = sound(uploaded(page(), "sent.zip", packed(folder)))
     assert "sent is in the list" in said(app)
@@ -116,9 +126,33 @@ def test_an_upload_is_in_this_session_only(here):
     assert app.session_state["workbench"].lens.name == "sent"
     key = app.query_params["opened"]
     assert "sent" not in rows(page())
+    for address in (key, "guessed"):
+        link = page(opened=address, checkpoint="sent")  # in another browser, or in a window beside the first
+        assert "sent" not in rows(sound(link))
+        assert "opened" not in link.query_params
+    session.sessions().leave(key)  # its window is closed
     again = sound(page(opened=key, model="sent"))  # as after a reload
     assert rows(again)["sent"]["shown"]
-    assert "sent" not in rows(page(opened="guessed"))
+    session.sessions().leave(key)
+    monkeypatch.setattr(session, "browser", lambda: "another")
+    assert "sent" not in rows(sound(page(opened=key)))
+    monkeypatch.setattr(session, "browser", lambda: "")  # takes no cookies
+    assert "sent" not in rows(sound(page(opened=key)))
+
+
+def test_a_browser_is_known_by_its_cookie(monkeypatch):
+    def cookie(value: str) -> str:
+        monkeypatch.setattr("streamlit.context", SimpleNamespace(cookies={session.TOKEN: value}))
+        return browser()
+
+    token, written = b"sixteen secrets!", set()
+    for _time in range(2):  # each time under another mask
+        made = generate_xsrf_token_string(token)
+        assert made not in written
+        written.add(made)
+        assert cookie(made) == token.hex()
+    assert cookie(generate_xsrf_token_string()) != token.hex()
+    assert [cookie(value) for value in ("", "2|xyz", "2|0|0|0", "a|b|c|d")] == [""] * 4
 
 
 def test_two_of_one_name_are_told_apart(here):
@@ -149,10 +183,21 @@ def test_a_refused_upload_is_a_sentence_and_nothing_is_lost(here):
         assert app.selectbox(key="model").value == "small"
 
 
-def test_tensors_that_are_no_model_are_a_sentence_and_the_model_stays():
+def test_what_is_sent_and_is_no_model_is_said_to_be_tensors_only():
+    held = io.BytesIO()
+    torch.save({"a": torch.zeros(3)}, held)
+    app = sound(uploaded(page(), "other.pt", held.getvalue(), ""))
+    assert "It is no model that is known here: its tensors can be read." in said(app)
+    assert not rows(app)["other.pt"]["computes"]
+    assert "other.pt" not in app.selectbox(key="model").options
+
+
+def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
+    torch.save(quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), here / "models" / "layers.pt")
     app = page(model="mine")
-    app.selectbox(key="model").set_value("plain.pt").run()
-    assert "plain.pt" in app.error[0].value
+    app.selectbox(key="model").set_value("layers.pt").run()
+    assert app.error[0].value.startswith("layers.pt holds the layers")
+    assert app.error[0].value.endswith("→ Read.")
     assert app.selectbox(key="model").value == "mine"
     assert rows(app)["mine"]["shown"]
     app.switch_page("viz/pages/attention.py").run()
@@ -166,12 +211,39 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
     assert not app.error
     assert "gpt.pt is not shown yet" in app.info[0].value
     assert app.selectbox(key="model").value == "small"
-    assert app.button(key="shown_with_heads").disabled
-    app.selectbox(key="shown_heads").set_value(3).run()
-    app.button(key="shown_with_heads").click().run()
+    assert app.button(key="telling_gpt.pt").disabled
+    app.selectbox(key="telling_heads_gpt.pt").set_value(3).run()
+    app.button(key="telling_gpt.pt").click().run()
     assert sound(app).selectbox(key="model").value == "gpt.pt"
     assert app.session_state["workbench"].lens.config.n_heads == 3
     assert any("nanoGPT" in caption.value for caption in app.caption)
+    assert app.query_params["told"] == "heads:3@gpt.pt"
+    app.selectbox(key="telling_heads_gpt.pt").set_value(4).run()
+    app.button(key="telling_gpt.pt").click().run()
+    assert sound(app).session_state["workbench"].lens.config.n_heads == 4
+    again = sound(page(model="gpt.pt", told="heads:6@gpt.pt"))  # a copied link
+    assert again.session_state["workbench"].lens.config.n_heads == 6
+    app.selectbox(key="model").set_value("small").run()
+    assert "told" not in sound(app).query_params
+
+
+def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
+    torch.save(Seq2Seq(positions=False).state_dict(), here / "seq.pt")
+    monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'seq.pt'}", "--told", "heads:3,start:2"])
+    app = sound(page())
+    assert not app.warning
+    assert app.session_state["workbench"].trace.target_tokens[0] == "2"
+    assert app.session_state["workbench"].lens.config.position == "sinusoidal"
+    app.selectbox(key="telling_positions_seq.pt").set_value("none").run()
+    app.number_input(key="telling_start_seq.pt").set_value(5).run()
+    app.button(key="telling_seq.pt").click().run()
+    bench = sound(app).session_state["workbench"]
+    assert (bench.lens.config.position, bench.trace.target_tokens[0]) == ("none", "5")
+    assert app.query_params["told"] == "heads:3,positions:none,start:5@seq.pt"
+    wrong = page(told="heads:3,start:99@seq.pt")
+    assert wrong.error[0].value == "seq.pt: start (99) must be the id of one of its 19 tokens."
+    monkeypatch.setattr(sys, "argv", ["app.py", "--told", "heads=3"])
+    assert "must be heads:N" in sound(page()).warning[0].value
 
 
 def test_a_path_of_the_command_line_is_shown_first(here, monkeypatch):
@@ -265,7 +337,34 @@ def test_without_a_network_it_is_one_sentence(monkeypatch):
     app = page()
     app.text_input(key="adding_hub").set_value("me/mine").run()
     app.button(key="adding_ask").click().run()
-    assert [each.value for each in app.error] == ["me/mine cannot be asked for"]
+    assert [each.value for each in app.error] == ["me/mine cannot be asked for."]
+
+
+def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
+    answer = threading.Event()
+
+    def wait(name):
+        assert answer.wait(60)
+        return Offer(name, "abc", ("a",), 5_000_000)
+
+    monkeypatch.setattr(model.hub, "ask", wait)
+    monkeypatch.setattr(model.hub, "PATIENCE", 1e9)
+    app = page()
+    app.text_input(key="adding_hub").set_value("me/mine").run()
+    app.button(key="adding_ask").click().run()
+    assert sound(app).button(key="adding_ask").disabled
+    app.selectbox(key="model").set_value("mine").run()
+    assert rows(sound(app))["mine"]["shown"]
+    app.button(key="adding_give_up").click().run()
+    assert not sound(app).button(key="adding_ask").disabled
+    monkeypatch.setattr(model.hub, "PATIENCE", 0.0)
+    app.button(key="adding_ask").click().run()
+    assert "Hugging Face has not answered about me/mine in 0 s" in app.error[0].value
+    monkeypatch.setattr(model.hub, "PATIENCE", 1e9)
+    app.button(key="adding_ask").click().run()
+    answer.set()
+    app.session_state["adding_question"].wait(60.0)
+    assert "5 MB" in sound(app.run()).button(key="adding_fetch").label
 
 
 def test_a_place_that_is_gone_does_not_break_the_list(here):
@@ -288,6 +387,45 @@ def test_names_that_lead_elsewhere_are_not_those_of_the_list(here):
     app = sound(uploaded(page(), "...zip", archive.getvalue()))
     assert "checkpoint is in the list" in said(app)
     assert viz.opening.unused("a/../..", ["checkpoint"]) == "checkpoint-2"
+
+
+def test_every_way_to_type_a_path(here, monkeypatch):
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(here))
+    write_small(here / "with spaces" / "of mine")
+    (here / "broken").symlink_to(here / "nowhere")
+    os.mkfifo(here / "pipe.pt")
+    whole = (here / "saved" / "mine" / "model.safetensors").read_bytes()
+    (here / "growing.safetensors").write_bytes(whole[: len(whole) // 2])
+    app = page()
+
+    def look(path: str) -> str:
+        app.text_input(key="adding_path").set_value(path).run()
+        app.button(key="adding_look").click().run()
+        assert not app.exception
+        return said(app)
+
+    for path in (
+        "with spaces/of mine",
+        "~/with spaces/of mine/",
+        f' "{here}/with spaces/of mine" ',
+        "./saved/../models",
+    ):
+        found = look(path)
+        assert found == "of mine is in the list." or "models is a folder without model.safetensors" in found, path
+    assert "of mine-2" not in rows(app)
+    for path, sentence in {
+        "/": "/ is a folder without model.safetensors",
+        "broken": f"leads to {here}/nowhere, which is not there",
+        "pipe.pt": "is neither a file nor a folder",
+        "growing.safetensors": "the file",
+    }.items():
+        found = look(path)
+        assert sentence in found.replace("\\", ""), path
+        assert found.endswith("."), path
+    assert "or wait until it is written" in found
+    monkeypatch.setattr(os, "access", lambda *_asked: False)
+    assert "saved may not be read by Vitrine" in look("saved")
 
 
 def test_a_path_that_no_disk_has_is_said_as_it_was_typed():

@@ -125,6 +125,22 @@ def test_the_models_own_placement_is_framed_and_exact(small):
     assert found["wrong pre-norm"].min() > 0.05
 
 
+def test_blocks_in_parallel_are_drawn_and_computed_as_they_are(here):
+    write_small(here / "small", parallel=True)
+    app = page(residual_view="placement", stack="decoder")
+    header, _ = sent(app, "residual_wires")
+    (own,) = [row for row in header["rows"] if row["own"]]
+    assert (own["name"], own["formula"]) == (
+        "blocks in parallel",
+        "x + Attn(LayerNorm(x)) + FFN(LayerNorm(x))",
+    )
+    assert [box["kind"] for box in own["boxes"]] == ["norm", "sublayer", "dropout", "sum"]
+    assert [box["text"] for box in own["beside"][:2]] == ["LayerNorm", "Feed-forward"]
+    found = series(app, "residual_second")
+    assert found["blocks in parallel"].max() < 1e-5
+    assert found["pre-norm"].min() > 1e-3
+
+
 def test_dropout_is_measured_on_this_stream(small):
     app = page(residual_view="dropout", stack="encoder", masks="100", layer="1", query="0")
     x = small.trace(SOURCE, TARGET)["encoder.layers.1.feed_forward.output"][0].numpy()

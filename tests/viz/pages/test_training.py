@@ -224,7 +224,8 @@ def test_a_model_is_saved_found_and_deleted(here):
     app.button(key="saving_save").click().run()
     assert "it is in the list" in words(sound(app.run()))
     assert app.selectbox(key="model").options[1:] == ["mine", "small"]
-    assert open_checkpoint(here / "saved" / "mine").training["steps"] == 3
+    training = open_checkpoint(here / "saved" / "mine").training
+    assert (training["steps"], training["licence"]) == (3, "made by code, model/tasks.py")
     assert app.button(key="saving_save").disabled
     app.checkbox(key="saving_replace").set_value(True).run()
     assert not app.button(key="saving_save").disabled
@@ -241,7 +242,7 @@ def test_a_reload_finds_the_training_and_one_that_was_freed_is_said():
     app = sound(part(page(run=key), "settings"))
     assert app.text_input(key="setting_steps").value == "3"
     training.trainings().end(key)
-    assert "was freed" in words(page(run=key))
+    assert "is gone" in words(page(run=key))
 
 
 def test_a_draft_comes_back_after_a_reload_and_the_part_after_another_page():
@@ -267,7 +268,7 @@ def test_one_that_waits_says_so_and_goes_on_by_itself():
     app = page()
     app.button(key="demonstration_begin").click().run()
     found = training.trainings().get(app.session_state["workbench"].run)
-    for _ in range(100):
+    for _ in range(600):
         if found.snapshot.status == "waiting":
             break
         found.settled(0.1)
@@ -284,6 +285,9 @@ def test_what_broke_a_training_off_is_said():
     live(app).run()
     assert live(app).snapshot.status == "failed"
     assert "lower the rate" in app.run().error[0].value
+    app.text_input(key="setting_rate").set_value("0.001").run()
+    live(app).run()
+    assert (live(app).snapshot.status, live(app).snapshot.step) == ("finished", 20)
 
 
 def test_a_trained_model_goes_on_gently_with_its_own_tokenizers():

@@ -78,7 +78,7 @@ def test_a_position_is_the_same_at_any_length():
 def test_the_misread_formula_is_told_from_the_papers():
     said, (waves, pair) = comparisons.misread(ONE)
     assert "longest wavelength 6,280 positions" in said[0]
-    assert said[1].startswith("wrong: 2i/d with channel i: longest wavelength 6.28e+07")
+    assert said[1].startswith("wrong: 2i/d with channel i: longest wavelength 6.28e+7")
     right, wrong = waves.figure.data
     assert right.y[6] == right.y[7]
     assert wrong.y[7] == pytest.approx(2 * math.pi * 1e4 ** (14 / 8))

@@ -1,0 +1,133 @@
+"""Writing under changed masks: token by token from a cache it is what whole passes say, each of the text so far."""
+
+from functools import cache
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from model.interventions import Causal, Cells, PaddingSeen, Window, intervening
+from model.observing import looks_ahead
+from model.sampling import Sampling
+from model.writing import LanguageModel, Translator
+from tests.model.examples import network, one_stack, sentences, tokenizers
+
+PAIRS = sentences(20)
+TOKENIZERS = tokenizers(PAIRS)
+TEXT = PAIRS[0].source
+DECODER = [
+    (Window("decoder", 2), False),
+    (Cells("decoder", False, None, 1), False),
+    (Cells("decoder", False, 3, 2, layer=1, head=0), False),
+    (Causal("decoder", False), True),
+    (Cells("decoder", True, 2, 4), True),
+    (Cells("decoder", True, None, 5, layer=0), True),
+]
+OTHERS = [
+    (Causal("encoder", True), False),
+    (Window("encoder", 2), False),
+    (Cells("encoder", False, 1, 2), False),
+    (PaddingSeen("cross"), False),
+    (Cells("cross", False, 2, 1), False),
+    (Cells("cross", False, 3, head=1, layer=0), False),
+    (Cells("cross", False, None, 2), False),
+    (Window("cross", 2), True),
+    (Causal("cross", True), True),
+]
+
+
+@cache
+def translator(**options) -> Translator:
+    source, target = TOKENIZERS
+    model = network(source_vocabulary=len(source), target_vocabulary=len(target), max_length=24, **options)
+    return Translator("translator", model.double().eval(), (source, target), {})
+
+
+@cache
+def language_model(**options) -> LanguageModel:
+    target = TOKENIZERS[1]
+    model = one_stack("decoder-only", target_vocabulary=len(target), max_length=40, **options)
+    return LanguageModel("story", model.double().eval(), (target, target), {})
+
+
+def whole(lens, changes, count: int) -> tuple[list[int], list[float]]:
+    """Greedy writing by nothing but whole passes: the most probable token after the last, again and again."""
+    source, ids, values = lens.source_tokens(PAIRS[0].target if lens.kind == "decoder-only" else TEXT).ids, [], []
+    two = lens.kind == "encoder-decoder"
+    begun = lens.target_tokenizer.margins("target")[0] if two else source
+    for _step in range(count):
+        target = torch.tensor([[*begun, *ids]])
+        with torch.inference_mode(), intervening(lens.model, changes):
+            logits = lens.model(torch.tensor([source]), target) if two else lens.model(target)
+        value, token = logits[0, -1].float().log_softmax(dim=-1).max(dim=-1)
+        ids.append(int(token))
+        values.append(float(value))
+    return ids, values
+
+
+def check(lens, change) -> list[int]:
+    text = PAIRS[0].target if lens.kind == "decoder-only" else TEXT
+    with intervening(lens.model, [change]):
+        made = lens.generate(text, length=8)
+    ids, values = whole(lens, [change], len(made.ids))
+    assert made.ids == ids
+    assert_close(torch.tensor(made.log_probabilities), torch.tensor(values), rtol=0, atol=1e-5)
+    return ids
+
+
+@pytest.mark.parametrize(("change", "ahead"), [*DECODER, *OTHERS])
+def test_a_translation_is_that_of_whole_changed_passes(change, ahead):
+    lens = translator()
+    check(lens, change)
+    with intervening(lens.model, [change]):
+        assert looks_ahead(lens.model) is ahead
+    assert not looks_ahead(lens.model)
+
+
+@pytest.mark.parametrize("options", [{}, {"position": "rotary", "n_key_value_heads": 1}, {"position": "alibi"}])
+@pytest.mark.parametrize("change", [change for change, _ahead in DECODER])
+def test_a_continuation_is_that_of_whole_changed_passes(change, options):
+    check(language_model(**options), change)
+
+
+def test_the_changes_are_seen_in_what_is_written():
+    lens = translator()
+    plain = lens.generate(TEXT, length=8)
+    for change in (Cells("cross", False, 2), Causal("decoder", False), Causal("encoder", True)):
+        with intervening(lens.model, [change]):
+            made = lens.generate(TEXT, length=8)
+        assert made.log_probabilities != plain.log_probabilities
+    assert lens.generate(TEXT, length=8).ids == plain.ids
+
+
+@pytest.mark.parametrize("change", [Causal("decoder", False), Cells("cross", False, 1, 0), Window("decoder", 2)])
+def test_a_beam_search_keeps_or_reads_again_what_it_must(change):
+    lens = translator()
+    with intervening(lens.model, [change]):
+        tree = lens.generate(TEXT, beam=3, length=6).tree
+    path = tree.path(tree.ranked()[1])  # not the greedy one: rows of the beam have changed places
+    begun = [*lens.target_tokenizer.margins("target")[0]]
+    source = torch.tensor([lens.source_tokens(TEXT).ids])
+    for index in path:
+        node = tree.nodes[index]
+        with torch.inference_mode(), intervening(lens.model, [change]):
+            logits = lens.model(source, torch.tensor([begun]))[0, -1]
+        assert node.log_probability == pytest.approx(float(logits.float().log_softmax(dim=-1)[node.token]), abs=1e-5)
+        begun.append(node.token)
+
+
+def test_drawing_and_a_draft_follow_the_changed_model():
+    lens, change = language_model(), Causal("decoder", False)
+    with intervening(lens.model, [change]):
+        made = lens.generate(PAIRS[0].target, sampling=Sampling(seed=1), length=6)
+        begun = list(lens.source_tokens(PAIRS[0].target).ids)
+        for token, value in zip(made.ids, made.log_probabilities, strict=True):
+            with torch.inference_mode():
+                logits = lens.model(torch.tensor([begun]))[0, -1]
+            assert value == pytest.approx(float(logits.float().log_softmax(dim=-1)[token]), abs=1e-5)
+            begun.append(token)
+    other = translator()
+    with intervening(other.model, [change]):
+        source = other.source_tokens(TEXT)
+        written = other.trace_generated(source)[2]
+        assert other.trace_generated(source, written)[2].ids == written.ids

@@ -1,0 +1,188 @@
+"""What takes more than one pass, on a device that is not the CPU: writing, training, its film, files, models of others.
+
+The device is a pretended one (tests/pretended_device.py), once with float64, as CUDA, and once without, as MPS.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torchgen
+
+from model.checkpoints import open_checkpoint, save_checkpoint
+from model.hosted.opening import open_network
+from model.live import LiveTraining
+from model.network import Network
+from model.sampling import Sampling
+from model.trace import record
+from model.training import Trainer
+from model.watched import Watched
+from tests.model import examples, live_examples
+from tests.model.foreign import twins
+from tests.model.hosted import models
+from tests.model.live_examples import SETTINGS, losses, settled
+from tests.model.test_everything_elsewhere import KINDS, TEXT, alike, elsewhere, lens_of, trace_of
+from tests.pretended_device import NAME, pretending, run_as_on_mps
+
+# Not gpt_oss: its code asks any device but the CPU for a histogram of integers, and the CPU computes here.
+HOSTED = ["gemma2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gptj", "electra", "pegasus", "t5"))]
+REBUILT = [*(pytest.param(kind, marks=pytest.mark.slow) for kind in ("gpt2", "bert", "t5")), "llama"]
+OTHERS = [pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:]]
+STEPS = {"epochs": 3, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "undo_merges": 0.0, "validate_every": 2}
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(seed=3, top_p=0.9), "length": 9}], ids=str)
+@pytest.mark.parametrize("kind", [KINDS[0], OTHERS[0]])
+def test_the_same_is_written(pretended, kind, options):
+    lens = lens_of(kind)
+    other = elsewhere(lens)
+    texts = [TEXT, "A dog"]
+    made = [each.generate_batch(texts, **options) for each in (lens, other)]
+    assert [[each.ids for each in some] for some in made[:1]] == [[each.ids for each in some] for some in made[1:]]
+    alike([each.log_probabilities for each in made[1]], [each.log_probabilities for each in made[0]])
+    if options:
+        return
+    begun = "师学" if kind == "encoder-decoder" else TEXT
+    assert lens.continue_from(TEXT, begun, 2, [5]) == other.continue_from(TEXT, begun, 2, [5])
+    alike(other.guesses(trace_of(other)), lens.guesses(trace_of(lens)))
+    if kind == "encoder-decoder":  # a draft, all of whose steps are computed at once
+        _trace, _target, drafted = other.trace_generated(other.source_tokens(TEXT), made[0][1])
+        assert drafted.ids == made[0][0].ids
+
+
+def test_the_same_is_filled_in(pretended):
+    lens = lens_of("encoder-only")
+    text = "The <mask> sees a <mask>."
+    alike(elsewhere(lens).generate(text), lens.generate(text))
+
+
+def trainer(dropout: float, place: str, settings: dict[str, Any]) -> Trainer:
+    pairs, layers = examples.sentences(16), {"n_encoder_layers": 1, "n_decoder_layers": 1}
+    made = examples.trainer(pairs[:12], pairs[12:], layers | {"dropout": dropout}, **(STEPS | settings))
+    return Trainer(made.model.to(place), made.train, made.validation, made.settings)
+
+
+TRAININGS = [
+    (0.0, {"accumulation": 2, "clip": 0.1, "average": 0.9, "label_smoothing": 0.1}),
+    (0.2, {"average_last": 2}),
+    (0.0, {"precision": "bfloat16"}),
+    (0.0, {"precision": "float16"}),
+]
+
+
+@pytest.mark.parametrize(("dropout", "settings"), TRAININGS)
+def test_steps_are_the_same_and_can_be_resumed(tmp_path, dropout, settings):
+    # torch's GradScaler leaves float64 out on a device of the name "mps" alone.
+    with pretending(float64=settings.get("precision") == "float16"):
+        _steps_and_resumes(tmp_path, dropout, settings)
+
+
+def _steps_and_resumes(path: Path, dropout: float, settings: dict[str, Any]) -> None:
+    here, there = (trainer(dropout, place, settings) for place in ("cpu", NAME))
+    if not dropout:  # else each device draws numbers of its own
+        rough = {"rel": 0.02} if "precision" in settings else {"rel": 1e-4}
+        for one, other in zip(there.steps(2), here.steps(2), strict=True):
+            assert one.loss == pytest.approx(other.loss, **rough)
+            assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=0.1 if "precision" in settings else 1e-3)
+            assert one.validation == (other.validation and pytest.approx(other.validation, **rough))
+    else:
+        list(there.steps(2))
+    assert {each.device.type for each in there.model.parameters()} == {NAME}
+    there.save_state(path / "run.resume")
+    again = trainer(dropout, NAME, settings)
+    again.load_state(path / "run.resume")
+    assert [each.loss for each in again.steps(1)] == [each.loss for each in there.steps(1)]
+
+
+@pytest.mark.parametrize("kind", [KINDS[0], *OTHERS])
+def test_a_run_is_filmed_and_goes_back_to_a_key_frame(pretended, kind):
+    learned = live_examples.material(kind)
+    lens = live_examples.start(learned, kind)
+    lens.model.to(NAME)
+    run = Watched(lens, learned, replace(SETTINGS, validate_every=2), live_examples.probe(lens), key_every=2)
+    first = [run.step(filmed=True).loss for _ in range(3)]
+    key = run.run.film.key_frames[1]
+    assert {each.device.type for each in key.tensors.values()} == {"cpu"}
+    run.rewind(key)
+    assert [run.step().loss for _ in range(3 - key.step)] == first[key.step :]
+
+
+def test_a_live_training_moves(pretended):
+    learned = live_examples.material()
+    lens = live_examples.start(learned)
+    lens.model.to(NAME)
+    training = LiveTraining(lens, learned, SETTINGS, live_examples.probe(lens), key_every=2)
+    try:
+        training.advance(3)
+        assert (settled(training).snapshot.status, training.snapshot.message) == ("idle", "")
+        assert len(losses(training)) == 3
+        view = training.view()
+        assert view is None or view.lens.device.type == NAME
+    finally:
+        training.close()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
+def test_a_checkpoint_is_saved_from_there_and_opened_there(pretended, tmp_path, dtype):
+    lens = lens_of("encoder-decoder", norm_placement="pre")
+    moved = elsewhere(lens)
+    save_checkpoint(tmp_path / "saved", moved.model, (moved.source_tokenizer, moved.target_tokenizer))
+    again = open_checkpoint(tmp_path / "saved", pretended, dtype)
+    trace = trace_of(again)
+    assert (again.device.type, again.dtype) == (NAME, dtype)
+    assert all(check.passed for check in trace.checks())
+    if dtype == torch.float32:
+        alike(trace["output.logits"], trace_of(lens)["output.logits"])
+    assert again.generate(TEXT, beam=2).ids
+
+
+def same_quantities(here: Network, there: Network, ids: tuple[torch.Tensor, ...]) -> None:
+    traces = []
+    for network in (here, there):
+        device = next(network.parameters()).device
+        with torch.inference_mode(), record(network) as trace:
+            network(*(each.to(device) for each in ids))
+        traces.append(trace)
+    alike(*({name: trace[name] for name in trace.names()} for trace in reversed(traces)))
+    assert all(check.passed for check in traces[1].checks())
+
+
+@pytest.mark.parametrize("kind", REBUILT)
+def test_a_model_of_another_library_put_together_as_ours(pretended, tmp_path, kind):
+    twins.saved(kind, tmp_path)
+    here = twins.rebuilt(tmp_path)
+    same_quantities(here, copy.deepcopy(here).to(NAME), twins.texts(here))
+
+
+@pytest.mark.parametrize("name", HOSTED)
+def test_a_model_that_another_library_runs(pretended, name):
+    folder: Path = models.theirs(name)[1]
+    there = open_network(folder, models.settings_in(folder), pretended, torch.float32)
+    same_quantities(models.hosted(name), there, models.inputs(there))
+
+
+def test_every_operation_so_far_has_a_kernel_on_mps():
+    """By torch's own table of operations; which types of numbers a kernel takes is not in it."""
+    with pretending(float64=False):
+        lens = elsewhere(lens_of("decoder-only", position="rotary", norm="rms"))
+        assert len(trace_of(lens).checks()) == 5
+        lens.generate(TEXT, beam=2)
+        next(trainer(0.1, NAME, {"precision": "bfloat16"}).steps(1))
+    table = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
+    entries = {part.split("(", 1)[0]: part for part in table.read_text("utf-8").split("\n- func: ")[1:]}
+
+    def missing(name: str) -> bool:
+        entry = entries[name.removeprefix("aten.").removesuffix(".default")]
+        if delegate := re.search(r"^  structured_delegate: (\S+)", entry, re.M):
+            entry = entries[delegate[1]]
+        return "\n  dispatch:" in entry and not re.search(r"^    [\w, ]*(MPS|Composite)\w*[\w, ]*:", entry, re.M)
+
+    assert len(run_as_on_mps) > 50
+    assert not {name for name in run_as_on_mps if missing(name)}
+    assert missing("_linalg_svd")

@@ -1,0 +1,57 @@
+"""A model that others have trained, kept: where it came from, or saved as a model of ours."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from streamlit.delta_generator import DeltaGenerator
+
+from viz import showing
+from viz.i18n import _
+from viz.opening import Place, saved_folder
+from viz.sections.checkpoints_kept import Part, attempt, refused_name
+from viz.words import literal, not_ours
+from viz.workbench import workbench
+
+if TYPE_CHECKING:
+    from model import Inspectable
+
+
+def show(place: DeltaGenerator, kept: Place) -> None:
+    """A model of others is kept where it came from; what is put together as ours can be saved as ours."""
+    found = kept.listed()
+    form = f"{found.format}: {found.family}" if found.family else found.format
+    sentence = _("{name} is not of Vitrine ({format}): it stays as it came.")
+    place.caption(sentence.format(name=literal(kept.name), format=literal(form)))
+    lens = workbench().lens
+    if lens is None or not lens.model.ours:
+        place.caption(not_ours())
+        return
+    place.markdown(_("Saved as a model of Vitrine it can be taken away, renamed and described; so can what you train."))
+    row = place.container(horizontal=True, vertical_alignment="bottom")
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", kept.path.stem if kept.path.is_file() else kept.name).strip("-_")
+    name = row.text_input(_("Its name"), f"my-{plain}"[:64], max_chars=64, key=f"{Part.COPY}_{kept.name}")
+    refusal = refused_name(name or "")
+    row.button(
+        _("Save it as a model of Vitrine"),
+        key=Part.SAVE,
+        disabled=bool(refusal),
+        on_click=_keep,
+        args=(lens, name or ""),
+        help=refusal or str(saved_folder()),
+    )
+    if refusal:
+        place.caption(refusal)
+
+
+def _keep(lens: Inspectable, name: str) -> None:
+    from model.keeping import keep_as_ours
+
+    if refused_name(name):
+        return
+    if attempt(
+        lambda: keep_as_ours(saved_folder() / name, lens),
+        _("Saved as {name}: it is in the list of models.").format(name=name),
+    ):
+        showing.show(name)

@@ -1,0 +1,75 @@
+"""Which heads moved between two checkpoints, whoever wrote them: each head's part of four matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+import torch
+
+from model.analysis.head_tensors import head_tensors, moved_heads
+from model.foreign.told import Told
+from model.listing import listed
+from viz import assumed
+from viz.i18n import _
+from viz.packing import weights_heads, weights_moved
+from viz.parts import data_table
+from viz.said import said
+from viz.sections.checkpoints_heads import KIND, open_head
+from viz.sections.checkpoints_measuring import Moving
+from viz.sections.checkpoints_subjects import Subject
+from viz.sections.checkpoints_tensor import beside
+from viz.words import as_sentence, attention_name, literal
+from viz.workbench import Workbench, choose
+
+if TYPE_CHECKING:
+    from model.analysis.head_tensors import Layers
+    from model.trace import AttentionKind
+
+HEADS = "moved_heads"
+
+
+def show(bench: Workbench, before: Subject, after: Subject, found: Moving, explain: Callable[[], None]) -> None:
+    """Which heads moved."""
+    both = []
+    for subject in (before, after):
+        told = assumed.told_of(subject.name, subject.given)
+        try:
+            both.append(found.remember(("matrices", subject.name, told), partial(matrices, subject, told)))
+        except (ValueError, OSError) as error:
+            st.info(as_sentence(said(error)))
+            return
+    old, new = both
+    kinds = [kind for kind in new if kind in old]
+    if not kinds:
+        st.info(_("{before} and {after} have no kind of attention in common.").format(
+            before=literal(before.name), after=literal(after.name)
+        ))  # fmt: skip
+        return
+    kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, st.container()))
+    key = ("heads", kind, *(assumed.told_of(subject.name, subject.given) for subject in (before, after)))
+    measured = found.remember(key, lambda: moved_heads(old[kind], new[kind]))
+    if measured is None:
+        st.info(_("The heads of {before} and {after} are not of the same number and shapes.").format(
+            before=literal(before.name), after=literal(after.name)
+        ))  # fmt: skip
+        return
+    changes = measured.float().numpy()
+    framed = (min(bench.selection.layer, changes.shape[1] - 1), min(bench.selection.head, changes.shape[2] - 1))
+    weights_moved.head_panels(
+        changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind)
+    )()
+    file = f"moved-heads-{before.name}-{after.name}-{kind}"
+    table = partial(weights_heads.norm_table, torch.from_numpy(changes))
+    beside(explain, lambda: data_table("moved_heads_data", table, file))
+
+
+def matrices(subject: Subject, told: str) -> dict[AttentionKind, Layers]:
+    return head_tensors(subject.path, Told.read(told), listed(subject.path).kind)
+
+
+def on_head(name: str, kind: str) -> None:
+    cell = st.session_state[HEADS].cell
+    open_head(name, kind, int(cell["row"]), int(cell["column"]))
