@@ -78,7 +78,9 @@ class PretendedTensor(torch.Tensor):
         return f"pretended {self.held!r}"
 
     def data_ptr(self) -> int:
-        raise RuntimeError("the memory of a pretended tensor cannot be read")
+        return (
+            self.held.data_ptr()
+        )  # a number that tells tensors apart, as on a GPU; nothing here reads what lies there
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PretendedTensor:
         if id(self) not in memo:

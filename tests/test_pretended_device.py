@@ -26,7 +26,7 @@ ILLEGAL = {
     "embedding of ids of the CPU": lambda: nn.functional.embedding(torch.tensor([1]), THERE),
     "optimizer's lists": lambda: torch._foreach_add_([THERE.clone()], [HERE]),
 }
-READ = {"numpy": lambda: THERE.numpy(), "array": lambda: np.asarray(THERE), "pointer": lambda: THERE.data_ptr()}
+READ = {"numpy": lambda: THERE.numpy(), "array": lambda: np.asarray(THERE)}
 LEGAL = {
     "number of the CPU": lambda: THERE * torch.tensor(2.0),
     "indices of the CPU": lambda: THERE[torch.tensor([1, 0])] * 1.0,
@@ -53,7 +53,7 @@ def test_tensors_of_two_devices_do_not_mix(name):
 
 @pytest.mark.parametrize("name", list(READ))
 def test_memory_there_is_not_read_from_here(name):
-    with pytest.raises((TypeError, RuntimeError), match=r"cpu|cannot be read"):
+    with pytest.raises(TypeError, match="cpu"):
         READ[name]()
     assert (THERE.tolist(), THERE[1, 0].item(), bool(THERE.all())) == ([[1, 2], [3, 4]], 3, True)
 

@@ -55,7 +55,8 @@ def say(name: str) -> None:
 
 def forget(name: str) -> None:
     """A model that cannot be opened so is asked about again."""
-    st.session_state[KNOWN].pop(name, None)
+    if KNOWN in st.session_state:
+        st.session_state[KNOWN].pop(name, None)
 
 
 def chosen(lens: Inspectable) -> dict[str, int | str]:

@@ -216,7 +216,7 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
         "dropped": lambda: dropout.over_masks(x[0], 0.25, 20, "seed").counts,
     }
     if config.norm != "none":
-        made["placements"] = lambda: residual.placements(model, parts[-1], x)
+        made["placements"] = lambda: residual.placements(model, parts[-1], x, trace[parts[-1].read])
     if batch := batches.batch_of(lens, source, target):
         name = f"{norms.stack_norms(trace, stack)[0]}.input"
         alone = lens.trace_tokens(source, target)[name]

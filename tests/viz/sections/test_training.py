@@ -126,4 +126,4 @@ def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(opened, 
 def test_without_a_training_it_says_so(monkeypatch):
     for section, page in ((training_curves, curves_page), (training_film, film_page)):
         monkeypatch.setattr(section, "training", lambda bench: None)
-        assert "train a step" in AppTest.from_function(page).run().caption[0].value
+        assert "from the sidebar" in AppTest.from_function(page).run().caption[0].value
