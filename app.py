@@ -98,24 +98,15 @@ def main() -> None:
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
-    if moving and name != training.ENTRY:
-        with strip:
-            st.fragment(training.strip, run_every=every)(bench, lens, moving)
-        st.fragment(look)(bench, lens, chosen, moving)
-    else:  # one run of a fragment draws both, which costs less than a run each
-        st.fragment(look, run_every=every)(bench, lens, chosen, moving, strip)
+    with strip:
+        st.fragment(training.strip, run_every=every)(bench, lens, moving)
+    st.fragment(look, run_every=every if name == training.ENTRY else None)(bench, lens, chosen)
 
 
-def look(bench: Workbench, lens: Inspectable, page: str, moving: bool, strip: DeltaGenerator | None = None) -> None:
-    """The input bar and the page under it: all that a keystroke draws again, and each look at a training.
-
-    strip: where that of a training is drawn with them.
-    """
+def look(bench: Workbench, lens: Inspectable, page: str) -> None:
+    """The input bar and the page under it: all that a keystroke draws again, and each look at a training."""
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)
-    if strip:
-        with strip:
-            training.strip(bench, lens, moving)
     trained = live is not None and lens is live.start
     # What does not depend on the texts goes out first: the browser draws it while the model computes.
     lens = training.shown(bench, live) if live and trained else varying.look(bench, lens)
