@@ -98,3 +98,7 @@ def losses(training: LiveTraining) -> list[float]:
 def expected_losses(count: int, **options) -> list[float]:
     given = watched(replace(SETTINGS, **options))
     return [given.step().loss for _ in range(count)]
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "training"]

@@ -1,9 +1,6 @@
-"""Live training: commands from outside its thread, and many at once."""
+"""Live training: commands from outside its thread."""
 
-import gc
 import io
-import threading
-import weakref
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +11,6 @@ import torch
 
 from model.checkpoints import open_checkpoint
 from model.live import LiveTraining
-from model.live_registry import LiveTrainings
-from model.slots import Slots
 from tests.model.live_examples import (
     LONG,
     SETTINGS,
@@ -27,12 +22,8 @@ from tests.model.live_examples import (
     probe,
     settled,
     status,
-    watched,
+    threads,
 )
-
-
-def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "training"]
 
 
 def test_the_course_of_a_run():
@@ -172,126 +163,6 @@ def test_another_probe_is_watched():
     assert losses(given) == expected_losses(3)
 
 
-def test_two_sessions_at_once_train_as_each_does_alone():
-    """Both draw dropout and validate while the other does; attention is dropped out too."""
-    slots = Slots(2)
-    seeds = (1, 2)
-    given = [live(replace(SETTINGS, seed=seed), slots=slots) for seed in seeds]
-    barrier = threading.Barrier(2, timeout=LONG)
-    for each in given:
-        each.change(attention_dropout=0.3)
-        settled(each)
-        corpus = each._driver.own.trainer.train
-        batch_of = corpus.batch
-        corpus.batch = lambda indices, chance, batch_of=batch_of: barrier.wait() * 0 or batch_of(indices, chance)
-    for each in given:
-        each.advance(6)
-    for seed, each in zip(seeds, given, strict=True):
-        assert status(each) == "idle"
-        alone = watched(replace(SETTINGS, seed=seed))
-        alone.change({"attention_dropout": 0.3})
-        assert losses(each) == [alone.step().loss for _ in range(6)]
-    assert losses(given[0]) != losses(given[1])
-
-
-def test_more_than_the_limit_wait_for_their_turn():
-    slots = Slots(1)
-    first, second, third = (settled(live(slots=slots)) for _ in range(3))
-    gate = Gate(first)
-    first.advance(2)
-    assert gate.reached.wait(LONG)
-    second.advance(1)
-    third.advance(1)
-    assert (status(second), status(third)) == ("waiting", "waiting")
-    assert (second.snapshot.ahead, third.snapshot.ahead) == (0, 1)
-    assert second.snapshot.step == 0
-    second.change(rate=1e-3)  # is done while it waits
-    assert status(second) == "waiting"
-    assert second.snapshot.choices.settings.rate == 1e-3
-    second.pause()
-    assert status(second) == "paused"
-    assert third.snapshot.ahead == 0
-    gate.open.set()
-    settled(first)
-    while third.snapshot.step == 0:  # woken by the first
-        settled(third)
-    assert (status(third), second.snapshot.step) == ("idle", 0)
-    second.advance(1)
-    assert settled(second).snapshot.step == 1
-    with pytest.raises(ValueError, match=r"limit \(0\) must be at least 1"):
-        Slots(0)
-
-
-def test_it_pauses_when_nobody_looks_any_more():
-    now = [0.0]
-    given = settled(live(clock=lambda: now[0]))
-    gate = Gate(given)
-    given.run()
-    assert gate.reached.wait(LONG)
-    now[0] = 10.5
-    gate.open.set()
-    assert status(given) == "paused"
-    assert given.snapshot.unseen
-    assert given.snapshot.step == 1
-    given.heartbeat()
-    assert status(given) == "paused"  # the state is kept, the user goes on
-    given.advance(2)
-    assert status(given) == "idle"
-    assert not given.snapshot.unseen
-    assert losses(given) == expected_losses(3)
-
-
-class Timer:
-    """Stands for threading.Timer; nothing happens by itself."""
-
-    def __init__(self, seconds, call) -> None:
-        self.seconds, self.call, self.running = seconds, call, False
-
-    def start(self) -> None:
-        self.running = True
-
-    def cancel(self) -> None:
-        self.running = False
-
-
-def test_trainings_are_kept_for_a_reconnect_and_then_freed():
-    now, timers = [0.0], []
-
-    def timer(seconds, call):
-        timers.append(Timer(seconds, call))
-        return timers[-1]
-
-    kept = LiveTrainings(clock=lambda: now[0], timer=timer)
-    given = kept.begin("one", lambda slots: live(slots=slots, clock=lambda: now[0]))
-    given.advance(1)
-    model = weakref.ref(settled(given)._driver.own.trainer.model)
-    assert (timers[-1].seconds, timers[-1].running) == (600.0, True)
-    now[0] = 500.0
-    assert kept.get("one") is given  # somebody is back
-    assert kept.get("two") is None
-    now[0] = 600.0
-    timers[-1].call()
-    assert len(kept) == 1
-    assert (timers[-1].seconds, timers[-1].running) == (500.0, True)
-    assert [timer.running for timer in timers].count(True) == 1
-    now[0] = 1100.0
-    timers[-1].call()
-    assert len(kept) == 0
-    assert kept.get("one") is None
-    assert not any(timer.running for timer in timers)
-    gc.collect()
-    assert model() is None
-    given.advance(1)
-    assert status(given) == "failed"
-    assert given.snapshot.message == "this training has been freed: begin another one"
-    first = kept.begin("one", lambda slots: live(slots=slots))
-    second = kept.begin("one", lambda slots: live(slots=slots))
-    assert (first.current, settled(second).current is None) == (None, False)
-    kept.end("one")
-    kept.end("one")
-    assert not any(timer.running for timer in timers)
-
-
 def test_a_run_is_a_checkpoint_of_ours(tmp_path):
     given = live()
     given.advance(5)
@@ -334,19 +205,3 @@ def test_a_bundled_checkpoint_is_trained_on():
     assert not any(parameter.requires_grad for parameter in lens.model.parameters())
     _, record = given._frozen()
     assert "from reverse (trained on `task:reverse:20000`: made by code, model/tasks.py)" in record["note"]
-
-
-def test_twenty_runs_leave_no_thread_and_no_memory():
-    before, models = threads(), []
-    for _ in range(20):
-        given = live()
-        given.advance(1)
-        settled(given)
-        models.append(weakref.ref(given._driver.own.trainer.model))
-        given.run()
-        given.stop()
-        assert given.snapshot.status == "finished"
-        given.close()
-    assert threads() == before
-    gc.collect()
-    assert [model() for model in models] == [None] * 20

@@ -1,12 +1,7 @@
 """Tensors of files: what the header says, what the values measure, and files that are damaged or made to harm."""
 
-import json
 import math
-import os
-import pickle
-import random
 import struct
-import zipfile
 from collections import OrderedDict
 
 import numpy as np
@@ -16,31 +11,10 @@ from safetensors.torch import save_file
 
 from model.errors import CheckpointError
 from model.tensors import PIECE, measure, tensor_table
+from tests.model.tensor_files import raw_safetensors
 
 DTYPES = "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu complex64 bool".split()
 DTYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-
-
-def raw_safetensors(path, header, data=b""):
-    content = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(content)) + content + data)
-    return path
-
-
-def rezipped(source, path, change, compression=zipfile.ZIP_STORED):
-    """A copy of a zip archive; `change` gives the new content of each file, None to leave it out."""
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w", compression) as new:
-        for name in old.namelist():
-            if (content := change(name, old.read(name))) is not None:
-                new.writestr(name, content)
-    return path
-
-
-@pytest.fixture
-def saved(tmp_path):
-    """A file of torch.save with one tensor of five numbers."""
-    torch.save({"a": torch.arange(5.0)}, tmp_path / "saved.pt")
-    return tmp_path / "saved.pt"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -127,183 +101,3 @@ def test_a_folder_gives_its_model_safetensors(tmp_path):
     save_file({"v": torch.ones(2)}, tmp_path / "another.safetensors")
     with pytest.raises(CheckpointError, match=r"is a folder without model.safetensors: give a checkpoint folder"):
         tensor_table(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("entry", "data"),
-    [
-        ({"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}, b"1234"),
-        ({"dtype": "F32", "shape": [2**40], "data_offsets": [0, 4]}, b"1234"),
-        ({"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 4]}, b"1234"),
-        ({"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, b"123"),
-        ({"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, b"12345"),
-        ({"dtype": "X", "shape": [1], "data_offsets": [0, 4]}, b"1234"),
-        (["not", "a", "tensor"], b""),
-    ],
-)
-def test_a_safetensors_header_that_does_not_fit_is_refused(entry, data, tmp_path):
-    with pytest.raises(ValueError, match="cannot be read as safetensors: "):
-        tensor_table(raw_safetensors(tmp_path / "x.safetensors", {"a": entry}, data))
-
-
-GARBAGE = [
-    b"",
-    b"\0",
-    b"PK\x03\x04",
-    b"not tensors at all " * 9,
-    bytes(range(256)) * 5,
-    struct.pack("<Q", 2**60) + b"{}",
-]
-
-
-@pytest.mark.parametrize("content", [*GARBAGE, pickle.dumps({"a": 1})])
-@pytest.mark.parametrize("ending", ["safetensors", "pt"])
-def test_garbage_is_refused(content, ending, tmp_path):
-    path = tmp_path / f"x.{ending}"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"x.{ending} cannot be read as .*: ."):
-        tensor_table(path)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
-@pytest.mark.parametrize("ending", ["safetensors", "pt"])
-def test_a_file_cut_short_is_refused(share, ending, tmp_path):
-    path = tmp_path / f"x.{ending}"
-    save_file({"a": torch.ones(500)}, path) if ending == "safetensors" else torch.save({"a": torch.ones(500)}, path)
-    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(ValueError, match="cannot be read as"):
-        tensor_table(path)
-
-
-@pytest.mark.parametrize("ending", ["safetensors", "pt"])
-def test_changed_bytes_give_a_table_or_one_sentence(ending, saved, tmp_path):
-    whole = tmp_path / "saved.safetensors"
-    save_file({"a": torch.arange(5.0)}, whole)
-    content = (saved if ending == "pt" else whole).read_bytes()
-    said = []
-    for seed in range(150):
-        generator = random.Random(seed)
-        changed = bytearray(content)
-        changed[generator.randrange(min(len(content), 400))] = generator.randrange(256)
-        path = tmp_path / f"x.{ending}"
-        path.write_bytes(changed)
-        try:
-            for info in tensor_table(path):
-                info.measure()
-        except ValueError as error:
-            said.append(str(error))
-    assert 30 < len(said) < 150
-    assert not [sentence for sentence in said if "\n" in sentence]
-
-
-class RunsCode:
-    def __reduce__(self):
-        return (exec, ("raise SystemExit('this file has run its code')",))
-
-
-def nested(depth):
-    content = {"a": torch.ones(1)}
-    for _ in range(depth):
-        content = {"d": content}
-    return content
-
-
-def endless():
-    content = {}
-    content["again"] = content
-    return content
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"a": RunsCode()}, r"holds more than tensors \(\w*.?exec\), which could run code: save only"),
-        (torch.nn.Linear(2, 2), r"holds more than tensors \(torch.nn.modules.linear.Linear\)"),
-        (
-            {"a": torch.zeros(1).expand(2**40)},
-            "holds at 'a' a tensor that cannot be read: it claims 1,099,511,627,776 elements",
-        ),
-        ({"a": {"b": 3}}, "holds no tensors: save a model's state_dict"),
-        ({(1, 2): torch.ones(1)}, "holds a name that is a value of type tuple, not a text"),
-        ({2**40: torch.ones(1)}, "holds the number 1099511627776 as a name"),
-        ([torch.ones(1)], "holds a value of type list, not tensors by name"),
-        (torch.ones(3), "holds a value of type Tensor, not tensors by name"),
-        ({"a.b": torch.ones(1), "a": {"b": torch.ones(1)}}, "holds two values called 'a.b'"),
-        (nested(40), "containers too deep"),
-        (endless(), "holds too much at 'again\\..+' .containers too deep"),
-        ({"a": torch.eye(2).to_sparse()}, "holds a tensor that is sparse: only plain ones"),
-        ({"a": torch.empty(2**40, device="meta")}, "holds a tensor that is without values, on the device meta"),
-    ],
-)
-def test_a_pickle_of_something_else_is_refused(content, message, tmp_path):
-    torch.save(content, tmp_path / "x.pt")
-    with pytest.raises(ValueError, match=message):
-        tensor_table(tmp_path / "x.pt")
-
-
-def test_a_pickle_that_claims_more_than_its_file_is_refused(saved, tmp_path):
-    for claimed in (200, 2**40):
-
-        def claim(name, content, number=claimed):
-            if name.endswith("data.pkl"):
-                assert content.count(b"K\x05") == 2  # the size of the storage and of the tensor
-                content = content.replace(b"K\x05", b"\x8a\x07" + number.to_bytes(7, "little"))
-            return content
-
-        with pytest.raises(ValueError, match="is damaged: data/0 has 20 bytes, not those of"):
-            tensor_table(rezipped(saved, tmp_path / "claim.pt", claim))
-
-
-@pytest.mark.parametrize(
-    ("change", "compression", "message"),
-    [
-        (lambda name, content: None if name.endswith("data.pkl") else content, 0, "zip archive of something else"),
-        (lambda name, content: content, zipfile.ZIP_DEFLATED, "is a packed zip archive"),
-        (
-            lambda name, content: None if name.endswith("data/0") else content,
-            0,
-            "its values data/0 are not in",
-        ),
-        (lambda name, content: content[:-9] if name.endswith(".pkl") else content, 0, "is damaged: torch cannot load"),
-        (lambda name, content: b"\x80\x02K\x01" if name.endswith(".pkl") else content, 0, "is damaged: torch cannot"),
-    ],
-)
-def test_an_archive_that_torch_did_not_write_is_refused(change, compression, message, saved, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        tensor_table(rezipped(saved, tmp_path / "x.pt", change, compression))
-
-
-def test_the_format_before_torch_1_6_is_refused(tmp_path):
-    torch.save({"a": torch.ones(1)}, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(ValueError, match=r"a zip archive since torch 1\.6"):
-        tensor_table(tmp_path / "x.pt")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (".", "is a folder without model.safetensors: give"),
-        ("no.pt", "does not exist"),
-        ("x.weights", "must be a checkpoint folder or end in .safetensors, .pt, .pth, .bin or .gguf"),
-    ],
-)
-def test_a_path_of_something_else_is_refused(name, message, tmp_path):
-    (tmp_path / "x.weights").write_bytes(b"?")
-    with pytest.raises(ValueError, match=message):
-        tensor_table(tmp_path / name)
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "model.pt"])
-def test_a_file_that_has_changed_is_not_read_any_more(tmp_path, name):
-    """Its values would be another's, and of one that was cut short the system ends the process."""
-    path = tmp_path / name
-    write = save_file if path.suffix == ".safetensors" else torch.save
-    write({"w": torch.ones(2000)}, path)
-    (info,) = tensor_table(path)
-    assert float(info.load().sum()) == 2000
-    os.truncate(path, 3000)
-    with pytest.raises(CheckpointError, match="has changed since it was listed"):
-        info.load()
-    path.unlink()
-    with pytest.raises(CheckpointError, match="no longer there"):
-        info.load()

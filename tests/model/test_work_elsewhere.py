@@ -24,10 +24,10 @@ from model.trace import record
 from model.training import Trainer
 from model.watched import Watched
 from tests.model import examples, live_examples
+from tests.model.elsewhere import KINDS, TEXT, alike, elsewhere, lens_of, trace_of
 from tests.model.foreign import twins
 from tests.model.hosted import models
 from tests.model.live_examples import SETTINGS, losses, settled
-from tests.model.test_everything_elsewhere import KINDS, TEXT, alike, elsewhere, lens_of, trace_of
 from tests.pretended_device import NAME, pretending, run_as_on_mps
 
 # Not gpt_oss: its code asks any device but the CPU for a histogram of integers, and the CPU computes here.

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.opening
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.interventions import Causal, Cells, PaddingSeen, Window, intervening, read_changes
+from model.interventions import intervening, read_changes
 from model.text import MASK
 from model.trace import record
 from tests.app_reading import component, heads, opened
@@ -22,8 +22,6 @@ from tests.model.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
-from viz.masks.batch import parts_of
-from viz.masks.rules import Rules, with_cells
 from viz.words import token_code
 
 TEXT = "The cat sees the dog."
@@ -228,46 +226,6 @@ def test_the_pinned_trace_is_the_reference_of_differences(small, tmp_path):
     assert titles[2] == "softmax: none pinned"
     assert max(map(len, titles)) <= 26  # longer ones run into each other
     assert np.isnan(values[2]).all()
-
-
-def test_rules_are_the_models_own_and_what_the_changes_made_of_them():
-    config = one_stack("decoder-only", window=4).config
-    own = Rules.of(config, "decoder")
-    assert own == Rules("decoder", True, True, 4)
-    assert Rules.of(config, "cross") == Rules("cross", False, True, None)
-    cell = Cells("decoder", False, 1, 1)
-    changes = [cell, Causal("decoder", False), Window("encoder", 2)]
-    now = own.after(changes)
-    assert now == Rules("decoder", False, True, 4)
-    assert own.changes(changes, own) == [cell, Window("encoder", 2)]
-    wanted = Rules("decoder", True, False, None)
-    assert wanted.changes(changes, own) == [cell, Window("encoder", 2), PaddingSeen("decoder"), Window("decoder", None)]
-    assert own.after(wanted.changes(changes, own)) == wanted
-
-
-def test_a_second_click_takes_a_change_back():
-    cell, other = Cells("decoder", False, 1, 0), Cells("decoder", False, 1, None)
-    changes = with_cells(with_cells([], cell), other)
-    assert changes == [cell, other]
-    assert with_cells(changes, Cells("decoder", True, 1, 0)) == [other]
-    assert with_cells(changes, Cells("decoder", True, 1, 0, layer=0)) == [
-        *changes,
-        Cells("decoder", True, 1, 0, layer=0),
-    ]
-
-
-def test_a_text_is_cut_at_sentence_ends_or_in_halves():
-    assert parts_of("I am. You are! Yes") == ["I am. You are! Yes", "I am.", "You are!", "Yes"]
-    assert parts_of("我是。你是？") == ["我是。你是？", "我是。", "你是？"]
-    assert parts_of("one two three") == ["one two three", "one", "two three"]
-    assert parts_of("abcd") == ["abcd", "ab", "cd"]
-    assert parts_of("") == ["", "", ""]
-
-
-def test_a_token_in_a_sentence_means_nothing():
-    assert token_code("a`b") == "`` a`b ``"
-    assert token_code("\n") == "`⏎`"
-    assert token_code("<b>") == "`<b>`"
 
 
 def test_switching_rules_changes_the_model_and_switching_them_back_restores_it(small):

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gc
-import threading
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.viz.pages.test_training import demonstrated, here, live, part  # noqa: F401  (a fixture for this file too)
+from tests.model.live_examples import threads
+from tests.viz.pages.training_page import demonstrated, live, short_trainings
 from viz import training
 
 RUNS = 20
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """See `short_trainings`."""
+    yield from short_trainings(tmp_path, monkeypatch)
 
 
 def resident() -> int:
@@ -26,10 +32,6 @@ def tensors() -> int:
     gc.unfreeze()  # what the application spares the collector counts too
     gc.collect()
     return sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects())
-
-
-def workers() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "training"]
 
 
 def test_twenty_trainings_begun_and_given_up_leave_no_thread_and_no_tensor():
@@ -46,7 +48,7 @@ def test_twenty_trainings_begun_and_given_up_leave_no_thread_and_no_tensor():
         assert len(training.trainings()) == 1
         counts.append(tensors())
         sizes.append(resident())
-    assert workers() == []
+    assert threads() == []
     assert counts[-1] <= counts[4], counts
     assert sizes[-1] - sizes[4] < 32 << 20, sizes
     training.trainings().end(app.session_state["workbench"].run)

@@ -1,0 +1,127 @@
+"""Every analysis on a device that is not the CPU, with float64, as CUDA, and without, as MPS: the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from model.analysis import (
+    batches,
+    blocks,
+    combining,
+    differences,
+    dropout,
+    effects,
+    feed_forward,
+    head_weights,
+    heads,
+    logit_lens,
+    loss,
+    masking,
+    norms,
+    order,
+    pictures,
+    predictions,
+    residual,
+    spectra,
+    tokens,
+    weights,
+)
+from model.analysis.maps import Maps, Quantity
+from model.inspectable import Inspectable
+from model.sampling import Sampling
+from model.trace import Trace
+from tests.model.elsewhere import KINDS, OPTIONS, TEXT, alike, elsewhere, lens_of, trace_of
+
+
+def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callable[[], Any]]:
+    """Every function of model/analysis that takes tensors, on this trace, and beside another one."""
+    config, stack, model = lens.config, logit_lens.last_stack(lens.model), lens.model
+    kinds = [kind for kind in ("encoder", "decoder", "cross") if trace.attention_paths(kind)]
+    maps = {kind: trace.attention(kind) for kind in kinds}
+    marked = torch.tensor([place == 0 for place in range(maps[kinds[0]].shape[-1])], device=lens.device)
+    path, all_heads = trace.attention_paths(kinds[-1])[-1], [(0, 0), (1, 1)]
+    x, logits = trace[f"{stack}.embedding.output"], trace["output.logits"]
+    source = lens.source_tokens(TEXT)
+    target = lens.target_tokens("师学") if lens.kind == "encoder-decoder" else None
+    names = logit_lens.stream_names(trace)
+    actual = torch.arange(len(logits), device=lens.device) % logits.shape[1] - 1
+    parts = residual.blocks(config, stack)
+    three, units = torch.tensor([[3, 4, 5]], device=lens.device), trace[f"{stack}.layers.0.feed_forward.hidden"]
+    comparison, seen = differences.Comparison(trace, before), feed_forward.Seen()
+    seen.add(trace, config)
+    seen.add(before, config)
+    made: dict[str, Callable[[], Any]] = {
+        "checks": lambda: {check.name: (check.passed, check.cells) for check in trace.checks()},
+        "heads": lambda: [metric(maps[kinds[0]], marked) for metric in heads.METRICS.values()],
+        "average": lambda: combining.average(Maps(trace, kinds[0]), all_heads),
+        "maximum": lambda: combining.maximum(Maps(trace, kinds[0]), all_heads),
+        "rollout": lambda: combining.rollout(Maps(trace, kinds[0]), all_heads) if kinds[0] != "cross" else None,
+        "quantities": lambda: [Maps(trace, kinds[0], each).of(0, slice(0, 2)) for each in Quantity],
+        "row": lambda: Maps(trace, kinds[0]).row(0, 1, 1),
+        "norms": lambda: norms.norm_table(trace),
+        "levels": lambda: norms.norm_levels(trace.__getitem__, norms.stack_norms(trace, stack), "before"),
+        "forms": lambda: norms.forms(x, 1e-5),
+        "gap": lambda: norms.form_gap(x, 1e-5, "textbook"),
+        "stream": lambda: residual.stream(trace.__getitem__, residual.states(parts)),
+        "contributions": lambda: residual.contributions(trace.__getitem__, parts),
+        "cosines": lambda: residual.cosines(torch.stack([trace[name].float() for name in residual.states(parts)])),
+        "sums": lambda: residual.sum_error(trace, config, parts) < 1e-5,
+        "lens": lambda: logit_lens.read_layers(model, [trace[name] for name in names], actual.clamp(min=0)[None]),
+        "losses": lambda: predictions.losses(logits, actual),
+        "ranks": lambda: predictions.ranks(logits, actual),
+        "entropies": lambda: predictions.entropies(logits),
+        "sampled": lambda: predictions.sampled(logits[0], Sampling(temperature=0.7, top_k=5, top_p=0.9)),
+        "saturation": lambda: predictions.saturation(logits[0], [0.5, 1.0, 2.0]),
+        "text losses": lambda: loss.text_losses(lens, trace, source, target)[:3],
+        "perplexity": lambda: loss.perplexity(predictions.losses(logits, actual)),
+        "nearest": lambda: tokens.nearest(model.get_submodule(f"{stack}.embedding.tokens").weight, 3, 4)[0],
+        "plane": lambda: tokens.principal_plane(x).project(x).abs(),
+        "groups": lambda: tokens.in_groups(x, 5),
+        "pooled": lambda: pictures.pooled(maps[kinds[0]][0], 4),
+        "binned": lambda: pictures.binned(x[0], 5),
+        "thinned": lambda: pictures.thinned(x, 3, 4),
+        "mean norm": lambda: pictures.mean_norm(x),
+        "blocks": lambda: len(blocks.blocks(trace)),
+        "effects": lambda: effects.weight_changes(trace, trace, kinds[0]),
+        "outputs": lambda: effects.output_changes(trace, trace, kinds[0]),
+        "divergence": lambda: effects.prediction_changes(trace, trace),
+        "difference": lambda: [comparison.difference(name) for name in trace.names()],
+        "pinned attention": lambda: comparison.attention(kinds[0]),
+        "changes": lambda: comparison.changes,
+        "future": lambda: masking.future_change(model, [three] * (2 if target else 1), 1, 6),
+        "orders": lambda: masking.orders(trace[f"{path}.scaled"][0], trace[f"{path}.visible"], trace.values(path)[0]),
+        "order": lambda: order.order_difference(model, source.ids, [1, 0, *range(2, len(source.ids))]),
+        "beside": lambda: order.states_beside(model, source.ids, order.reversed_order([False] * len(source.ids))),
+        "weights": lambda: weights.statistics(next(model.parameters())),
+        "head norms": lambda: [head_weights.head_norms(each) for each in head_weights.attentions(model).values()],
+        "similar": lambda: head_weights.head_similarity(list(head_weights.attentions(model).values())[:2], "scores"),
+        "singular": lambda: spectra.singular_values(next(model.parameters()).cpu()),
+        "idle": lambda: seen.on(model, feed_forward.path_of(stack, 0)),
+        "reads": lambda: feed_forward.reads(model, stack, 0, 3, lens.target_tokenizer),
+        "writes": lambda: feed_forward.writes(model, stack, 1, 3, lens.target_tokenizer),
+        "unit order": lambda: [feed_forward.order_of(units, each) for each in ("index", "strength")],
+        "apart": lambda: feed_forward.positions_apart(trace, stack, 0, range(len(x))[::-1]).alone < 1e-5,
+        "dropped": lambda: dropout.over_masks(x[0], 0.25, 20, "seed").counts,
+    }
+    if config.norm != "none":
+        made["placements"] = lambda: residual.placements(model, parts[-1], x, trace[parts[-1].read])
+    if batch := batches.batch_of(lens, source, target):
+        name = f"{norms.stack_norms(trace, stack)[0]}.input"
+        alone = lens.trace_tokens(source, target)[name]
+        made["batch"] = lambda: batches.batch_statistics(batch.stacked(name), batch.real[stack], alone, 1e-5)
+    return made
+
+
+@pytest.mark.parametrize(("kind", "options"), [(KINDS[0], {}), (KINDS[1], OPTIONS[2]), (KINDS[2], OPTIONS[0])])
+def test_every_analysis(pretended, kind, options):
+    lens = lens_of(kind, **options)
+    results = []
+    for each in (lens, elsewhere(lens)):
+        results.append(analyses(each, trace_of(each), trace_of(each, "The dog likes a cat.")))
+    for name, here in results[0].items():
+        there = results[1][name]()
+        alike(there, here())

@@ -1,0 +1,55 @@
+"""What tests of the page Checkpoints, where checkpoints are opened, start from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+
+import viz.opening
+from model.exporting import folder_zipped
+from tests.app_reading import component, opened
+from tests.viz.small import write_small
+from viz import opened as session
+
+ZIP = "application/zip"
+
+
+def places(tmp_path, monkeypatch):
+    """One bundled checkpoint, one saved, and a folder with a file of tensors and one that is none."""
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
+    monkeypatch.setenv(viz.opening.MODELS, str(tmp_path / "models"))
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    write_small(tmp_path / "bundled" / "small")
+    write_small(tmp_path / "saved" / "mine", seed=1, n_heads=4)
+    (tmp_path / "models").mkdir()
+    torch.save({"a": torch.zeros(3, 5)}, tmp_path / "models" / "plain.pt")
+    (tmp_path / "models" / "bad.safetensors").write_bytes(b"x")
+    (tmp_path / "models" / "notes.txt").write_text("none")
+    monkeypatch.setattr(session, "browser", lambda: "this one")
+    session.sessions.clear()
+    yield tmp_path
+    session.sessions().close()
+
+
+def page(**address):
+    return opened("checkpoints", **address)
+
+
+def rows(app) -> dict[str, dict]:
+    return {row["name"]: row for group in component(app, "checkpoint_list")["groups"] for row in group["rows"]}
+
+
+def packed(folder: Path) -> bytes:
+    return folder_zipped(folder, folder.name)
+
+
+def uploaded(app, name: str, content: bytes, kind: str = ZIP):
+    app.file_uploader[0].set_value([(name, content, kind)]).run()
+    return app.button(key="adding_send").click().run()
+
+
+def said(app) -> str:
+    return " ".join(each.value for each in (*app.success, *app.error))

@@ -1,0 +1,133 @@
+"""The page Training before a training: the demonstration, data, the form of a new model, what it will cost."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from model.demonstration import REVERSE
+from model.training_settings import TrainingSettings
+from tests.app_reading import sound
+from tests.viz.pages.training_page import (
+    TABLE,
+    TINY,
+    demonstrated,
+    live,
+    page,
+    pasted,
+    short_trainings,
+    words,
+)
+from viz import training
+from viz.sections import training_own, training_settings
+from viz.sections.option_fields import whose, written
+
+WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """See `short_trainings`."""
+    yield from short_trainings(tmp_path, monkeypatch)
+
+
+def test_the_demonstration_is_the_first_thing_and_runs_at_once():
+    app = page()
+    assert "99 %" in app.markdown[0].value
+    app = demonstrated()
+    given = live(app)
+    assert (given.snapshot.status, given.snapshot.step) == ("finished", 3)
+    assert given.material.record()["task"] == "reverse"
+    assert app.session_state["model"] == training.ENTRY
+    assert app.text_input(key="source").value == REVERSE.text
+    assert app.query_params["attention"] == "cross"
+    assert "ended after step 3" in words(app)
+    assert app.button(key="demonstration_begin").label == "Begin again"
+
+
+def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
+    app = pasted(TABLE + WRONG)
+    assert not app.exception
+    assert "rows to learn from: 7 · duplicates left out: 1 · empty lines: 0 · rows in error: 2" in words(app)
+    faults, preview = (each.value for each in app.dataframe)
+    assert list(faults["line"]) == [9, 10]
+    assert list(faults["begins with"]) == ["lonely", ",empty"]
+    assert list(preview.columns) == ["source", "target"]
+    assert list(preview.index) == [2, 3, 4, 5, 6]
+    app.text_input(key="network_n_encoder_layers").set_value("1")
+    for name, value in {"steps": "2", "batch_tokens": "40", "validate_every": "1"}.items():
+        app.session_state[f"setting_{name}"] = value
+    app.run()
+    app.button(key="begin_button").click().run()
+    given = live(sound(app.run()))
+    assert (given.snapshot.step, given.start.config.d_model, given.start.config.n_encoder_layers) == (2, 8, 1)
+    assert given.choices.settings.batch_tokens == 40
+    labels = [given.material.tokenizers[1].label(token) for token in range(len(given.material.tokenizers[1]))]
+    assert {"a", "b", "c", "d"} <= set(labels)
+    assert app.session_state["model"] == training.ENTRY
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("n_heads", "3", "d_model (8) must be divisible by n_heads (3)"),
+        ("d_model", "many", "d_model (“many”) must be a whole number"),
+        ("dropout", "1.5", "dropout (1.5) must be at least 0 and below 1"),
+        ("n_encoder_layers", "0", "source_vocabulary"),
+    ],
+)
+def test_what_cannot_be_is_said_beside_the_form_and_nothing_begins(field, value, sentence):
+    app = pasted(TABLE, **{field: value})
+    assert not app.exception
+    assert sentence in " ".join(each.value for each in app.error)
+    assert app.button(key="begin_button").disabled
+
+
+def test_an_upload_is_read_and_one_that_is_no_text_is_refused():
+    app = page(training_data="own")
+    app.file_uploader(key="own_file").set_value(("<img src=x>.csv", b"\x89PNG\0", "text/csv")).run()
+    assert "zero bytes" in app.error[0].value
+    assert not app.exception
+    app.file_uploader(key="own_file").set_value(("b.tsv", b"one\teins\ncaf\xe9\tx\ntwo\tzwei\n", "text/tab")).run()
+    assert "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1" in words(app)
+    assert list(app.dataframe[0].value["line"]) == [2]
+
+
+def test_no_columns_is_said_and_one_stack_reads_the_text():
+    app = pasted("just one line\nand another\n")
+    assert "No columns were found" in app.error[0].value
+    app.session_state["kind"] = "encoder-only"
+    assert "rows to learn from: 2" in words(sound(app.run()))
+    app.session_state["kind"] = "decoder-only"
+    app.run()
+    assert "read in its order: 2 lines, 26 characters" in words(app)
+
+
+def test_costs_are_shown_and_a_step_is_measured_when_asked():
+    app = pasted(TABLE, **TINY)
+    config_words = words(sound(app))
+    assert "parameters" in config_words
+    assert "ms a step" not in config_words
+    app.button(key="cost_measure").click()
+    assert "ms a step" in words(sound(app.run()))
+
+
+def test_columns_are_named_once_each():
+    found = SimpleNamespace(records=[SimpleNamespace(cells=("a", "a", ""))], width=4)
+    assert training_own.column_names(found, True) == ["a (1)", "a (2)", "column 3", "column 4"]
+
+
+def test_values_come_back_from_their_fields():
+    options = training_settings.form().described
+    for name, value in dataclasses.asdict(TrainingSettings(clip=float("inf"), rate=3e-4)).items():
+        if name in options:
+            assert options[name].read(written(value)) == value
+    with pytest.raises(ValueError, match="must be a number"):
+        options["rate"].read("nan")
+
+
+def test_the_field_of_a_message_is_found():
+    assert whose("n_heads (3) must be divisible by n_key_value_heads (2)", ["heads", "n_heads"]) == "n_heads"
+    assert whose("something else", ["heads"]) == ""

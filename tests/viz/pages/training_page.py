@@ -1,0 +1,72 @@
+"""What tests of the page Training start from."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import viz.opening
+import viz.sections.training_data
+import viz.sections.training_demonstration
+import viz.sections.training_start
+from model.demonstration import REVERSE
+from tests.app_reading import opened, sound
+from tests.viz.small import write_small
+from viz import training
+
+TABLE = "source,target\n" + "".join(f"{word},{word[::-1]}\n" for word in ("ab", "abc", "bcd", "dab", "cab", "bad"))
+SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 8, "dropout": 0.0}
+TINY = {"d_model": "8", "n_heads": "2", "d_ff": "8", "n_encoder_layers": "1", "n_decoder_layers": "1"}
+
+
+def short_trainings(tmp_path, monkeypatch):
+    """One small checkpoint, a place to save in, a demonstration that is soon over; no training is left behind."""
+    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
+    write_small(tmp_path / "bundled" / "small")
+    monkeypatch.setattr(viz.sections.training_data, "TASK_PAIRS", 60)
+    short = dataclasses.replace(
+        REVERSE, pairs=60, settings=dataclasses.replace(REVERSE.settings, steps=3, validate_every=1), network=SMALL
+    )
+    monkeypatch.setattr(viz.sections.training_start, "REVERSE", short)
+    monkeypatch.setattr(viz.sections.training_demonstration, "REVERSE", short)
+    training.trainings.clear()
+    yield tmp_path
+    trainings = training.trainings()
+    for key in list(trainings._trainings):
+        trainings.end(key)
+
+
+def page(**address):
+    return sound(opened("training", **address))
+
+
+def part(app, name):
+    app.session_state["training_part"] = name
+    return app.run()
+
+
+def words(app):
+    return " ".join(each.value for kind in (app.markdown, app.caption, app.info, app.success) for each in kind)
+
+
+def live(app):
+    found = training.trainings().get(app.session_state["workbench"].run)
+    assert found is not None
+    assert found.settled(20.0)
+    return found
+
+
+def pasted(text, **fields):
+    app = page(training_data="own")
+    app.text_area(key="own_pasted").set_value(text).run()
+    for name, value in ({"d_model": "8", "n_heads": "2", "d_ff": "8"} | fields).items():
+        app.text_input(key=f"network_{name}").set_value(value)
+    return app.run()
+
+
+def demonstrated():
+    app = page()
+    app.button(key="demonstration_begin").click()
+    sound(app.run())
+    live(app)
+    return sound(app.run())
