@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.errors import StreamlitInvalidLayoutContextError
 
-from viz import i18n, input_bar, opened, showing, training, unsaid, varying
+from viz import i18n, input_bar, opened, showing, token_bar, training, unsaid, varying
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.given import unfollowed
 from viz.i18n import _
-from viz.parts import theirs
+from viz.parts import Views, nothing, theirs
 from viz.said import said
 from viz.words import as_sentence, literal, page_name
-from viz.workbench import Key, Workbench, choose, workbench
+from viz.workbench import ARRANGED, Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -100,24 +102,53 @@ def main() -> None:
     every = training.EVERY if moving else None
     with strip:
         st.fragment(training.strip, run_every=every)(bench, lens, moving)
-    st.fragment(look, run_every=every if name == training.ENTRY else None)(bench, lens, chosen)
+    st.fragment(arrange, key=ARRANGED)(bench, lens, chosen, every if name == training.ENTRY else None)
 
 
-def look(bench: Workbench, lens: Inspectable, page: str) -> None:
-    """The input bar and the page under it: all that a keystroke draws again, and each look at a training."""
+def arrange(bench: Workbench, lens: Inspectable, page: str, every: float | None) -> None:
+    """The input bar and the page under it: their places and controls, which a keystroke leaves as they are.
+
+    every: seconds between looks at the training of this model, where it moves.
+    """
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)
     trained = live is not None and lens is live.start
-    # What does not depend on the texts goes out first: the browser draws it while the model computes.
-    lens = training.shown(bench, live) if live and trained else varying.look(bench, lens)
+    lens = lens if trained else varying.look(bench, lens)
     theirs.set(lens.model.code)
     bar = st.container(key="input_bar")
     with bar:
-        target = input_bar.show_controls(lens)
+        fields = input_bar.show_controls(lens)
     # Not by the navigation's own run(): that works only in a run of the whole script.
-    drawing = telling(import_module(PAGES[page].removesuffix(".py").replace("/", ".")).page(lens))
-    next(drawing)
-    if not trained:
+    drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
+    views = nothing
+    with telling():
+        views = drawn_by.page(lens)
+    st.fragment(look, run_every=every)(bench, lens, trained, bar, fields, views)
+
+
+def look(
+    bench: Workbench, lens: Inspectable, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
+) -> None:
+    """All that a keystroke draws again, and each look at a training: the texts, their tokens, and the page's views.
+
+    fields: places of the source and, where the model has one, of the target.
+    """
+    try:
+        _look(bench, lens, trained, bar, fields, views)
+    except StreamlitInvalidLayoutContextError:  # a place that had nothing to show when the page was arranged
+        st.rerun()
+
+
+def _look(
+    bench: Workbench, lens: Inspectable, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
+) -> None:
+    i18n.use(st.session_state[Key.LANGUAGE])
+    theirs.set(lens.model.code)
+    live = training.training(bench) if trained else None
+    input_bar.show_source(fields[0], lens)  # the browser draws it while the model computes
+    if live:
+        lens = training.shown(bench, live)
+    else:
         try:
             input_bar.look(bench, lens)
         except ValueError as error:  # a text that this model cannot read
@@ -125,29 +156,33 @@ def look(bench: Workbench, lens: Inspectable, page: str) -> None:
             return
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long
-    mount_tokens = None if late else input_bar.pack_tokens(bench)
-    next(drawing)
-    for place in target:
+    mount_tokens = None if late else token_bar.pack_tokens(bench)
+    drawing = views(lens)
+    with telling():
+        next(drawing, None)
+    for place in fields[1:]:
         input_bar.show_target(place, bench)
     if late:
-        next(drawing, None)
+        with telling():
+            next(drawing, None)
     with bar:
-        (mount_tokens or input_bar.pack_tokens(bench))()
-    next(drawing, None)
-    if live and trained and is_behind(bench, live):
+        (mount_tokens or token_bar.pack_tokens(bench))()
+    with telling():
+        next(drawing, None)
+    if live and is_behind(bench, live):
         st.rerun()
 
 
-def telling(drawing: Iterator[None]) -> Iterator[None]:
-    """A page in its parts; where it needs what the model does not have, this is said in place of the rest."""
+@contextmanager
+def telling() -> Iterator[None]:
+    """Where a page needs what the model does not have, this is said in place of the rest."""
     from model.errors import AbsentError
     from viz.absent import absent_words
 
     try:
-        yield from drawing
+        yield
     except AbsentError as absent:
         st.info(absent_words(absent))
-        yield from (None, None, None)
 
 
 def choose_language(place: DeltaGenerator) -> None:

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.assumed import assumptions
-from viz.components.views import Mount, token_bar
 from viz.i18n import _
-from viz.pinning import pinned
 from viz.said import said
-from viz.what_if import change, note
-from viz.words import check_explanation, check_name, no_predictions, significant
-from viz.workbench import FIRST_SOURCE, Key, Workbench, attention_kinds, choice, workbench
+from viz.what_if import note
+from viz.words import no_predictions
+from viz.workbench import FIRST_SOURCE, Key, Workbench, workbench
 
 if TYPE_CHECKING:
     from model import Inspectable
-    from model.decoding import Guess
 
 LINE_BREAK = "⏎"  # in a field of one line
 CONTINUED = 20  # tokens that the button lets a language model write
 
 
 def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
-    """The source's field and the button; gives the place of the target's field, where the model has a target."""
+    """The button; gives the places of the source's field and, where the model has a target, of the target's."""
     two = lens.kind == "encoder-decoder"
     source, *target, button = st.columns([10, 10, 3] if two else [20, 3], vertical_alignment="bottom")
-    text_field(source, _("Source") if two else _("Text"), Key.SOURCE, first_source(lens), "")
     act, name, explanation = action(lens)
     if workbench().what_if.changes:
         explanation += " · " + _("What-if changes count: the changed model writes")
@@ -39,7 +35,13 @@ def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
         st.caption(note)
     if note := assumptions(lens):
         st.caption(note)
-    return target
+    return [source, *target]
+
+
+def show_source(place: DeltaGenerator, lens: Inspectable) -> None:
+    """The source's field, or that of the one text that the model has."""
+    two = lens.kind == "encoder-decoder"
+    text_field(place, _("Source") if two else _("Text"), Key.SOURCE, first_source(lens), "")
 
 
 def show_target(place: DeltaGenerator, bench: Workbench) -> None:
@@ -141,110 +143,18 @@ def go_on() -> None:
     """Let a language model write some tokens more; the same text is always continued in the same way."""
     from model.sampling import Sampling
 
-    lens, text = _lens_and_text()
+    lens, text = lens_and_text()
     drawn = Sampling(temperature=0.8, seed=len(text))
     made = workbench().what_if.generate(lens, text, sampling=drawn, length=CONTINUED)
     write_source(text + made.text)
 
 
 def fill_in() -> None:
-    lens, text = _lens_and_text()
+    lens, text = lens_and_text()
     write_source(workbench().what_if.generate(lens, text).text)
 
 
-def pack_tokens(bench: Workbench) -> Mount:
-    """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace."""
-    from model.text import Tokens
-
-    assert bench.trace is not None
-    assert bench.source is not None
-    assert bench.lens is not None
-    cut = _("{count} tokens left out: this model reads {length}")
-    length = bench.lens.config.max_length
-    sides = {"source": bench.source, "target": bench.target or Tokens([], [])}
-    data: dict[str, Any] = {
-        side: [{"label": label, "special": label in bench.trace.special_labels} for label in tokens.labels]
-        for side, tokens in sides.items()
-    }
-    notes = {
-        side: cut.format(count=tokens.left_out, length=length) if tokens.left_out else ""
-        for side, tokens in sides.items()
-    }
-    badges = [
-        {
-            "text": " · ".join(
-                [check_name(check.name), significant(check.error), *([] if check.passed else [check.tensor])]
-            ),
-            "passed": check.passed,
-            "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e} ({check.tensor})",
-        }
-        for check in bench.trace.checks()
-        if check.cells
-    ]
-    words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
-    guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
-    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
-    data["changed"] = {"text": note(bench), "refused": said(bench.what_if.refused), "words": _changed_words(bench)}
-    return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin, on_restore)
-
-
-def on_token() -> None:
-    """A click on a token makes it the query, where its side is the one that asks."""
-    clicked, bench = st.session_state[Key.TOKENS].token, workbench()
-    kinds = attention_kinds(bench.lens.model) if bench.lens else []
-    one_stack = len(kinds) == 1
-    asking = "source" if one_stack or choice(kinds, "cross", Key.KIND) == "encoder" else "target"
-    if clicked["side"] == asking:
-        bench.select(query=int(clicked["position"]))
-
-
-def on_pin() -> None:
-    """Keep this trace as the reference, let it go, or choose what the views show of it."""
-    act, bench = st.session_state[Key.TOKENS].pin, workbench()
-    if act == "keep":
-        bench.keep()
-    elif act == "release":
-        bench.release()
-    elif act in ("values", "differences"):
-        bench.differing = act == "differences"
-    else:  # one of the largest changes
-        place = {name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None}
-        bench.select(**place)
-        if act.get("attention"):
-            st.session_state[Key.KIND] = act["attention"]
-            bench.say(Key.KIND, act["attention"])
-
-
-def on_restore() -> None:
-    """The model computes as it was trained again."""
-    change(workbench(), ())
-
-
-def on_guess() -> None:
-    """A click on what the model holds probable puts it into the text."""
-    clicked = st.session_state[Key.TOKENS].guess
-    lens, text = _lens_and_text()
-    write_source(lens.take(text, int(clicked["number"]), int(clicked["token"])))
-
-
-def _lens_and_text() -> tuple[Inspectable, str]:
+def lens_and_text() -> tuple[Inspectable, str]:
     lens = workbench().lens
     assert lens is not None
     return lens, typed(Key.SOURCE, first_source(lens))
-
-
-def _guess(guess: Guess, lens: Inspectable) -> dict[str, Any]:
-    title = _("next token") if lens.kind == "decoder-only" else f"{lens.source_tokenizer.mask_label} {guess.place}"
-    choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
-    return {"title": title, "choices": choices}
-
-
-def _changed_words(bench: Workbench) -> dict[str, str]:
-    plain = _(
-        "The forward pass is changed; the target is what the unchanged model wrote: Translate lets this one write"
-    )
-    return {
-        "changed": _("changed"),
-        "explanation": plain if bench.generation else _("The forward pass is changed"),
-        "restore": _("restore"),
-    }

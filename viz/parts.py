@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,15 @@ from viz.workbench import Key
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from streamlit.delta_generator import DeltaGenerator
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
-    from model import Trace
+    from model import Inspectable, Trace
+    from viz.components.views import Mount
 
+
+# What a page draws of the model as it is now, in two parts: all is packed, and then mounted.
+Views = Callable[["Inspectable"], Iterator[None]]
 
 LINES, SOURCE = 22, 440  # of code: longer ones scroll in a place of so many pixels
 
@@ -34,6 +39,18 @@ i18n.follow(_language)
 
 # Classes of a model that is run by the code of others, in this run of the script; none where our own code runs.
 theirs: ContextVar[tuple[Any, ...]] = ContextVar("theirs", default=())
+
+
+def nothing(_lens: Inspectable) -> Iterator[None]:
+    """The views of a page that has said why it has none."""
+    yield
+
+
+def mount(parts: Iterable[tuple[DeltaGenerator, Mount]]) -> None:
+    """What is packed, each in its place."""
+    for place, show in parts:
+        with place:
+            show()
 
 
 def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None:

@@ -185,11 +185,14 @@ def nan_mean(values: np.ndarray) -> np.ndarray:
     return np.where(there.any(axis=1), np.nansum(values, axis=1) / np.maximum(there.sum(axis=1), 1), np.nan)
 
 
-def sum_error_words(bench: Workbench, parts: Sequence[Block]) -> str:
+def sum_sentence(bench: Workbench, parts: Sequence[Block]) -> str:
     """The largest error of "what a block read, plus what it wrote, is the stream after it"."""
     assert bench.trace is not None
     assert bench.lens is not None
-    return significant(sum_error(bench.trace, bench.lens.config, parts))
+    if not bench.lens.config.residual:
+        return _("This model has no residual: each block's output replaces the stream; what stood there is lost.")
+    error = significant(sum_error(bench.trace, bench.lens.config, parts))
+    return _("x + y is the stream recorded after each block; largest error {error}").format(error=error)
 
 
 def explain(key: str, config: TransformerConfig) -> None:

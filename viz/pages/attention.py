@@ -21,7 +21,7 @@ from viz.attention.words import (
     bertviz_name,
 )
 from viz.i18n import _
-from viz.parts import data_table, folded
+from viz.parts import Views, data_table, folded, mount
 from viz.said import said
 from viz.sections.attention_controls import Choice, show_controls, show_figure_controls, show_head_controls
 from viz.workbench import Selection, choose, workbench
@@ -40,7 +40,7 @@ class Part(StrEnum):
     BERTVIZ = "bertviz_open"
 
 
-def page(lens: Inspectable) -> Iterator[None]:
+def page(lens: Inspectable) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     wish = show_controls(lens)
     grid, figures = st.columns([11, 9], gap="medium")
@@ -55,39 +55,40 @@ def page(lens: Inspectable) -> Iterator[None]:
         explain(Part.EXPLANATION, wish)
         data, numbers = folded(Part.DATA, _("Data")), folded(Part.METRICS, _("Data: every head"))
     others = folded(Part.BERTVIZ, "BertViz")
-    yield
-    bench = workbench()
-    trace = bench.trace
-    assert trace is not None
-    shown = Shown(trace, wish, bench.comparison, bench.differing)
-    maps = shown.maps
-    chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
-    made = thumbnails(shown)
-    listed = shown.shown_heads(made.values)
-    filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass
-    parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
-    staged, lacking = unless_absent(lambda: pack_stages(shown, chosen, Part.STAGES, on_query))
-    parts += [(steps, staged)] if staged else []
-    drawn = None
-    problem = refusal(shown, listed)
-    if not problem:
-        drawn = large(shown, chosen, listed)
-        key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
-        parts.append((figure, pack_figure(shown, drawn, made, chosen, listed, key, on_row)))
-    yield
-    for place, mount in parts:
-        with place:
-            mount()
-    for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
-        with place:
-            say(sentence)
-    if drawn is not None:
-        table = drawn
-        data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen), place=data)
-    data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
-    if others.open:
-        with others:
-            show_bertviz(shown, chosen)
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench = workbench()
+        trace = bench.trace
+        assert trace is not None
+        shown = Shown(trace, wish, bench.comparison, bench.differing)
+        maps = shown.maps
+        chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
+        made = thumbnails(shown)
+        listed = shown.shown_heads(made.values)
+        filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass
+        parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
+        staged, lacking = unless_absent(lambda: pack_stages(shown, chosen, Part.STAGES, on_query))
+        parts += [(steps, staged)] if staged else []
+        drawn = None
+        problem = refusal(shown, listed)
+        if not problem:
+            drawn = large(shown, chosen, listed)
+            key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
+            parts.append((figure, pack_figure(shown, drawn, made, chosen, listed, key, on_row)))
+        yield
+        mount(parts)
+        for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
+            with place:
+                say(sentence)
+        if drawn is not None:
+            table = drawn
+            data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen), place=data)
+        data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
+        if others.open:
+            with others:
+                show_bertviz(shown, chosen)
+
+    return views
 
 
 def say(sentence: str) -> None:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from model.inspectable import Inspectable
 from viz.i18n import _
+from viz.parts import Views
 from viz.sections import checkpoints_comparing, checkpoints_keeping, checkpoints_opening, checkpoints_reading
 from viz.workbench import choose, workbench
 
@@ -26,8 +27,12 @@ class Part(StrEnum):
     SEGMENT = "checkpoints_part"
 
 
-def page(lens: Inspectable) -> Iterator[None]:
+def page(_lens: Inspectable) -> Views:
     """What is shown reads files and not the trace, and is drawn last."""
+    return views
+
+
+def views(_lens: Inspectable) -> Iterator[None]:
     bench = workbench()
     if bench.begun:  # outside this fragment, the list of models has a new entry
         bench.begun = False
@@ -36,7 +41,6 @@ def page(lens: Inspectable) -> Iterator[None]:
     segment = choose(_("Part of the page"), tuple(SEGMENTS), "open", Part.SEGMENT, segment_name, row)
     # Each part has a place of its own: what another one has drawn there goes at once, and not when this one is done.
     places = {name: st.container() if name == segment else st.empty() for name in SEGMENTS}
-    yield
     yield
     with places[segment]:
         SEGMENTS[segment](bench)

@@ -15,9 +15,9 @@ from model.inspectable import Inspectable
 from viz.i18n import _
 from viz.packing import layer, units
 from viz.packing.names import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
-from viz.parts import data_table
+from viz.parts import Views, data_table, folded, mount
 from viz.words import attention_name
-from viz.workbench import Workbench, choice, choose, workbench
+from viz.workbench import Workbench, arrange_again, choice, choose, workbench
 
 
 class Part(StrEnum):
@@ -41,7 +41,7 @@ class Part(StrEnum):
     DATA = "units_data"
 
 
-def page(lens: Inspectable) -> Iterator[None]:
+def page(lens: Inspectable) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     names, parts = stacks(lens.config), quantities(lens.config)
@@ -55,44 +55,46 @@ def page(lens: Inspectable) -> Iterator[None]:
     with left:
         figure, everything = st.container(), st.container()
         layer.explain(Part.EXPLANATION, lens.config)
-        data = st.container()
+        data = folded(Part.DATA, _("Data"))
     with right:
         overview = st.container()
         view = choose(_("View"), UNIT_VIEWS, UNIT_VIEWS[0], Part.VIEW, unit_view, right)
         detail = st.container()
-    yield
-    bench, seen = workbench(), units_seen()
-    assert bench.trace is not None
-    seen.add(bench.trace, lens.config)
-    chosen = current(bench, lens.config)
-    mounts = [
-        (overview, units.layer_map(bench, lens.config, chosen, Part.LAYERS, on_layer)),
-        (figure, units.unit_map(bench, chosen, Part.UNITS, on_cell)),
-        (everything, units.all_units(bench, chosen, Part.ALL, on_rank)),
-    ]
-    sentence, table = "", None
-    if view == "unit":
-        found, sentence = layer.direction_charts(bench, lens.config, chosen, (Part.SECOND, Part.THIRD))
-        parts_of_unit = [units.unit_chart(bench, chosen, Part.FIRST, on_token), *found]
-        mounts += [(detail, part) for part in parts_of_unit]
-    elif view == "token":
-        mounts.append((detail, units.token_chart(bench, chosen, Part.FIRST, on_top)))
-    elif view == "layer":
-        mounts.append((detail, layer.histogram(bench, chosen, Part.FIRST)))
-    else:
-        table = layer.apart_table(bench, chosen)
-    summary = layer.layer_sentence(bench, lens.config, chosen, seen)
-    yield
-    said.markdown(summary)
-    for place, mount in mounts:
-        with place:
-            mount()
-    if sentence:
-        detail.caption(sentence)
-    if table is not None:
-        detail.dataframe(table.style.format({table.columns[1]: "{:.3g}"}), hide_index=True)
-    with data:
-        data_table(Part.DATA, lambda: layer.unit_table(bench, lens.config, chosen, seen), f"units-{chosen.name}")
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench, seen = workbench(), units_seen()
+        assert bench.trace is not None
+        seen.add(bench.trace, lens.config)
+        chosen = current(bench, lens.config)
+        mounts = [
+            (overview, units.layer_map(bench, lens.config, chosen, Part.LAYERS, on_layer)),
+            (figure, units.unit_map(bench, chosen, Part.UNITS, on_cell)),
+            (everything, units.all_units(bench, chosen, Part.ALL, on_rank)),
+        ]
+        sentence, table = "", None
+        if view == "unit":
+            found, sentence = layer.direction_charts(bench, lens.config, chosen, (Part.SECOND, Part.THIRD))
+            parts_of_unit = [units.unit_chart(bench, chosen, Part.FIRST, on_token), *found]
+            mounts += [(detail, part) for part in parts_of_unit]
+        elif view == "token":
+            mounts.append((detail, units.token_chart(bench, chosen, Part.FIRST, on_top)))
+        elif view == "layer":
+            mounts.append((detail, layer.histogram(bench, chosen, Part.FIRST)))
+        else:
+            table = layer.apart_table(bench, chosen)
+        summary = layer.layer_sentence(bench, lens.config, chosen, seen)
+        yield
+        said.markdown(summary)
+        mount(mounts)
+        if sentence:
+            detail.caption(sentence)
+        if table is not None:
+            detail.dataframe(table.style.format({table.columns[1]: "{:.3g}"}), hide_index=True)
+        data_table(
+            Part.DATA, lambda: layer.unit_table(bench, lens.config, chosen, seen), f"units-{chosen.name}", place=data
+        )
+
+    return views
 
 
 def current(bench: Workbench, config: TransformerConfig) -> units.Chosen:
@@ -162,6 +164,7 @@ def on_rank() -> None:
     index, (bench, chosen) = int(st.session_state[Part.ALL].place["index"]), chosen_now()
     bench.say(Part.UNIT, str(units.ordered(bench, chosen)[index]))
     bench.say(Part.PAGE, str(index // units.PAGE + 1))
+    arrange_again()
 
 
 def on_token() -> None:

@@ -17,8 +17,8 @@ from viz.i18n import _
 from viz.map import header as map_header
 from viz.map.pictures import Pictures
 from viz.map.words import block_name, flops_text, place_name, shape_text
-from viz.parts import data_table, explanation, stamp
-from viz.workbench import Key, Parameter, Workbench, choice, workbench
+from viz.parts import Views, data_table, explanation, folded, stamp
+from viz.workbench import Key, Parameter, Workbench, arrange_again, choice, workbench
 
 
 class Part(StrEnum):
@@ -34,7 +34,7 @@ SCALES = ("one", "largest")
 BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
 
 
-def page(lens: Inspectable) -> Iterator[None]:
+def page(lens: Inspectable) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     if opened := st.session_state.pop(Part.OPENED, None):
         # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
@@ -45,17 +45,21 @@ def page(lens: Inspectable) -> Iterator[None]:
     left, right = st.columns(2)
     with left:
         show_explanation(lens)
-    yield
-    bench = workbench()
-    assert bench.trace is not None
-    found = blocks(bench.trace)
-    pictures = Pictures(bench.trace, bench.comparison, bench.differing)
-    mount = pack_map(bench, lens, found, pictures)
-    yield
-    with place:
-        mount()
     with right:
-        data_table(Part.DATA, lambda: table(lens, found, pictures), "map")
+        data = folded(Part.DATA, _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench = workbench()
+        assert bench.trace is not None
+        found = blocks(bench.trace)
+        pictures = Pictures(bench.trace, bench.comparison, bench.differing)
+        mount = pack_map(bench, lens, found, pictures)
+        yield
+        with place:
+            mount()
+        data_table(Part.DATA, lambda: table(lens, found, pictures), "map", place=data)
+
+    return views
 
 
 def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: Pictures) -> Mount:
@@ -151,6 +155,7 @@ def on_open() -> None:
             if clicked["head"] is not None:
                 bench.select(head=int(clicked["head"]))
     st.session_state[Part.OPENED] = map_header.PAGES[block.kind]
+    arrange_again()
 
 
 def on_token() -> None:

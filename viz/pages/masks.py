@@ -28,10 +28,10 @@ from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pac
 from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.masks.words import experiment_name, rule_name, scope_name
-from viz.parts import data_table, explanation
+from viz.parts import Views, data_table, explanation, folded, mount
 from viz.what_if import change
 from viz.words import attention_name, no_predictions, significant
-from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
+from viz.workbench import Key, Selection, Workbench, arrange_again, attention_kinds, choice, choose, workbench
 
 
 class Part(StrEnum):
@@ -60,7 +60,7 @@ NO_LABEL: dict[str, Any] = {"label_visibility": "collapsed"}
 EXPERIMENTS = ("order", "numbers", "future", "batch")
 
 
-def page(lens: Inspectable) -> Iterator[None]:
+def page(lens: Inspectable) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted.
 
     Raises:
@@ -84,48 +84,50 @@ def page(lens: Inspectable) -> Iterator[None]:
     explained, data = st.columns(2)
     with explained:
         show_explanation()
-    yield
-    bench = workbench()
-    trace, before = bench.trace, bench.what_if.plain
-    assert trace is not None
-    assert before is not None
-    chosen = fit(bench, trace, kind)
-    comparison = bench.comparison if bench.differing else None
-    parts = [
-        (mask, pack_mask(trace, kind, chosen, comparison, Part.MASK, on_cell)),
-        (flow, pack_flow(trace, before, kind, chosen, comparison, Part.FLOW)),
-    ]
-    if effects:
-        where, moved, tops = effects
-        parts.append((where, pack_where(trace, before, kinds, kind, chosen, Part.WHERE, on_head)))
-    if effects and lens.predicts:
-        place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
-        pinned = pinned_changes(trace, bench.comparison)
-        parts += [
-            (moved, pack_predictions(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
-            (tops, pack_tops(trace, before, lens.target_tokenizer, place, Part.TOPS)),
-        ]
-    shown, told, measured = run_experiment(experiment, lens, bench, kind, chosen)
-    yield
-    for spot, mount in parts:
-        with spot:
-            mount()
-    if effects and not lens.predicts:
-        moved.caption(no_predictions())
-    for alarm in alarms(trace, kind, chosen):
-        alarms_here.warning(f":small[{alarm}]")
-    alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
-    said.markdown(told)
-    if shown:
-        with below:
-            shown()
-    if measured is not None and experiment == "order":
-        table.table(measured, hide_index=True, border="horizontal")
-    elif measured is not None:
-        numbers = measured.select_dtypes("float").columns
-        table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
     with data:
-        data_table(Part.DATA, lambda: cells_table(trace, before, kind, chosen), f"mask-{kind}")
+        table_of_cells = folded(Part.DATA, _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench = workbench()
+        trace, before = bench.trace, bench.what_if.plain
+        assert trace is not None
+        assert before is not None
+        chosen = fit(bench, trace, kind)
+        comparison = bench.comparison if bench.differing else None
+        parts = [
+            (mask, pack_mask(trace, kind, chosen, comparison, Part.MASK, on_cell)),
+            (flow, pack_flow(trace, before, kind, chosen, comparison, Part.FLOW)),
+        ]
+        if effects:
+            where, moved, tops = effects
+            parts.append((where, pack_where(trace, before, kinds, kind, chosen, Part.WHERE, on_head)))
+        if effects and lens.predicts:
+            place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
+            pinned = pinned_changes(trace, bench.comparison)
+            parts += [
+                (moved, pack_predictions(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
+                (tops, pack_tops(trace, before, lens.target_tokenizer, place, Part.TOPS)),
+            ]
+        shown, told, measured = run_experiment(experiment, lens, bench, kind, chosen)
+        yield
+        mount(parts)
+        if effects and not lens.predicts:
+            moved.caption(no_predictions())
+        for alarm in alarms(trace, kind, chosen):
+            alarms_here.warning(f":small[{alarm}]")
+        alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
+        said.markdown(told)
+        if shown:
+            with below:
+                shown()
+        if measured is not None and experiment == "order":
+            table.table(measured, hide_index=True, border="horizontal")
+        elif measured is not None:
+            numbers = measured.select_dtypes("float").columns
+            table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
+        data_table(Part.DATA, lambda: cells_table(trace, before, kind, chosen), f"mask-{kind}", place=table_of_cells)
+
+    return views
 
 
 def first_kind(kinds: list[AttentionKind]) -> AttentionKind:
@@ -176,6 +178,7 @@ def on_cell() -> None:
     shown = not bool(cells_at(visible, query, key).any())
     cells = Cells(kind, shown, None if query < 0 else query, None if key < 0 else key, layer, head)
     change(bench, with_cells(bench.what_if.changes, cells))
+    arrange_again()
 
 
 def on_head() -> None:
@@ -188,6 +191,7 @@ def on_head() -> None:
         st.session_state[Part.KIND] = kind
         bench.say(Part.KIND, kind)
         bench.select(layer=int(clicked["row"]), head=int(clicked["column"]))
+        arrange_again()
 
 
 def on_place() -> None:

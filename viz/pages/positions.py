@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import streamlit as st
 
 from model.inspectable import Inspectable
 from viz.i18n import _
+from viz.parts import Views
 from viz.sections import applied, laboratory, order, tokens
 from viz.workbench import choose
 
@@ -19,11 +18,11 @@ SECTIONS = {
 }
 
 
-def page(lens: Inspectable) -> Iterator[None]:
-    """One of four sections, each in the three parts of a page; what is not shown is not computed."""
+def page(lens: Inspectable) -> Views:
+    """One of four sections, each in the parts of a page; what is not shown is not computed."""
     row = st.container(horizontal=True, vertical_alignment="center")
     name = choose(_("Part"), list(SECTIONS), "tokens", "part", section_name, row)
-    yield from SECTIONS[name](lens, row)
+    return SECTIONS[name](lens, row)
 
 
 def section_name(name: str) -> str:

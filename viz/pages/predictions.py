@@ -13,10 +13,9 @@ from streamlit.delta_generator import DeltaGenerator
 from model.beam import SearchTree
 from model.inspectable import Inspectable
 from model.sampling import Sampling
-from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import CONTINUED, LINE_BREAK, first_source, typed, write_source
-from viz.parts import data_table, stamp
+from viz.parts import Views, data_table, folded, mount, nothing, stamp
 from viz.predictions import continuing, decoding, explaining, layers, positions, sampling, search
 from viz.predictions.subject import Subject, subject_of
 from viz.workbench import Key, choose, workbench
@@ -52,23 +51,21 @@ class Part(StrEnum):
     DATA = "predictions_data"
 
 
-def page(lens: Inspectable) -> Iterator[None]:
+def page(lens: Inspectable) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     view = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
     if refusal := explaining.refusal(lens, view in OF_WRITERS):
         st.info(refusal)
-        yield
-        yield
-        return
-    drawing: dict[str, Callable[[Inspectable, DeltaGenerator], Iterator[None]]] = {
+        return nothing
+    drawing: dict[str, Callable[[Inspectable, DeltaGenerator], Views]] = {
         "positions": show_positions,
         "sampling": show_sampling,
         "layers": show_layers,
         "film": show_film,
         "search": show_search,
     }
-    yield from drawing[view](lens, row)
+    return drawing[view](lens, row)
 
 
 def show_pin_note(place: DeltaGenerator, subject: Subject) -> None:
@@ -76,33 +73,29 @@ def show_pin_note(place: DeltaGenerator, subject: Subject) -> None:
         place.caption(_("The pinned trace predicts other tokens (another vocabulary): there is nothing to compare."))
 
 
-def mount(*parts: tuple[DeltaGenerator, Mount]) -> None:
-    for place, show in parts:
-        with place:
-            show()
-
-
-def show_positions(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+def show_positions(lens: Inspectable, row: DeltaGenerator) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     places = left.container(), left.container(), right.container()
     with right:
         explaining.positions(Part.EXPLANATION)
-        data = st.container()
-    yield
-    subject = subject_of(workbench())
-    parts = [
-        (places[0], positions.pack_losses(subject, Part.LOSSES, on_place)),
-        (places[1], positions.pack_top(subject, Part.TOP, partial(on_row, Part.TOP))),
-        (places[2], positions.pack_position(subject, Part.RANKING, partial(on_choice, Part.RANKING))),
-    ]
-    yield
-    mount(*parts)
-    show_pin_note(places[2], subject)
-    with data:
-        data_table(Part.DATA, lambda: positions.table(subject), "predictions")
+        data = folded(Part.DATA, _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        subject = subject_of(workbench())
+        parts = [
+            (places[0], positions.pack_losses(subject, Part.LOSSES, on_place)),
+            (places[1], positions.pack_top(subject, Part.TOP, partial(on_row, Part.TOP))),
+            (places[2], positions.pack_position(subject, Part.RANKING, partial(on_choice, Part.RANKING))),
+        ]
+        yield
+        mount(parts)
+        show_pin_note(places[2], subject)
+        data_table(Part.DATA, lambda: positions.table(subject), "predictions", place=data)
+
+    return views
 
 
-def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Views:
     left, right = st.columns([9, 11], gap="medium")
     with left:
         chosen = sampling_controls(len(lens.target_tokenizer))
@@ -110,20 +103,22 @@ def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     right_place = right.container()
     with right:
         explaining.sampling(Part.EXPLANATION)
-        data = st.container()
-    yield
-    subject = subject_of(workbench())
-    drawn = sampling.draw(subject, chosen)
-    parts = [
-        (places[0], sampling.pack_saturation(subject, chosen.temperature, Part.SATURATION)),
-        (places[1], sampling.pack_curve(subject, drawn, Part.CURVE)),
-        (right_place, sampling.pack_drawn(subject, chosen, drawn, Part.RANKING, partial(on_choice, Part.RANKING))),
-    ]
-    yield
-    mount(*parts)
-    show_pin_note(right_place, subject)
-    with data:
-        data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling")
+        data = folded(Part.DATA, _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        subject = subject_of(workbench())
+        drawn = sampling.draw(subject, chosen)
+        parts = [
+            (places[0], sampling.pack_saturation(subject, chosen.temperature, Part.SATURATION)),
+            (places[1], sampling.pack_curve(subject, drawn, Part.CURVE)),
+            (right_place, sampling.pack_drawn(subject, chosen, drawn, Part.RANKING, partial(on_choice, Part.RANKING))),
+        ]
+        yield
+        mount(parts)
+        show_pin_note(right_place, subject)
+        data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling", place=data)
+
+    return views
 
 
 def sampling_controls(vocabulary: int) -> Sampling:
@@ -138,63 +133,69 @@ def sampling_controls(vocabulary: int) -> Sampling:
     return Sampling(temperature=temperature, top_k=top_k if 0 < top_k < vocabulary else None, top_p=top_p)
 
 
-def show_layers(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+def show_layers(lens: Inspectable, row: DeltaGenerator) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     shade = choose(_("Colour"), layers.SHADES, layers.SHADES[0], Part.SHADE, layers.shade_name, left)
     place, note = left.container(), left.container()
     charts = [right.container() for _chart in range(3)]
     with right:
         explaining.layers(Part.EXPLANATION)
-        data = st.container()
-    yield
-    subject = subject_of(workbench())
-    readings = layers.read(subject)
-    parts = [
-        (place, layers.pack_lens(subject, readings, shade, Part.LENS, partial(on_row, Part.LENS))),
-        (charts[0], layers.pack_probability(subject, readings, Part.PROBABILITY)),
-        (charts[1], layers.pack_rank(subject, readings, Part.RANK)),
-        (charts[2], layers.pack_entropy(subject, readings, Part.ENTROPY)),
-    ]
-    yield
-    mount(*parts)
-    note.caption(layers.explained(subject))
-    show_pin_note(note, subject)
-    if subject.pinned is not None and readings.pinned is None:
-        note.caption(_("The pinned model has other layers: the lens cannot be compared layer by layer."))
-    with data:
-        data_table(Part.DATA, lambda: layers.table(subject, readings), "logit-lens")
+        data = folded(Part.DATA, _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        subject = subject_of(workbench())
+        readings = layers.read(subject)
+        parts = [
+            (place, layers.pack_lens(subject, readings, shade, Part.LENS, partial(on_row, Part.LENS))),
+            (charts[0], layers.pack_probability(subject, readings, Part.PROBABILITY)),
+            (charts[1], layers.pack_rank(subject, readings, Part.RANK)),
+            (charts[2], layers.pack_entropy(subject, readings, Part.ENTROPY)),
+        ]
+        yield
+        mount(parts)
+        note.caption(layers.explained(subject))
+        show_pin_note(note, subject)
+        if subject.pinned is not None and readings.pinned is None:
+            note.caption(_("The pinned model has other layers: the lens cannot be compared layer by layer."))
+        data_table(Part.DATA, lambda: layers.table(subject, readings), "logit-lens", place=data)
+
+    return views
 
 
-def show_film(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+def show_film(lens: Inspectable, row: DeltaGenerator) -> Views:
     place = st.container()
     explaining.film(Part.EXPLANATION)
-    data = st.container()
-    yield
-    subject = subject_of(workbench())
-    film = decoding.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
-    yield
-    mount((place, film))
-    show_pin_note(place, subject)
-    with data:
-        data_table(Part.DATA, lambda: decoding.table(subject), "decoding-film")
+    data = folded(Part.DATA, _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        subject = subject_of(workbench())
+        film = decoding.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
+        yield
+        mount([(place, film)])
+        show_pin_note(place, subject)
+        data_table(Part.DATA, lambda: decoding.table(subject), "decoding-film", place=data)
+
+    return views
 
 
-def show_search(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+def show_search(lens: Inspectable, row: DeltaGenerator) -> Views:
     place = st.container()
     beam = int(choose(_("Beam"), BEAMS, "4", Part.BEAM, lambda width: _("beam {width}").format(width=width), row))
     explaining.search(Part.EXPLANATION)
-    data = st.container()
-    yield
-    bench = workbench()
-    assert bench.trace is not None
-    tree = searched(lens, beam)
-    drawn = search.pack_tree(lens, tree, stamp(bench.trace), Part.TREE, on_node)
-    yield
-    mount((place, drawn))
-    if bench.pin is not None:
-        place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
-    with data:
-        data_table(Part.DATA, lambda: search.table(lens, tree), "beam-search")
+    data = folded(Part.DATA, _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench = workbench()
+        assert bench.trace is not None
+        tree = searched(lens, beam)
+        drawn = search.pack_tree(lens, tree, stamp(bench.trace), Part.TREE, on_node)
+        yield
+        mount([(place, drawn)])
+        if bench.pin is not None:
+            place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
+        data_table(Part.DATA, lambda: search.table(lens, tree), "beam-search", place=data)
+
+    return views
 
 
 def searched(lens: Inspectable, beam: int) -> SearchTree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 
 import streamlit as st
@@ -12,11 +12,10 @@ from model.analysis.dropout import sites
 from model.analysis.norms import QUANTITIES, stack_norms
 from model.analysis.residual import blocks, stacks
 from model.inspectable import Inspectable
-from viz.components.views import Mount
 from viz.i18n import _
 from viz.packing import batches, dropout, forms, norms, placement, stream
 from viz.packing.names import RESIDUAL_VIEWS, residual_view
-from viz.parts import data_table
+from viz.parts import Views, data_table, folded, mount, nothing
 from viz.words import attention_name
 from viz.workbench import Workbench, choice, choose, workbench
 
@@ -31,18 +30,14 @@ class Part(StrEnum):
     OF_STREAM = "stream"
     OF_BATCH = "moment"
     SITE = "site"
-    MASKS = "masks"
-    RATE = "residual_rate"
+    MASKS, RATE = "masks", "residual_rate"
     NORMS = "residual_norms"
-    MAP = "residual_map"
-    SECOND = "residual_second"
-    THIRD = "residual_third"
+    MAP, SECOND, THIRD = "residual_map", "residual_second", "residual_third"
     COSINES, WIRES, ENTRIES = "residual_cosines", "residual_wires", "residual_entries"  # a key has one component
-    EXPLANATION = "residual_explanation"
-    DATA = "residual_data"
+    EXPLANATION, DATA = "residual_explanation", "residual_data"
 
 
-def page(lens: Inspectable) -> Iterator[None]:
+def page(lens: Inspectable) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     view = choose(_("View"), RESIDUAL_VIEWS, RESIDUAL_VIEWS[0], Part.VIEW, residual_view, row)
@@ -50,80 +45,83 @@ def page(lens: Inspectable) -> Iterator[None]:
     stack = choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row) if len(names) > 1 else names[0]
     if lens.config.norm == "none" and view in ("norms", "forms", "batch"):
         st.info(_("This model has no norms: its config says “none”, and its residual stream is never normalised."))
-        yield from (None, None)
-        return
+        return nothing
     shows = (show_norms, show_stream, show_forms, show_batch, show_placement, show_dropout)
-    yield from shows[RESIDUAL_VIEWS.index(view)](lens, stack)
+    return shows[RESIDUAL_VIEWS.index(view)](lens, stack)
 
 
-def show_norms(lens: Inspectable, stack: str) -> Iterator[None]:
+def show_norms(lens: Inspectable, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
     channels, weights = right.container(), right.container()
     norms.explain(Part.EXPLANATION, lens.config)
-    data = st.container()
-    yield
-    bench = workbench()
-    paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
-    parts = [
-        (left, norms.norm_map(bench, stack, paths, quantity, (row, token), Part.MAP, on_norm)),
-        (channels, norms.norm_channels(bench, paths[row], token, Part.SECOND)),
-        (weights, norms.norm_weights(bench, paths[row], Part.THIRD)),
-    ]
-    yield
-    mount(parts)
-    with data:
-        data_table(Part.DATA, lambda: norms.norms_table(bench), "norms")
+    data = folded(Part.DATA, _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench = workbench()
+        paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
+        parts = [
+            (left, norms.norm_map(bench, stack, paths, quantity, (row, token), Part.MAP, on_norm)),
+            (channels, norms.norm_channels(bench, paths[row], token, Part.SECOND)),
+            (weights, norms.norm_weights(bench, paths[row], Part.THIRD)),
+        ]
+        yield
+        mount(parts)
+        data_table(Part.DATA, lambda: norms.norms_table(bench), "norms", place=data)
+
+    return views
 
 
-def show_stream(lens: Inspectable, stack: str) -> Iterator[None]:
+def show_stream(lens: Inspectable, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     names = stream.QUANTITIES
     quantity = choose(_("Quantity"), names, names[0], Part.OF_STREAM, stream.quantity_name, left)
     with left:
         figure, said = st.container(), st.container()
         stream.explain(Part.EXPLANATION, lens.config)
-        data = st.container()
-    yield
-    bench, steps = workbench(), blocks(lens.config, stack)
-    token = norms.chosen_token(bench, stack)
-    chosen = (stream.first_of(steps, bench.selection.layer) + (quantity == "length"), token)
-    parts = [
-        (figure, stream.stream_map(bench, stack, steps, quantity, chosen, Part.MAP, on_step)),
-        (right, stream.stream_chart(bench, stack, steps, quantity, token, Part.SECOND)),
-        (right, stream.cosine_map(bench, stack, steps, Part.COSINES)),
-    ]
-    error = stream.sum_error_words(bench, steps)
-    yield
-    mount(parts)
-    if lens.config.residual:
-        said.caption(_("x + y is the stream recorded after each block; largest error {error}").format(error=error))
-    else:
-        said.info(_("This model has no residual: each block's output replaces the stream; what stood there is lost."))
-    with data:
-        data_table(Part.DATA, lambda: stream.stream_table(bench, stack, steps), f"stream-{stack}")
+        data = folded(Part.DATA, _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench, steps = workbench(), blocks(lens.config, stack)
+        token = norms.chosen_token(bench, stack)
+        chosen = (stream.first_of(steps, bench.selection.layer) + (quantity == "length"), token)
+        parts = [
+            (figure, stream.stream_map(bench, stack, steps, quantity, chosen, Part.MAP, on_step)),
+            (right, stream.stream_chart(bench, stack, steps, quantity, token, Part.SECOND)),
+            (right, stream.cosine_map(bench, stack, steps, Part.COSINES)),
+        ]
+        sentence = stream.sum_sentence(bench, steps)
+        yield
+        mount(parts)
+        said.caption(sentence)
+        data_table(Part.DATA, lambda: stream.stream_table(bench, stack, steps), f"stream-{stack}", place=data)
+
+    return views
 
 
-def show_forms(lens: Inspectable, stack: str) -> Iterator[None]:
+def show_forms(lens: Inspectable, stack: str) -> Views:
     picker, table = st.columns([3, 8], gap="medium")
     left, right = st.columns(2, gap="medium")
     forms.explain(Part.EXPLANATION)
-    yield
-    bench, epsilon = workbench(), lens.config.norm_epsilon
-    paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
-    parts = [
-        (left, forms.form_differences(bench, paths[row], token, epsilon, Part.SECOND)),
-        (right, forms.form_widths(bench, paths[row], epsilon, Part.THIRD)),
-    ]
-    assert bench.trace is not None
-    frame = forms.form_table(bench.trace[f"{paths[row]}.input"], token, epsilon)
-    yield
-    pick_norm(picker, paths, row)
-    table.dataframe(frame.style.format(forms.digits(frame)), hide_index=True)
-    mount(parts)
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench, epsilon = workbench(), lens.config.norm_epsilon
+        paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
+        parts = [
+            (left, forms.form_differences(bench, paths[row], token, epsilon, Part.SECOND)),
+            (right, forms.form_widths(bench, paths[row], epsilon, Part.THIRD)),
+        ]
+        assert bench.trace is not None
+        frame = forms.form_table(bench.trace[f"{paths[row]}.input"], token, epsilon)
+        yield
+        pick_norm(picker, paths, row)
+        table.dataframe(frame.style.format(forms.digits(frame)), hide_index=True)
+        mount(parts)
+
+    return views
 
 
-def show_batch(lens: Inspectable, stack: str) -> Iterator[None]:
+def show_batch(lens: Inspectable, stack: str) -> Views:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom")
     picker = row.container(width=260)
     moment = choose(_("Quantity"), batches.MOMENTS, "std", Part.OF_BATCH, batches.moment_name, row)
@@ -131,53 +129,59 @@ def show_batch(lens: Inspectable, stack: str) -> Iterator[None]:
     left, right = st.columns(2, gap="medium")
     batches.explain(Part.EXPLANATION)
     data = st.container()
-    yield
-    bench = workbench()
-    paths, chosen, _token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
-    path, made = paths[chosen], batches.batch(bench)
-    found = batches.statistics(bench, made, path) if made else None
-    parts = []
-    if made and found:
-        parts = [
-            (left, batches.layer_map(bench, made, found, path, moment, Part.MAP)),
-            (right, batches.batch_chart(bench, found, path, moment, Part.SECOND)),
-        ]
-    yield
-    pick_norm(picker, paths, chosen)
-    if not made or found is None:
-        said.info(_("A batch is made of the text and its parts: type at least two tokens on each side."))
-        return
-    said.markdown(batches.sentence(made, found, path))
-    if bench.pin:
-        said.caption(_("The batch is made of the current text alone: there is none of the pinned one."))
-    mount(parts)
-    with data:
-        data_table(Part.DATA, lambda: batches.batch_table(found), "batch-norm")
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench = workbench()
+        paths, chosen, _token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
+        path, made = paths[chosen], batches.batch(bench)
+        found = batches.statistics(bench, made, path) if made else None
+        parts = []
+        if made and found:
+            parts = [
+                (left, batches.layer_map(bench, made, found, path, moment, Part.MAP)),
+                (right, batches.batch_chart(bench, found, path, moment, Part.SECOND)),
+            ]
+        yield
+        pick_norm(picker, paths, chosen)
+        if not made or found is None:
+            said.info(_("A batch is made of the text and its parts: type at least two tokens on each side."))
+            return
+        said.markdown(batches.sentence(made, found, path))
+        if bench.pin:
+            said.caption(_("The batch is made of the current text alone: there is none of the pinned one."))
+        mount(parts)
+        with data:
+            data_table(Part.DATA, lambda: batches.batch_table(found), "batch-norm")
+
+    return views
 
 
-def show_placement(lens: Inspectable, stack: str) -> Iterator[None]:
+def show_placement(lens: Inspectable, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     with right:
         curves = st.container()
         placement.explain(Part.EXPLANATION, lens.config)
-        data = st.container()
-    yield
-    bench, steps = workbench(), blocks(lens.config, stack)
-    assert bench.trace is not None
-    trace, normed = bench.trace, lens.config.norm != "none"
-    parts = [(left, placement.wires(trace, lens.config, Part.WIRES))]
-    if normed:
-        parts.append((curves, placement.placement_chart(bench, steps, Part.SECOND)))
-    yield
-    mount(parts)
-    if not normed:
-        curves.info(_("This model has no norms: there is none that could stand elsewhere."))
-        return
-    with data:
-        data_table(Part.DATA, lambda: placement.placement_table(trace, steps), "placement")
+        if normed := lens.config.norm != "none":
+            data = folded(Part.DATA, _("Data"))
+        else:
+            curves.info(_("This model has no norms: there is none that could stand elsewhere."))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench, steps = workbench(), blocks(lens.config, stack)
+        assert bench.trace is not None
+        trace = bench.trace
+        parts = [(left, placement.wires(trace, lens.config, Part.WIRES))]
+        if normed:
+            parts.append((curves, placement.placement_chart(bench, steps, Part.SECOND)))
+        yield
+        mount(parts)
+        if normed:
+            data_table(Part.DATA, lambda: placement.placement_table(trace, steps), "placement", place=data)
+
+    return views
 
 
-def show_dropout(lens: Inspectable, stack: str) -> Iterator[None]:
+def show_dropout(lens: Inspectable, stack: str) -> Views:
     rates = sites(lens.config)
     place = st.container()
     site = choose(_("Place"), list(rates), "block", Part.SITE, lambda name: dropout.site_name(name, rates), place)
@@ -187,26 +191,23 @@ def show_dropout(lens: Inspectable, stack: str) -> Iterator[None]:
     masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, row))
     left, right = st.columns(2, gap="medium")
     dropout.explain(Part.EXPLANATION)
-    yield
-    bench = workbench()
-    layer = min(bench.selection.layer, blocks(lens.config, stack)[-1].layer)
-    name, token = dropout.vector_name(lens.config, stack, site, layer), norms.chosen_token(bench, stack)
-    x, found = dropout.measured(bench, name, token, rate, masks)
-    parts = [
-        (left, dropout.dropout_chart(bench, name, token, found, rate, Part.ENTRIES)),
-        (right, dropout.error_chart(bench, found, rate, Part.SECOND)),
-    ]
-    yield
-    mount(parts)
-    if rates[site] == 0:
-        right.info(_("This model was trained without dropout at this place; the rate is an example."))
-    right.dataframe(dropout.summary(x, found, rate), hide_index=True)
 
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench = workbench()
+        layer = min(bench.selection.layer, blocks(lens.config, stack)[-1].layer)
+        name, token = dropout.vector_name(lens.config, stack, site, layer), norms.chosen_token(bench, stack)
+        x, found = dropout.measured(bench, name, token, rate, masks)
+        parts = [
+            (left, dropout.dropout_chart(bench, name, token, found, rate, Part.ENTRIES)),
+            (right, dropout.error_chart(bench, found, rate, Part.SECOND)),
+        ]
+        yield
+        mount(parts)
+        if rates[site] == 0:
+            right.info(_("This model was trained without dropout at this place; the rate is an example."))
+        right.dataframe(dropout.summary(x, found, rate), hide_index=True)
 
-def mount(parts: Iterable[tuple[DeltaGenerator, Mount]]) -> None:
-    for place, part in parts:
-        with place:
-            part()
+    return views
 
 
 def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:

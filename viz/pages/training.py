@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.inspectable import Inspectable
 from viz import training
 from viz.i18n import _
+from viz.parts import Views
 from viz.said import said
 from viz.sections import (
     training_begin,
@@ -32,8 +33,12 @@ class Part(StrEnum):
     SEGMENT = "training_part"
 
 
-def page(lens: Inspectable) -> Iterator[None]:
-    """The segment is chosen first; what it shows reads the training and not the trace, and is drawn last."""
+def page(_lens: Inspectable) -> Views:
+    """What is shown reads the training and not the trace, and is drawn last; its fields are the training's to fill."""
+    return views
+
+
+def views(lens: Inspectable) -> Iterator[None]:
     bench = workbench()
     if bench.begun:  # outside this fragment, the list of models has a new entry
         bench.begun = False
@@ -42,7 +47,6 @@ def page(lens: Inspectable) -> Iterator[None]:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), SEGMENTS, SEGMENTS[0], Part.SEGMENT, segment_name, row)
     said, place = st.container(), st.container()
-    yield
     yield
     standing(said, bench)
     with place:

@@ -16,7 +16,7 @@ from model.variation import BASES, LONGEST, vary
 from viz.components.fields import Field, number_field, parse, written
 from viz.i18n import _
 from viz.input_bar import first_source, typed
-from viz.parts import data_table, explanation
+from viz.parts import Views, data_table, explanation, folded, mount, nothing
 from viz.sections.before_after import compare, losses_table, pack_changes, pack_losses, verdicts
 from viz.sections.memory import remembered
 from viz.varying import WITH_BASE, Wished, as_trained, position_name, wish
@@ -26,14 +26,12 @@ from viz.workbench import Key, Pin, workbench
 TYPE = "applied_type"
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     """The wish first; then the text in the model with and without it."""
     if not lens.model.ours:
         st.info(not_ours())
-        yield from (None, None)
-        return
-    trained = as_trained(lens)
-    choose_type(lens, trained, row)
+        return nothing
+    choose_type(lens, as_trained(lens), row)
     pin = row.container()
     left, right = st.columns([11, 9], gap="medium")
     with left:
@@ -42,27 +40,27 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     with right:
         said, changes = st.container(), st.container()
         explain()
-        data = st.container()
-    choose_numbers(lens, trained, fields)
-    yield
-    bench = workbench()
-    both = remembered("applied", (bench.trace, lens, trained), lambda: compare(bench, lens, trained))
-    parts = [(losses, pack_losses(bench, both))]
-    if both.before not in (None, both.now):
-        parts.append((changes, pack_changes(both)))
-    yield
-    said.text("\n".join(verdicts(both)))
-    for place, mount in parts:
-        with place:
-            mount()
-    if both.before is not None and lens is not trained:
-        text = typed(Key.SOURCE, first_source(lens))
-        kept = Pin(trained.name, text, both.before.trace, trained)
-        pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
-    elif lens is trained:
-        changes.text(_("Choose another type, base or length: every page then shows the model with it."))
-    with data:
-        data_table("applied_data", lambda: losses_table(both), "loss")
+        data = folded("applied_data", _("Data"))
+    choose_numbers(lens, as_trained(lens), fields)
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench, trained = workbench(), as_trained(lens)
+        both = remembered("applied", (bench.trace, lens, trained), lambda: compare(bench, lens, trained))
+        parts = [(losses, pack_losses(bench, both))]
+        if both.before not in (None, both.now):
+            parts.append((changes, pack_changes(both)))
+        yield
+        said.text("\n".join(verdicts(both)))
+        mount(parts)
+        if both.before is not None and lens is not trained:
+            text = typed(Key.SOURCE, first_source(lens))
+            kept = Pin(trained.name, text, both.before.trace, trained)
+            pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
+        elif lens is trained:
+            changes.text(_("Choose another type, base or length: every page then shows the model with it."))
+        data_table("applied_data", lambda: losses_table(both), "loss", place=data)
+
+    return views
 
 
 def choose_type(lens: Inspectable, trained: Inspectable, place: DeltaGenerator) -> None:

@@ -20,7 +20,7 @@ from model.variation import LONGEST
 from viz.components.fields import Field, number_field
 from viz.components.figure_views import figure_files
 from viz.i18n import _, language
-from viz.parts import data_table, explanation, plot_words
+from viz.parts import Views, data_table, explanation, plot_words
 from viz.sections import comparisons, experiments, model_positions
 from viz.sections.experiments import Picture, Settings, Shown
 from viz.sections.memory import remembered
@@ -47,32 +47,36 @@ SEVERAL = 4  # numbers in a field
 NOTHING = Settings((1.0,), (1,), (2,))
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
-    """Nothing here depends on the text: all is drawn with the controls."""
+def section(lens: Inspectable, row: DeltaGenerator) -> Views:
+    """Nothing here depends on the text; learned positions change while the model is trained."""
     name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
     nothing = name == "learned" and model_positions.learned_table(as_trained(lens)) is None
     # Where there is nothing to draw, there is nothing to set.
     settings = NOTHING if nothing else controls(lens, name)
-    shown: Shown = ([], [])
-    if settings is not None:
-        pin = workbench().pin
-        of = as_trained(lens), pin.lens if pin else None
-        made = _experiment(name, *of)
-        key = (name, settings, *of, language())
-        shown = remembered("laboratory", key, lambda: made(settings))
-    verdicts, pictures = shown
-    st.text("\n".join(verdicts))
-    columns = st.columns(max(2, len(pictures)), gap="medium")
-    for number, (column, picture) in enumerate(zip(columns, pictures, strict=False)):
-        show(column, picture, name, number)
+    place = st.container()
     left, right = st.columns(2, gap="medium")
     with left:
         explain()
-    if pictures:
-        with right:
-            data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
-    yield
-    yield
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        shown: Shown = ([], [])
+        if settings is not None:
+            pin = workbench().pin
+            of = as_trained(lens), pin.lens if pin else None
+            made = _experiment(name, *of)
+            key = (name, settings, *of, language())
+            shown = remembered("laboratory", key, lambda: made(settings))
+        yield
+        verdicts, pictures = shown
+        place.text("\n".join(verdicts))
+        columns = place.columns(max(2, len(pictures)), gap="medium")
+        for number, (column, picture) in enumerate(zip(columns, pictures, strict=False)):
+            show(column, picture, name, number)
+        if pictures:
+            with right:
+                data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
+
+    return views
 
 
 def controls(lens: Inspectable, name: str) -> Settings | None:

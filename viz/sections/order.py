@@ -21,7 +21,7 @@ from model.trace import Trace
 from model.variation import vary
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
-from viz.parts import data_table, explanation, plot_words, stamp
+from viz.parts import Views, data_table, explanation, folded, mount, nothing, plot_words, stamp
 from viz.sections.memory import remembered
 from viz.varying import as_trained
 from viz.words import not_ours, significant
@@ -42,36 +42,35 @@ class Reversal:
         return float(self.differences.max())
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     if not lens.model.ours:
         st.info(not_ours())
-        yield from (None, None)
-        return
+        return nothing
     said = st.container()
     left, right = st.columns(2, gap="medium")
     along, aside = st.columns(2, gap="medium")
     with aside:
         explain()
-        data = st.container()
-    yield
-    bench = workbench()
-    trace, given = bench.trace, bench.source
-    assert trace is not None
-    assert given is not None
-    order = reversed_order([label in trace.special_labels for label in given.labels])
-    off, on = remembered("order", (trace, lens), lambda: _both(lens, given, order))
-    parts = [
-        (left, pack_cosines(trace, given, order, off, _("Positions off"), "order_off")),
-        (right, pack_cosines(trace, given, order, on, _("Positions as they are"), "order_on")),
-        (along, pack_differences(bench, given, order, off, on)),
-    ]
-    yield
-    said.text("\n".join(verdicts(lens, off, on)))
-    for place, mount in parts:
-        with place:
-            mount()
-    with data:
-        data_table("order_data", lambda: differences_table(given, order, off, on), "order")
+        data = folded("order_data", _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench = workbench()
+        trace, given = bench.trace, bench.source
+        assert trace is not None
+        assert given is not None
+        order = reversed_order([label in trace.special_labels for label in given.labels])
+        off, on = remembered("order", (trace, lens), lambda: _both(lens, given, order))
+        parts = [
+            (left, pack_cosines(trace, given, order, off, _("Positions off"), "order_off")),
+            (right, pack_cosines(trace, given, order, on, _("Positions as they are"), "order_on")),
+            (along, pack_differences(bench, given, order, off, on)),
+        ]
+        yield
+        said.text("\n".join(verdicts(lens, off, on)))
+        mount(parts)
+        data_table("order_data", lambda: differences_table(given, order, off, on), "order", place=data)
+
+    return views
 
 
 def _both(lens: Inspectable, given: Tokens, order: list[int]) -> tuple[Reversal, Reversal]:

@@ -13,7 +13,7 @@ from model.inspectable import Inspectable
 from model.layers import Embedding, EmbeddingSum, TokenEmbedding
 from model.text import Tokens
 from viz.i18n import _
-from viz.parts import data_table, explanation
+from viz.parts import Views, data_table, explanation, folded, mount
 from viz.sections.embeddings import WIDE, Chosen, lengths, norm_name, pack_norms, pack_table, quantity_name
 from viz.sections.neighbours import pack_nearest, pack_plane
 from viz.workbench import choose, workbench
@@ -22,7 +22,7 @@ QUANTITIES = ("tokens", "positions", "output")
 ADDS_NONE = ("rotary", "alibi", "relative", "none")  # positions that the sum does not hold
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
+def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     """Controls; then all that the trace holds of the tokens is packed; then mounted."""
     side = "source"
     if lens.kind == "encoder-decoder":
@@ -38,27 +38,27 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Iterator[None]:
     with right:
         near, plane = st.container(), st.container()
         explain()
-        data = st.container()
-    yield
-    bench = workbench()
-    assert bench.trace is not None
-    assert bench.source is not None
-    chosen = Chosen(lens, bench.trace, side, quantity, binned, around)
-    given = bench.source if side == "source" else bench.target
-    assert given is not None
-    query = min(bench.selection.query, len(given) - 1)
-    parts = [
-        (table, pack_table(bench, chosen, given, query)),
-        (norms, pack_norms(bench, chosen, given, query)),
-        (near, pack_nearest(bench, chosen, given, query)),
-        (plane, pack_plane(bench, chosen, given, query)),
-    ]
-    yield
-    for place, mount in parts:
-        with place:
-            mount()
-    with data:
-        data_table("tokens_data", lambda: norms_table(chosen, given), f"tokens-{side}")
+        data = folded("tokens_data", _("Data"))
+
+    def views(lens: Inspectable) -> Iterator[None]:
+        bench = workbench()
+        assert bench.trace is not None
+        assert bench.source is not None
+        chosen = Chosen(lens, bench.trace, side, quantity, binned, around)
+        given = bench.source if side == "source" else bench.target
+        assert given is not None
+        query = min(bench.selection.query, len(given) - 1)
+        parts = [
+            (table, pack_table(bench, chosen, given, query)),
+            (norms, pack_norms(bench, chosen, given, query)),
+            (near, pack_nearest(bench, chosen, given, query)),
+            (plane, pack_plane(bench, chosen, given, query)),
+        ]
+        yield
+        mount(parts)
+        data_table("tokens_data", lambda: norms_table(chosen, given), f"tokens-{side}", place=data)
+
+    return views
 
 
 def explain() -> None:

@@ -1,0 +1,114 @@
+"""The token bar under the texts: both sides' tokens, what the model guesses, the checks of the trace, and the pin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from viz.components.views import Mount, token_bar
+from viz.i18n import _
+from viz.input_bar import lens_and_text, write_source
+from viz.pinning import pinned
+from viz.said import said
+from viz.what_if import change, note
+from viz.words import check_explanation, check_name, significant
+from viz.workbench import Key, Workbench, arrange_again, attention_kinds, choice, workbench
+
+if TYPE_CHECKING:
+    from model import Inspectable
+    from model.decoding import Guess
+
+
+def pack_tokens(bench: Workbench) -> Mount:
+    """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace."""
+    from model.text import Tokens
+
+    assert bench.trace is not None
+    assert bench.source is not None
+    assert bench.lens is not None
+    cut = _("{count} tokens left out: this model reads {length}")
+    length = bench.lens.config.max_length
+    sides = {"source": bench.source, "target": bench.target or Tokens([], [])}
+    data: dict[str, Any] = {
+        side: [{"label": label, "special": label in bench.trace.special_labels} for label in tokens.labels]
+        for side, tokens in sides.items()
+    }
+    notes = {
+        side: cut.format(count=tokens.left_out, length=length) if tokens.left_out else ""
+        for side, tokens in sides.items()
+    }
+    badges = [
+        {
+            "text": " · ".join(
+                [check_name(check.name), significant(check.error), *([] if check.passed else [check.tensor])]
+            ),
+            "passed": check.passed,
+            "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e} ({check.tensor})",
+        }
+        for check in bench.trace.checks()
+        if check.cells
+    ]
+    words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
+    guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
+    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
+    data["changed"] = {"text": note(bench), "refused": said(bench.what_if.refused), "words": _changed_words(bench)}
+    return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin, on_restore)
+
+
+def on_token() -> None:
+    """A click on a token makes it the query, where its side is the one that asks."""
+    clicked, bench = st.session_state[Key.TOKENS].token, workbench()
+    kinds = attention_kinds(bench.lens.model) if bench.lens else []
+    one_stack = len(kinds) == 1
+    asking = "source" if one_stack or choice(kinds, "cross", Key.KIND) == "encoder" else "target"
+    if clicked["side"] == asking:
+        bench.select(query=int(clicked["position"]))
+
+
+def on_pin() -> None:
+    """Keep this trace as the reference, let it go, or choose what the views show of it."""
+    act, bench = st.session_state[Key.TOKENS].pin, workbench()
+    if act == "keep":
+        bench.keep()
+    elif act == "release":
+        bench.release()
+    elif act in ("values", "differences"):
+        bench.differing = act == "differences"
+    else:  # one of the largest changes
+        place = {name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None}
+        bench.select(**place)
+        if act.get("attention"):
+            st.session_state[Key.KIND] = act["attention"]
+            bench.say(Key.KIND, act["attention"])
+            arrange_again()
+
+
+def on_restore() -> None:
+    """The model computes as it was trained again."""
+    change(workbench(), ())
+    arrange_again()
+
+
+def on_guess() -> None:
+    """A click on what the model holds probable puts it into the text."""
+    clicked = st.session_state[Key.TOKENS].guess
+    lens, text = lens_and_text()
+    write_source(lens.take(text, int(clicked["number"]), int(clicked["token"])))
+
+
+def _guess(guess: Guess, lens: Inspectable) -> dict[str, Any]:
+    title = _("next token") if lens.kind == "decoder-only" else f"{lens.source_tokenizer.mask_label} {guess.place}"
+    choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
+    return {"title": title, "choices": choices}
+
+
+def _changed_words(bench: Workbench) -> dict[str, str]:
+    plain = _(
+        "The forward pass is changed; the target is what the unchanged model wrote: Translate lets this one write"
+    )
+    return {
+        "changed": _("changed"),
+        "explanation": plain if bench.generation else _("The forward pass is changed"),
+        "restore": _("restore"),
+    }
