@@ -126,6 +126,16 @@ def arrange(bench: Workbench, lens: Inspectable, page: str, every: float | None)
     st.fragment(look, run_every=every)(bench, lens, trained, bar, fields, views)
 
 
+@contextmanager
+def within_places() -> Iterator[None]:
+    """A place that held nothing when the page was arranged cannot be filled later: then all is arranged anew."""
+    try:
+        yield
+    except StreamlitInvalidLayoutContextError:
+        st.rerun()
+
+
+@within_places()
 def look(
     bench: Workbench, lens: Inspectable, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
 ) -> None:
@@ -133,15 +143,6 @@ def look(
 
     fields: places of the source and, where the model has one, of the target.
     """
-    try:
-        _look(bench, lens, trained, bar, fields, views)
-    except StreamlitInvalidLayoutContextError:  # a place that had nothing to show when the page was arranged
-        st.rerun()
-
-
-def _look(
-    bench: Workbench, lens: Inspectable, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
-) -> None:
     i18n.use(st.session_state[Key.LANGUAGE])
     theirs.set(lens.model.code)
     live = training.training(bench) if trained else None
