@@ -113,15 +113,19 @@ def arrange(bench: Workbench, lens: Inspectable, page: str, every: float | None)
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)
     trained = live is not None and lens is live.start
-    lens = lens if trained else varying.look(bench, lens)
+    # Always as many containers: what is within the inner fragment is asked for by the place of that fragment, and a
+    # click on what another run has drawn there must still find it.
+    note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
+    if not trained:
+        with note:
+            lens = varying.look(bench, lens)
     theirs.set(lens.model.code)
-    bar = st.container(key="input_bar")
     with bar:
         fields = input_bar.show_controls(lens)
     # Not by the navigation's own run(): that works only in a run of the whole script.
     drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
     views = nothing
-    with telling():
+    with controls, telling():
         views = drawn_by.page(lens)
     st.fragment(look, run_every=every)(bench, lens, trained, bar, fields, views)
 

@@ -54,9 +54,8 @@ def look(bench: Workbench, trained: Inspectable) -> Inspectable:
     elif known.trained is not trained:
         known = _made(trained, known.wish)
     st.session_state[KEY] = known
-    with st.container(key="variation"):
-        if known.refusal or known.lens is not trained:
-            _show(known)
+    if known.refusal or known.lens is not trained:
+        _show(known)
     return known.lens
 
 

@@ -18,7 +18,7 @@ from viz.map import header as map_header
 from viz.map.pictures import Pictures
 from viz.map.words import block_name, flops_text, place_name, shape_text
 from viz.parts import Views, data_table, explanation, folded, stamp
-from viz.workbench import Key, Parameter, Workbench, arrange_again, choice, workbench
+from viz.workbench import Key, Parameter, Workbench, choice, workbench
 
 
 class Part(StrEnum):
@@ -36,11 +36,6 @@ BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
 
 def page(lens: Inspectable) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
-    if opened := st.session_state.pop(Part.OPENED, None):
-        # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
-        # what widgets are bound to, they write there again.
-        kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
-        st.switch_page(f"viz/pages/{opened}.py", query_params=kept)
     place = st.container()
     left, right = st.columns(2)
     with left:
@@ -49,6 +44,11 @@ def page(lens: Inspectable) -> Views:
         data = folded(Part.DATA, _("Data"))
 
     def views(lens: Inspectable) -> Iterator[None]:
+        if opened := st.session_state.pop(Part.OPENED, None):
+            # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
+            # what widgets are bound to, they write there again.
+            kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
+            st.switch_page(f"viz/pages/{opened}.py", query_params=kept)
         bench = workbench()
         assert bench.trace is not None
         found = blocks(bench.trace)
@@ -155,7 +155,6 @@ def on_open() -> None:
             if clicked["head"] is not None:
                 bench.select(head=int(clicked["head"]))
     st.session_state[Part.OPENED] = map_header.PAGES[block.kind]
-    arrange_again()
 
 
 def on_token() -> None:

@@ -134,8 +134,7 @@ def test_explanation_and_table_open(small):
 @pytest.fixture
 def bench(small, monkeypatch):
     """The page's own callbacks, without a server."""
-    asked: list[str] = []
-    fake = SimpleNamespace(session_state={}, query_params={}, asked=asked, rerun=asked.append)
+    fake = SimpleNamespace(session_state={}, query_params={})
     monkeypatch.setattr(viz.pages.map, "st", fake)
     monkeypatch.setattr(viz.workbench, "st", fake)
     bench = fake.session_state[Key.WORKBENCH] = Workbench(selection=Selection())
@@ -163,7 +162,6 @@ def test_a_click_leads_to_the_blocks_page(bench, path, head, leads, address):
     viz.pages.map.on_open()
     assert bench.fake.session_state["map_opened"] == leads
     assert bench.fake.query_params == address
-    assert bench.fake.asked == [viz.workbench.ARRANGED]  # the part of the page that leads to another one
 
 
 def test_an_opened_block_changes_the_page_and_keeps_the_address(small):
