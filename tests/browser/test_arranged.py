@@ -1,0 +1,69 @@
+"""A keystroke draws the views again and leaves the controls; what changes a control draws it anew."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, WebSocket, expect
+
+from tests.browser.looking import eventually, source
+
+pytestmark = pytest.mark.browser
+
+CONTROL = b"Hide weights below"  # of the Attention page
+
+
+def listening(page: Page) -> list[bytes]:
+    """What the server sends from the next connection on."""
+    received: list[bytes] = []
+
+    def heard(payload: str | bytes) -> None:
+        received.append(payload if isinstance(payload, bytes) else payload.encode())
+
+    def connected(socket: WebSocket) -> None:
+        socket.on("framereceived", heard)
+
+    page.on("websocket", connected)
+    return received
+
+
+def test_a_keystroke_sends_no_control_again_and_a_control_does(visit):
+    opened = visit()
+    received = listening(opened.page)
+    page = opened.open(source="I am a teacher.")
+    assert any(CONTROL in each for each in received)
+    received.clear()
+    source(page).press("End")
+    source(page).type(" Yes")
+    expect(page.locator(".vitrine .tokens.source .chip", has_text="Yes")).to_be_visible()
+    eventually(page, lambda: any(b"painted" in each or len(each) > 2000 for each in received))
+    assert not any(CONTROL in each for each in received)
+    page.get_by_role("radio", name="decoder").click()
+    eventually(page, lambda: any(CONTROL in each for each in received))
+
+
+def test_a_view_that_had_nothing_to_show_comes_when_the_text_has_it(visit):
+    page = visit().open(model="shakespeare", source="a")
+    page.get_by_role("link", name="Masks").click()
+    text = page.locator('input[aria-label="Text"]')
+    text.fill("")
+    expect(page.locator(".vitrine .tokens.source .chip")).to_have_count(1)
+    page.get_by_text("A changed future", exact=True).click()  # the page is arranged while there is nothing to show
+    expect(page.get_by_text("there is no future to change")).to_be_visible()
+    charts = page.locator(".vitrine.chart[data-painted]")
+    expect(charts).to_have_count(0)
+    text.type("abc")
+    expect(charts.first).to_be_visible()
+    expect(page.get_by_text("there is no future to change")).to_have_count(0)
+
+
+def test_a_click_among_the_views_moves_the_control_that_says_so(visit):
+    page = visit().open(model="eng-cmn", source="I am a teacher.")
+    page.get_by_role("link", name="Feed-forward").click()
+    field = page.get_by_role("spinbutton", name="page of")
+    expect(field).to_have_value("1")
+    everything = page.locator(".vitrine.chart[data-painted]").first
+    everything.scroll_into_view_if_needed()
+    box = everything.locator("canvas").bounding_box()
+    assert box
+    everything.locator("canvas").click(position={"x": box["width"] * 0.9, "y": box["height"] * 0.6})
+    expect(field).not_to_have_value("1")
