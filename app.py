@@ -18,10 +18,10 @@ from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.given import unfollowed
 from viz.i18n import _
-from viz.parts import Views, nothing, theirs
+from viz.parts import ARRANGED, Views, nothing, theirs
 from viz.said import said
 from viz.words import as_sentence, literal, page_name
-from viz.workbench import ARRANGED, Key, Workbench, choose, workbench
+from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # What a page draws of the model as it is now, in two parts: all is packed, and then mounted.
 Views = Callable[["Inspectable"], Iterator[None]]
 
+ARRANGED = "arranged"  # the fragment with the places and controls of a page
 LINES, SOURCE = 22, 440  # of code: longer ones scroll in a place of so many pixels
 
 
@@ -39,6 +40,11 @@ i18n.follow(_language)
 
 # Classes of a model that is run by the code of others, in this run of the script; none where our own code runs.
 theirs: ContextVar[tuple[Any, ...]] = ContextVar("theirs", default=())
+
+
+def arrange_again() -> NoReturn:
+    """The page's controls are drawn anew too. For callbacks of what stands among its views, as their last act."""
+    st.rerun(ARRANGED)
 
 
 def nothing(_lens: Inspectable) -> Iterator[None]:

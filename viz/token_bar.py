@@ -9,11 +9,12 @@ import streamlit as st
 from viz.components.views import Mount, token_bar
 from viz.i18n import _
 from viz.input_bar import lens_and_text, write_source
+from viz.parts import arrange_again
 from viz.pinning import pinned
 from viz.said import said
 from viz.what_if import change, note
 from viz.words import check_explanation, check_name, significant
-from viz.workbench import Key, Workbench, arrange_again, attention_kinds, choice, workbench
+from viz.workbench import Key, Workbench, attention_kinds, choice, workbench
 
 if TYPE_CHECKING:
     from model import Inspectable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NoReturn, get_args
+from typing import TYPE_CHECKING, get_args
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from model.text import Tokens
     from model.trace import AttentionKind
 
-ARRANGED = "arranged"  # the fragment with the places and controls of a page
 LONG = 256  # tokens of both texts
 FIRST_SOURCE = "She bought a red car yesterday."
 
@@ -197,11 +196,6 @@ class Workbench:
         """The selection, moved inside what the trace has; the wish itself is kept for a longer input."""
         wish = self.selection
         return Selection(min(wish.layer, layers - 1), min(wish.head, heads - 1), min(wish.query, queries - 1))
-
-
-def arrange_again() -> NoReturn:
-    """The page's controls are drawn anew too. For callbacks of what stands among its views, as their last act."""
-    st.rerun(ARRANGED)
 
 
 def choice(options: Sequence[str], default: str, key: str) -> str:

@@ -15,9 +15,9 @@ from model.inspectable import Inspectable
 from viz.i18n import _
 from viz.packing import layer, units
 from viz.packing.names import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
-from viz.parts import Views, data_table, folded, mount
+from viz.parts import Views, arrange_again, data_table, folded, mount
 from viz.words import attention_name
-from viz.workbench import Workbench, arrange_again, choice, choose, workbench
+from viz.workbench import Workbench, choice, choose, workbench
 
 
 class Part(StrEnum):

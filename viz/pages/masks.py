@@ -28,10 +28,10 @@ from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pac
 from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.masks.words import experiment_name, rule_name, scope_name
-from viz.parts import Views, data_table, explanation, folded, mount
+from viz.parts import Views, arrange_again, data_table, explanation, folded, mount
 from viz.what_if import change
 from viz.words import attention_name, no_predictions, significant
-from viz.workbench import Key, Selection, Workbench, arrange_again, attention_kinds, choice, choose, workbench
+from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
 
 
 class Part(StrEnum):

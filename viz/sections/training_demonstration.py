@@ -25,6 +25,7 @@ class Part(StrEnum):
     """Names in the session state."""
 
     BEGIN = "demonstration_begin"
+    WORDS = "demonstration_words"
 
 
 def show(bench: Workbench) -> None:
@@ -33,7 +34,7 @@ def show(bench: Workbench) -> None:
     running = live if live is not None and is_demonstration(live) else None
     with st.container(border=True):
         row = st.container(horizontal=True, gap="medium", vertical_alignment="center")
-        row.container().markdown(
+        row.container(key=Part.WORDS).markdown(
             f"**{_('Train a tiny model to reverse strings')}** · "
             + _(
                 "a new encoder-decoder learns from {pairs} words to write them backwards. Its goal: {goal} % of "
