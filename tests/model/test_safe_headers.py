@@ -1,4 +1,4 @@
-"""Headers of safetensors and GGUF files, JSON and folders made to harm: each is refused, and large files are listed."""
+"""Headers of safetensors and GGUF files made to harm: each is refused, and large files are listed."""
 
 import json
 import os
