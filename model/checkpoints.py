@@ -98,7 +98,7 @@ def open_checkpoint(
     if not path.exists():
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
     try:
-        if path.is_dir() and is_ours(path):
+        if is_ours(path):
             lens = _open_ours(path, place, precision)
         else:
             from model.foreign.opening import open_foreign

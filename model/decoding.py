@@ -113,7 +113,8 @@ def greedy(
 def _so_far(first: Tensor, best: Sequence[tuple[Tensor, Tensor]]) -> list[list[int]]:
     """All tokens of each text up to now."""
     written = [tokens[:, :1].to(first.device) for _, tokens in best]
-    return [[int(token) for token in row] for row in torch.cat([first, *written], dim=1)]
+    rows: list[list[int]] = torch.cat([first, *written], dim=1).tolist()
+    return rows
 
 
 def _agreeing(written: list[int], guess: list[int]) -> int:

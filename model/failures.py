@@ -7,6 +7,8 @@ import traceback
 
 import torch
 
+from model.errors import first_line
+
 NO_ROOM = (
     "step {step}: a batch of {tokens:,} tokens a side does not fit into memory: lower batch_tokens, and raise "
     "accumulation to keep steps as large; the weights are those of step {last}"
@@ -41,5 +43,4 @@ def explained(error: Exception, step: int, batch_tokens: int) -> str:
                 module.empty_cache()
         return NO_ROOM.format(step=step + 1, tokens=batch_tokens, last=step)
     logging.getLogger(__name__).error("training broke off after step %d", step, exc_info=error)
-    first = (str(error).splitlines() or [""])[0]
-    return BROKEN_OFF.format(step=step + 1, name=type(error).__name__, first=first, last=step)
+    return BROKEN_OFF.format(step=step + 1, name=type(error).__name__, first=first_line(error), last=step)

@@ -57,13 +57,13 @@ def needed(parameters: int, dtype: torch.dtype) -> int:
     return parameters * dtype.itemsize
 
 
-def require_room(parameters: int, dtype: torch.dtype, device: torch.device | None, free: int | None = None) -> None:
-    """The weights fit, with a little to spare. device, free: bytes; None: see `available`.
+def require_room(parameters: int, dtype: torch.dtype, device: torch.device | None) -> None:
+    """The weights fit, with a little to spare. device: as of `available`.
 
     Raises:
         CheckpointError: they do not; the message says in which precision they would.
     """
-    room = available(device) if free is None else free
+    room = available(device)
     size = needed(parameters, dtype)
     if SPARE * size <= room:
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from model.data import Pair
+from model.errors import first_line
 from model.tables import read_table
 from model.tasks import find_task, task_pairs
 
@@ -97,8 +98,7 @@ def read_dataset(name: str, split: str = "train") -> list[Pair]:
     try:
         loaded = datasets.load_dataset(title, config or None, split=split)
     except Exception as error:  # the library raises its own, those of the network, of parquet and more
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"the {split} split of datasets:{name} cannot be loaded: {reason}") from error
+        raise ValueError(f"the {split} split of datasets:{name} cannot be loaded: {first_line(error)}") from error
     return _pairs_of(loaded, f"datasets:{name}")
 
 

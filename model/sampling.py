@@ -76,7 +76,8 @@ def sample(
     newest = context.first
     begun, written = newest.tolist(), list[list[Step]]([] for _ in limits)
     for step in range(max(limits)):
-        before = [[*first, *(token for token, _, _ in row)] for first, row in zip(begun, written, strict=True)]
+        texts = zip(begun, written, strict=True) if rules.runs else ()
+        before = [[*first, *(token for token, _, _ in row)] for first, row in texts]
         log_probabilities = rules.allowed(context.log_probabilities(newest), limits, step, before)[:, 0]
         probabilities = sampling(log_probabilities).cpu()
         drawn = [int(row.multinomial(1, generator=own)) for row, own in zip(probabilities, chance, strict=True)]

@@ -54,7 +54,7 @@ def head_tensors(path: Path, told: Told, kind: Kind | None) -> dict[AttentionKin
     Raises:
         CheckpointError: it is no model, or nothing tells which matrix is whose.
     """
-    if path.is_dir() and is_ours(path):
+    if is_ours(path):
         found = _renamed(read_config(path / CONFIG), read_tensors(path))
     elif (renamed := renamed_weights(path, told)) is not None:
         found = _renamed(*renamed)

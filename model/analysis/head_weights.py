@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 import torch
@@ -22,11 +21,11 @@ def attentions(model: Network) -> dict[str, MultiHeadAttention]:
     matrices of its own where ours has these four.
     """
     found = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
-    return {name: module for name, module in found.items() if all(map(partial(_has_weight, module), PROJECTIONS))}
+    return {name: module for name, module in found.items() if _has_matrices(module)}
 
 
-def _has_weight(attention: MultiHeadAttention, projection: str) -> bool:
-    return hasattr(getattr(attention, projection, None), "weight")
+def _has_matrices(attention: MultiHeadAttention) -> bool:
+    return all(hasattr(getattr(attention, projection, None), "weight") for projection in PROJECTIONS)
 
 
 def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor, "head channel d_model"]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from model.analysis import rows
 from model.analysis.roles import role, telling
 from model.analysis.spectra import condition
-from model.analysis.weights import Statistics
+from model.analysis.weights import Statistics, readable
 from model.tensors import TensorInfo
 
 # float16 ends at 65,504 and products of weights with activations come before sums: two bits are left for these.
@@ -88,9 +88,9 @@ def unmoved_tokens(infos: Sequence[TensorInfo], other: Sequence[TensorInfo], nam
     """Tokens whose rows are those of another checkpoint of the same run, where other rows have moved: no gradient ever
     reached them in between. name: of that checkpoint.
     """
-    theirs = {info.name: info for info in other}
+    theirs = {info.name: info for info in other if readable(info) and info.elements}
     found = []
-    for info in telling(infos):
+    for info in telling([info for info in infos if readable(info)]):
         before = theirs.get(info.name)
         if role(info.name) != "embedding" or before is None or before.shape != info.shape or len(info.shape) != 2:
             continue

@@ -96,10 +96,9 @@ def _tokens(info: TensorInfo, lengths: Tensor, median: float) -> Iterator[Found]
     for kind, chosen in (("zero_tokens", zero), ("short_tokens", short & ~zero), ("same_tokens", same)):
         if bool(chosen.any()):
             yield kind, info.name, float(chosen.float().mean()), places(chosen)
-    away = distances(lengths)
     odd = apart(lengths) & ~short
     if bool(odd.any()):
-        yield "odd_tokens", info.name, math.exp(float(away[odd].max())), places(odd)
+        yield "odd_tokens", info.name, math.exp(float(distances(lengths)[odd].max())), places(odd)
 
 
 def distances(lengths: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:

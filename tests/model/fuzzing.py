@@ -22,6 +22,7 @@ from model.checkpoints import open_checkpoint
 from model.errors import CheckpointError
 from model.tensors import tensor_table
 from model.uploads import Uploads
+from tests.model import fuzzing_drawn
 from tests.model import fuzzing_files as files
 from tests.model.guarding import MEMORY, Caught, Guard, limit_memory, outcome
 
@@ -84,7 +85,7 @@ DRAWN = {"header": 150, "pickle": 150, "names": 100}  # by hypothesis
 
 def drawn(guard: Guard, folder: Path, kind: str, cases: int, tally: Counter[str]) -> None:
     """Files that hypothesis makes from parts; it looks for the smallest one that fails."""
-    strategy, write = files.DRAWN[kind]
+    strategy, write = fuzzing_drawn.DRAWN[kind]
 
     @hypothesis.seed(0)
     @hypothesis.settings(

@@ -7,13 +7,11 @@ import json
 import shutil
 import struct
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
-from hypothesis import strategies as st
 from safetensors.torch import save, save_file
 
 from model.checkpoints import save_checkpoint
@@ -241,41 +239,3 @@ def _gguf() -> bytes:
     head = b"GGUF" + struct.pack("<IQQ", 3, 2, 3) + records
     head += text("a") + struct.pack("<IQQIQ", 2, 3, 2, 0, 0) + text("b") + struct.pack("<IQIQ", 1, 32, 8, 32)
     return head + bytes(-len(head) % 32) + bytes(32 + 34)
-
-
-Read = Callable[[Any], object]
-SIZES = st.one_of(st.integers(0, 8), st.sampled_from(NUMBERS), st.integers())
-ENTRIES = st.fixed_dictionaries(
-    {
-        "dtype": st.sampled_from(["F32", "F16", "I64", "BOOL", "F4", "?"]),
-        "shape": st.lists(SIZES, max_size=4),
-        "data_offsets": st.lists(SIZES, min_size=2, max_size=2),
-    }
-)
-
-
-def _header(parts: Any, path: Path, table: Read, _: Read) -> Callable[[], object]:
-    header = json.dumps(parts).encode()
-    path = path.with_suffix(".safetensors")
-    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
-    return lambda: table(path)
-
-
-def _pickle(parts: Any, path: Path, table: Read, _: Read) -> Callable[[], object]:
-    path = path.with_suffix(".pt")
-    content = b"\x80\x02" + b"".join(parts) + b"."
-    path.write_bytes(archive([("x/data.pkl", content), ("x/byteorder", b"little"), ("x/version", b"3\n")]))
-    return lambda: table(path)
-
-
-def _names(parts: Any, path: Path, _: Read, upload: Read) -> Callable[[], object]:
-    sent = [(name, b"{}") for name in parts]
-    return lambda: upload(sent)
-
-
-NAMES = st.lists(st.text(st.sampled_from("aA./\\:é\0\ud800"), max_size=8).map(lambda name: name + ".json"), max_size=4)
-DRAWN: dict[str, tuple[st.SearchStrategy[Any], Callable[..., Callable[[], object]]]] = {
-    "header": (st.dictionaries(st.text(max_size=3), ENTRIES, max_size=3), _header),
-    "pickle": (st.lists(st.sampled_from(PARTS), max_size=20), _pickle),
-    "names": (NAMES, _names),
-}

@@ -90,6 +90,17 @@ def test_a_continuation_is_that_of_whole_changed_passes(change, options):
     check(language_model(**options), change)
 
 
+def test_a_written_target_is_changed_as_a_traced_one():
+    model = one_stack("decoder-only")
+    ids = torch.tensor([[5, 6, 7, 3, 9, 2]])
+    changes = [Window("decoder", 3), Cells("decoder", False, 5, 4), Cells("decoder", False, 4, 2)]
+    with torch.inference_mode(), intervening(model, changes):
+        context = model.read(ids[:, :4], padding=0, start=1)
+        steps = [context.log_probabilities(fed)[0, -1] for fed in (ids[:, :4], ids[:, 4:5], ids[:, 5:])]
+        whole = model(ids)[0].log_softmax(dim=-1)
+    assert_close(torch.stack(steps), whole[3:])
+
+
 def test_the_changes_are_seen_in_what_is_written():
     lens = translator()
     plain = lens.generate(TEXT, length=8)

@@ -219,16 +219,6 @@ def test_inner_changes_come_on_top_of_outer_ones():
     assert len(trace.changes) == 2
 
 
-def test_a_written_target_is_changed_as_a_traced_one():
-    model = one_stack("decoder-only")
-    changes = [Window("decoder", 3), Cells("decoder", False, 5, 4), Cells("decoder", False, 4, 2)]
-    with torch.inference_mode(), intervening(model, changes):
-        context = model.read(IDS[:, :4], padding=0, start=1)
-        steps = [context.log_probabilities(ids)[0, -1] for ids in (IDS[:, :4], IDS[:, 4:5], IDS[:, 5:])]
-        whole = model(IDS)[0].log_softmax(dim=-1)
-    assert_close(torch.stack(steps), whole[3:])
-
-
 def test_changes_are_read_as_they_were_written():
     assert read_changes(write_changes(ALL)) == tuple(ALL)
     assert read_changes("") == ()

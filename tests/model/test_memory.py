@@ -34,11 +34,13 @@ def test_what_torch_keeps_of_a_gpus_memory_is_free(monkeypatch):
     assert available() >= 260
 
 
-def test_the_refusal_names_what_would_fit():
+def test_the_refusal_names_what_would_fit(monkeypatch):
+    free = iter([4400, 8_100_000_000, 1_000_000])
+    monkeypatch.setattr("model.memory.available", lambda device: next(free))
     assert needed(42, torch.float16) == 84
-    require_room(1000, torch.float32, None, free=4400)
+    require_room(1000, torch.float32, None)
     sentence = r"this model needs 14\.2 GB in float32 and 8\.1 GB are free: choose bfloat16"
     with pytest.raises(CheckpointError, match=sentence):
-        require_room(3_550_000_000, torch.float32, None, free=8_100_000_000)
+        require_room(3_550_000_000, torch.float32, None)
     with pytest.raises(CheckpointError, match="choose a smaller model"):
-        require_room(3_550_000_000, torch.bfloat16, None, free=1_000_000)
+        require_room(3_550_000_000, torch.bfloat16, None)

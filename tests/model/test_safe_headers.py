@@ -1,4 +1,4 @@
-"""Headers of safetensors and GGUF files, JSON and folders made to harm: each is refused, and large files are listed."""
+"""Headers of safetensors and GGUF files made to harm: each is refused, and large files are listed."""
 
 import json
 import os
@@ -14,12 +14,7 @@ from safetensors.torch import save_file
 from model.errors import CheckpointError
 from model.safe_header import read_header
 from model.tensors import tensor_table
-
-
-def headed(path, header, data=b"\0" * 8, length=None):
-    content = header if isinstance(header, bytes) else json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(content) if length is None else length) + content + data)
-    return path
+from tests.model.tensor_files import raw_safetensors
 
 
 def entry(start=0, end=8, shape=(2,), dtype="F32", **more):
@@ -61,19 +56,19 @@ DOUBLED = json.dumps({"a": entry()})[:-1].encode() + b"," + json.dumps({"a": ent
 )
 def test_a_harmful_header_is_refused(header, message, tmp_path):
     with pytest.raises(CheckpointError, match=message) as refused:
-        tensor_table(headed(tmp_path / "x.safetensors", header))
+        tensor_table(raw_safetensors(tmp_path / "x.safetensors", header, bytes(8)))
     assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize("length", [0, 1, 10**8 + 1, 2**63, 2**64 - 1])
 def test_a_header_of_another_length_is_refused(length, tmp_path):
     with pytest.raises(CheckpointError, match="cannot be read as safetensors"):
-        tensor_table(headed(tmp_path / "x.safetensors", {"a": entry()}, length=length))
+        tensor_table(raw_safetensors(tmp_path / "x.safetensors", {"a": entry()}, bytes(8), length))
 
 
 def test_ten_gigabytes_are_listed_without_reading_them(tmp_path):
     size = 10 << 30
-    path = headed(tmp_path / "x.safetensors", {"a": entry(0, size, [size // 8, 2])}, b"")
+    path = raw_safetensors(tmp_path / "x.safetensors", {"a": entry(0, size, [size // 8, 2])})
     os.truncate(path, path.stat().st_size + size)
     begun = time.perf_counter()
     (info,) = tensor_table(path)

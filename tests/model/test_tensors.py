@@ -1,4 +1,4 @@
-"""Tensors of files: what the header says, what the values measure, and files that are damaged or made to harm."""
+"""Tensors of files: what the header says, and what the values measure."""
 
 import math
 import struct

@@ -9,7 +9,9 @@ from torch import nn
 from model.analysis.health import health, unmoved_tokens
 from model.analysis.rows import apart, unmoved
 from model.analysis.weights import all_statistics
+from model.tensors import tensor_table
 from tests.model.analysis.test_weights import info
+from tests.model.tensor_files import raw_safetensors
 
 VOCABULARY, NEVER = 60, (7, 31, 32, 58)
 NAME = "decoder.embedding.tokens.weight"
@@ -79,6 +81,13 @@ def test_the_rule_by_hand():
     narrow = torch.tensor([1.0] * 20 + [1.24, 1.26])  # no deviation at all: a quarter decides
     assert apart(narrow).nonzero().flatten().tolist() == [21]
     assert not apart(torch.zeros(9)).any()
+
+
+@pytest.mark.parametrize(("shape", "dtype", "size"), [([5, 0], "F32", 0), ([0, 4], "F32", 0), ([4, 4], "F6_E2M3", 12)])
+def test_an_embedding_without_values_that_torch_knows_is_left_out(shape, dtype, size, tmp_path):
+    header = {"wte.weight": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}
+    table = tensor_table(raw_safetensors(tmp_path / "x.safetensors", header, bytes(size)))
+    assert unmoved_tokens(table, table, "itself") == []
 
 
 def test_rows_are_compared_by_their_values_and_nan_is_none():

@@ -1,4 +1,4 @@
-"""Everything that model/ computes, on a device that is not the CPU: the same numbers, and no tensor left behind.
+"""Traces, what-if changes and the fused kernel on a device that is not the CPU: the same numbers, all of them there.
 
 The device is a pretended one (tests/pretended_device.py), once with float64, as CUDA, and once without, as MPS.
 """
