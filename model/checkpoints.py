@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from model.files import begin_folder, finish_replacing, replace_folder, write_te
 from model.filling import MaskFiller
 from model.foreign.told import Positions, Told
 from model.inspectable import Inspectable
+from model.memory import require_room
 from model.network import Network
 from model.safe_folder import read_config, require_weights
 from model.safe_header import read_header
@@ -127,7 +129,9 @@ def is_ours(folder: Path) -> bool:
 def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
     config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
-    require_weights(config, {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}, folder.name)
+    shapes = {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}
+    require_weights(config, shapes, folder.name)
+    require_room(sum(math.prod(shape) for shape in shapes.values()), dtype, device)
     try:
         model = build(config)
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold

@@ -192,10 +192,7 @@ def _open(name: str, path: str, device: str, dtype: str, told: str) -> Inspectab
     from model import open_checkpoint
     from model.device import DTYPES, keep_freed_memory
     from model.foreign.told import Told
-    from model.listing import listed
-    from model.memory import require_room
 
-    require_room(listed(Path(path)).parameters, DTYPES[dtype], torch.device(device))
     keep_freed_memory()
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core

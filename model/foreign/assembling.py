@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from model.config import TransformerConfig
 from model.errors import CheckpointError
+from model.memory import require_room
 from model.network import Network
 from model.skeleton import skeleton
 
@@ -27,9 +28,10 @@ def assembled(
     will do.
 
     Raises:
-        CheckpointError: a weight is missing or of another shape, or there is one too many.
+        CheckpointError: a weight is missing or of another shape, there is one too many, or they do not fit into memory.
     """
     model = skeleton(config)
+    require_room(model.parameter_count(), dtype, device)
     names = dict(model.named_parameters(remove_duplicate=False))
     if unknown := sorted(weights.keys() - names.keys()):
         raise CheckpointError(f"the weights hold {unknown[0]} ({len(unknown)} such), which this config has not")

@@ -37,11 +37,11 @@ class Room:
 
 def room(precision: str) -> Room:
     """As it is now."""
-    from model.device import choose_device
+    from model.device import choose_device, choose_device_map
     from model.memory import available
 
     device = choose_device()
-    return Room(str(device), precision, available(device))
+    return Room(str(device), precision, available(None if choose_device_map() else device))
 
 
 def gigabytes(count: int) -> str:

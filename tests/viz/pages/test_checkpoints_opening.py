@@ -63,6 +63,14 @@ def test_what_does_not_fit_is_refused_before_it_is_opened(monkeypatch):
     monkeypatch.undo()
 
 
+def test_what_is_to_be_spread_over_devices_may_take_them_all(monkeypatch):
+    app = page()
+    monkeypatch.setattr("model.memory.available", lambda device=None: 10**12 if device is None else 1000)
+    assert not rows(app.run())["mine"]["fits"]
+    monkeypatch.setenv("VITRINE_DEVICE_MAP", "auto")
+    assert rows(app.run())["mine"]["fits"]
+
+
 def test_the_list_says_what_does_not_fit(monkeypatch):
     app = page()
     monkeypatch.setattr("model.memory.available", lambda _device=None: 1000)
