@@ -120,8 +120,12 @@ def is_ours(folder: Path) -> bool:
     if not (folder / CONFIG).exists():
         return False
     said = read_record(folder / CONFIG)
-    theirs = "model_type" in said or "architectures" in said
-    return not theirs and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
+    return not is_hugging_face(said) and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
+
+
+def is_hugging_face(settings: Mapping[str, Any]) -> bool:
+    """Whether a config.json is one of transformers."""
+    return "model_type" in settings or "architectures" in settings
 
 
 def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
@@ -148,8 +152,7 @@ def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:
 def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer, Tokenizer]:
     files = _tokenizer_files(config)
     read = {name: _read_tokenizer(folder / name) for name in files}
-    sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
-    for name, size in zip(files, sizes, strict=True):
+    for name, size in zip(files, config.vocabularies, strict=True):
         if len(read[name]) != size:
             raise CheckpointError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
     if config.kind == "encoder-only" and type(read[TOKENIZER]) is Tokenizer and read[TOKENIZER].mask is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from model.analysis.weights import readable, statistics
 from model.checkpoints import CONFIG, TRAINING
-from model.safe_json import read_object
+from model.safe_json import read_record
 from model.tensors import Measures, TensorInfo, tensor_table
 
 COLUMNS = ("name", "shape", "dtype", "bytes", "norm", "largest")
@@ -131,7 +131,7 @@ def _header(path: Path) -> list[str]:
     files = [path / CONFIG, path / TRAINING]
     if not all(file.is_file() for file in files):
         return []
-    return [*(f"{file.name}: {_summary(read_object(file, nan=True))}" for file in files), ""]
+    return [*(f"{file.name}: {_summary(read_record(file))}" for file in files), ""]
 
 
 def _summary(record: dict[str, Any]) -> str:

@@ -103,7 +103,7 @@ def _beside(file: Path) -> dict[str, Plain]:
 
 def _tokenizers(file: Path, config: TransformerConfig, told: Told) -> tuple[Tokenizer, Tokenizer]:
     """A tokenizer.json beside the file, if the model knows all of its tokens; else bare ids."""
-    sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
+    sizes = config.vocabularies
     reason = f"there is no {TOKENIZER} beside the weights"
     if (file.parent / META).is_file():
         reason = f"{META} beside the weights is a pickle, which could run code and is never read"

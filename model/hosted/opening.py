@@ -15,7 +15,7 @@ from model.checkpoints import INSPECTABLES
 from model.config import Kind
 from model.device import choose_device_map
 from model.errors import CheckpointError, first_line
-from model.foreign.opening import first_text, sizes_of
+from model.foreign.opening import first_text
 from model.foreign.tokenizer_files import open_tokenizers
 from model.hosted.building import build_hosted
 from model.hosted.claims import bounded, require_modest
@@ -43,7 +43,7 @@ def open_hosted(
         CheckpointError: it cannot be opened.
     """
     model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
-    tokenizers = open_tokenizers(folder, settings, sizes_of(model.config))
+    tokenizers = open_tokenizers(folder, settings, model.config.vocabularies)
     record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
     said = record | {"example": first_text(model.config, tokenizers[0])}
     return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, said)
