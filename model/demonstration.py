@@ -27,9 +27,7 @@ def fresh(name: str, config: TransformerConfig, material: Material, seed: int) -
     """
     sizes, given = config.vocabularies, (len(material.tokenizers[0]), len(material.tokenizers[1]))
     if sizes != given:
-        raise ValueError(
-            f"the config's vocabularies {sizes} must be those of the tokenizers {given}: take these"
-        )
+        raise ValueError(f"the config's vocabularies {sizes} must be those of the tokenizers {given}: take these")
     device = choose_device()
     with seeded(seed, device):
         model = build(config).to(device).eval()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import torch
@@ -25,6 +26,11 @@ class Rules:
     first: tuple[int, ...] = ()
     runs: tuple[tuple[int, ...], ...] = ()
     last: int | None = None
+
+    @property
+    def ids(self) -> list[int]:
+        """All tokens that they are about."""
+        return [*self.never, *self.first, *chain(*self.runs), *([] if self.last is None else [self.last])]
 
     def __bool__(self) -> bool:
         return bool(self.never or self.first or self.runs) or self.last is not None

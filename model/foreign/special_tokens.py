@@ -10,6 +10,7 @@ from typing import Any
 
 from model.rules import NO_RULES, Rules, rules_in
 from model.safe_json import read_record
+from model.text import Tokenizer
 
 NAMES = {
     "padding": ("pad_token",),
@@ -35,6 +36,41 @@ class SpecialTokens:
     stops: frozenset[int]
     target: tuple[int, ...]
     rules: Rules = NO_RULES
+
+    @property
+    def ids(self) -> list[int]:
+        """All that have a name, end a text or begin a target; some of them more than once."""
+        single = (self.padding, self.unknown, self.start, self.end, self.mask)
+        return [*(token for token in single if token is not None), *self.stops, *self.target]
+
+
+class OthersTokenizer(Tokenizer):
+    """A tokenizer with the special tokens that a model of others expects. size: how many tokens the model knows."""
+
+    def __init__(self, special: SpecialTokens, size: int) -> None:
+        self._own, self.size = special, size
+        self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
+        self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
+        self.rules, self.special = special.rules, sorted(set(special.ids))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def label(self, token: int) -> str:
+        """What to show for a token id.
+
+        Raises:
+            ValueError: the model has no such token.
+        """
+        if not 0 <= token < self.size:
+            raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
+        return self._shown(token)
+
+    def _shown(self, token: int) -> str:
+        raise NotImplementedError
+
+    def parents(self) -> dict[int, tuple[int, int]]:
+        return {}
 
 
 def names_of(folder: Path) -> dict[str, Any]:
