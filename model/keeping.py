@@ -41,8 +41,7 @@ def copy_with_card(folder: Path, copy: Path, text: str) -> None:
         CheckpointError: there is a folder of that name, or the card is too long.
     """
     text = _whole(text)
-    if copy.exists():
-        raise CheckpointError(f"there is a folder {copy.name!r} already: choose another name")
+    _require_new(copy)
     written = begin_folder(copy)
     try:
         for file in folder.iterdir():
@@ -60,8 +59,7 @@ def keep_as_ours(folder: Path, lens: Inspectable) -> None:
     Raises:
         ValueError: there is a folder of that name, or its tokenizer cannot be written into a file.
     """
-    if folder.exists():
-        raise CheckpointError(f"there is a folder {folder.name!r} already: choose another name")
+    _require_new(folder)
     form = lens.training.get("format") or "another format"
     card = (
         f"# {folder.name}\n\nA copy of {lens.name} ({form}), put together as Vitrine's own network with the same "
@@ -80,10 +78,18 @@ def rename(folder: Path, name: str) -> Path:
     """
     finish_replacing(folder)
     renamed = folder.with_name(name)
-    if renamed.exists():
-        raise CheckpointError(f"there is a folder {name!r} already: choose another name")
+    _require_new(renamed)
     os.rename(folder, renamed)
     return renamed
+
+
+def _require_new(folder: Path) -> None:
+    """
+    Raises:
+        CheckpointError: there is a folder of that name.
+    """
+    if folder.exists():
+        raise CheckpointError(f"there is a folder {folder.name!r} already: choose another name")
 
 
 def _whole(text: str) -> str:
