@@ -23,8 +23,7 @@ SPARE = 1 << 30  # bytes of the disk that stay free
 REASONS = {  # what the exceptions of the library mean
     "RepositoryNotFoundError": "there is no model of that name that everybody may read",
     "GatedRepoError": "its authors give it only to those who have asked for it",
-    "ConnectError": "there is no connection to the network",
-    **dict.fromkeys(("ConnectionError", "ConnectTimeout"), "there is no connection to the network"),
+    **dict.fromkeys(("ConnectError", "ConnectionError", "ConnectTimeout"), "there is no connection to the network"),
     **dict.fromkeys(("ReadTimeout", "Timeout", "TimeoutException"), "it does not answer"),
     "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set",
 }
