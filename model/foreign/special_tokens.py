@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from model.rules import NO_RULES, Rules, rules_in
+from model.rules import NO_RULES, Rules, rules_in, tokens_in
 from model.safe_json import read_record
 from model.text import Tokenizer
 
@@ -97,10 +97,8 @@ def special_tokens(
     def first(*found: int | None) -> int | None:
         return next((token for token in found if token is not None and 0 <= token < size), None)
 
-    def asked(name: str) -> list[int]:
-        value = generation.get(name, settings.get(name))
-        given = value if isinstance(value, list) else [value]
-        return [token for token in given if isinstance(token, int) and 0 <= token < size]
+    def asked(name: str) -> tuple[int, ...]:
+        return tokens_in(generation.get(name, settings.get(name)), size)
 
     def named(role: str) -> int | None:
         written = [name_of(names.get(name)) for name in NAMES[role]]
@@ -108,9 +106,9 @@ def special_tokens(
         return first(*(id_of(name) for name in written if name), *(token for each in ids for token in asked(each)))
 
     end = named("end")
-    stops = asked("eos_token_id") or ([] if end is None else [end])
+    stops = asked("eos_token_id") or (() if end is None else (end,))
     said = generation or settings  # of writing, a config.json counts only without the other, as in transformers
-    forced = said.get("forced_bos_token_id")
+    forced = said.get("forced_bos_token_id")  # one id: transformers takes no list here
     begun = asked("decoder_start_token_id")[:1] or asked("bos_token_id")[:1]
     return SpecialTokens(
         padding=named("padding"),
@@ -119,7 +117,7 @@ def special_tokens(
         end=end,
         mask=named("mask"),
         stops=frozenset(stops),
-        target=(*begun, *([forced] if type(forced) is int and 0 <= forced < size else [])),
+        target=(*begun, *(() if isinstance(forced, list) else tokens_in(forced, size))),
         rules=rules_in(said, size, stops),
     )
 
