@@ -55,7 +55,7 @@ def _made(said: dict[str, Any], inner: Any) -> Tokenizer:
 
 def _special(said: dict[str, Any]) -> SpecialTokens:
     rules = dict(said.get("rules", {}))
-    rules["runs"] = tuple(tuple(run) for run in rules.get("runs", ()))
+    rules["runs"] = tuple(tuple(run) for run in rules.get("runs", ()) if run)  # an empty one forbids nothing
     for name in ("never", "first"):
         rules[name] = tuple(rules.get(name, ()))
     made = {"stops": frozenset(said["stops"]), "target": tuple(said["target"]), "rules": Rules(**rules)}
