@@ -40,7 +40,7 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Tol
     layout, tokenizers = open_state(file, told or Told())
     name = path.resolve().name if path.is_dir() else file.stem
     record = {"format": layout.name, "assumed": list(layout.assumed), "open": dict(layout.open)}
-    return _inspectable(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
+    return inspectable(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
 
 
 def renamed_weights(path: Path, told: Told) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
@@ -78,7 +78,7 @@ def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, d
     config, ours = found
     network = assembled(config, ours, device, dtype)
     tokenizers = open_tokenizers(folder, settings, config.vocabularies)
-    return _inspectable(
+    return inspectable(
         folder.resolve().name, network, tokenizers, {"format": f"Hugging Face, {settings['model_type']}"}
     )
 
@@ -95,7 +95,7 @@ def _rebuilt(folder: Path, settings: dict[str, Any]) -> tuple[TransformerConfig,
     return config, ours
 
 
-def first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
+def _first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
     """A text to begin with, where the usual one would not do: of bare ids, or with something to fill in."""
     if tokenizer.reason:
         return " ".join(str(token) for token in range(min(len(tokenizer), 8)))
@@ -103,13 +103,14 @@ def first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
     return f"She bought a red {tokenizer.mask_label} yesterday." if fills else ""
 
 
-def _inspectable(
+def inspectable(
     name: str,
     network: Network,
     tokenizers: tuple[Tokenizer, Tokenizer],
     record: Mapping[str, Any],
 ) -> Inspectable:
-    said = {**record, "example": first_text(network.config, tokenizers[0])}
+    """record: what training.json of ours would say."""
+    said = {**record, "example": _first_text(network.config, tokenizers[0])}
     return INSPECTABLES[network.kind](name, network, tokenizers, said)
 
 
