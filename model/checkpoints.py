@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from model.config import TransformerConfig
@@ -22,8 +20,8 @@ from model.foreign.told import Positions, Told
 from model.inspectable import Inspectable
 from model.network import Network
 from model.safe_folder import read_config, require_weights
-from model.safe_header import read_header
 from model.safe_json import read_record
+from model.tensors import tensor_table
 from model.text import MASK, Tokenizer
 from model.transformer import build
 from model.writing import LanguageModel, Translator
@@ -131,13 +129,15 @@ def is_hugging_face(settings: Mapping[str, Any]) -> bool:
 def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
     config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
-    require_weights(config, {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}, folder.name)
+    table = tensor_table(folder / WEIGHTS)
+    require_weights(config, {info.name: info.shape for info in table}, folder.name)
+    weights = {info.name: info.load() for info in table}  # still in the file, which may be replaced from now on
     try:
         model = build(config)
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold
         raise CheckpointError(f"{folder.name}: no model of this {CONFIG} can be built: {first_line(error)}") from error
     try:
-        model.load_weights(_read_weights(folder / WEIGHTS))
+        model.load_weights(weights)
     except ValueError as error:
         raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
     model.to(device=device, dtype=dtype).eval().requires_grad_(False)
@@ -169,10 +169,3 @@ def _read_tokenizer(path: Path) -> Tokenizer:
 def _stored_weights(model: Network, dtype: torch.dtype) -> dict[str, Tensor]:
     """Each parameter once, whatever is tied to it."""
     return {name: tensor.detach().to(dtype) for name, tensor in model.named_parameters()}
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path.name} cannot be read: {error}") from error
