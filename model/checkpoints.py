@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from model.config import TransformerConfig
@@ -24,8 +22,8 @@ from model.inspectable import Inspectable
 from model.memory import require_room
 from model.network import Network
 from model.safe_folder import read_config, require_weights
-from model.safe_header import read_header
 from model.safe_json import read_record
+from model.tensors import tensor_table
 from model.text import MASK, Tokenizer
 from model.transformer import build
 from model.writing import LanguageModel, Translator
@@ -122,22 +120,27 @@ def is_ours(folder: Path) -> bool:
     if not (folder / CONFIG).exists():
         return False
     said = read_record(folder / CONFIG)
-    theirs = "model_type" in said or "architectures" in said
-    return not theirs and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
+    return not is_hugging_face(said) and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
+
+
+def is_hugging_face(settings: Mapping[str, Any]) -> bool:
+    """Whether a config.json is one of transformers."""
+    return "model_type" in settings or "architectures" in settings
 
 
 def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
     config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
-    shapes = {entry.name: entry.shape for entry in read_header(folder / WEIGHTS)}
-    require_weights(config, shapes, folder.name)
-    require_room(sum(math.prod(shape) for shape in shapes.values()), dtype, device)
+    table = tensor_table(folder / WEIGHTS)
+    require_weights(config, {info.name: info.shape for info in table}, folder.name)
+    require_room(sum(math.prod(info.shape) for info in table), dtype, device)
+    weights = {info.name: info.load() for info in table}  # still in the file, which may be replaced from now on
     try:
         model = build(config)
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold
         raise CheckpointError(f"{folder.name}: no model of this {CONFIG} can be built: {first_line(error)}") from error
     try:
-        model.load_weights(_read_weights(folder / WEIGHTS))
+        model.load_weights(weights)
     except ValueError as error:
         raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
     model.to(device=device, dtype=dtype).eval().requires_grad_(False)
@@ -152,8 +155,7 @@ def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:
 def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer, Tokenizer]:
     files = _tokenizer_files(config)
     read = {name: _read_tokenizer(folder / name) for name in files}
-    sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
-    for name, size in zip(files, sizes, strict=True):
+    for name, size in zip(files, config.vocabularies, strict=True):
         if len(read[name]) != size:
             raise CheckpointError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
     if config.kind == "encoder-only" and type(read[TOKENIZER]) is Tokenizer and read[TOKENIZER].mask is None:
@@ -170,10 +172,3 @@ def _read_tokenizer(path: Path) -> Tokenizer:
 def _stored_weights(model: Network, dtype: torch.dtype) -> dict[str, Tensor]:
     """Each parameter once, whatever is tied to it."""
     return {name: tensor.detach().to(dtype) for name, tensor in model.named_parameters()}
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path.name} cannot be read: {error}") from error

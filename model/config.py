@@ -122,6 +122,11 @@ class TransformerConfig:
         return self.target_vocabulary or self.source_vocabulary
 
     @property
+    def vocabularies(self) -> tuple[int, int]:
+        """Tokens of what the model reads and of what it writes; of one stack, the same twice."""
+        return self.source_vocabulary or self.vocabulary, self.vocabulary
+
+    @property
     def d_head(self) -> int:
         """Channels of one head, the paper's d_k = d_v."""
         return self.head_width or (self.d_model if self.heads == "full" else self.d_model // self.n_heads)

@@ -25,8 +25,7 @@ def fresh(name: str, config: TransformerConfig, material: Material, seed: int) -
     Raises:
         ValueError: the config has other vocabularies than the tokenizers.
     """
-    sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
-    given = (len(material.tokenizers[0]), len(material.tokenizers[1]))
+    sizes, given = config.vocabularies, (len(material.tokenizers[0]), len(material.tokenizers[1]))
     if sizes != given:
         raise ValueError(f"the config's vocabularies {sizes} must be those of the tokenizers {given}: take these")
     device = choose_device()

@@ -79,8 +79,8 @@ def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
         CheckpointError: no family computes what this model does; the sentence says which option has no counterpart.
     """
     family = counterpart(lens.config)
-    for tokenizer in (lens.source_tokenizer, lens.target_tokenizer):
-        library_tokenizer(tokenizer)  # refused before anything is written
+    # Refused before anything is written.
+    source, target = library_tokenizer(lens.source_tokenizer), library_tokenizer(lens.target_tokenizer)
     options, tensors = family.make(Parameters(lens.model))
     folder.mkdir(parents=True, exist_ok=True)
     kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # a tied one would be refused
@@ -92,9 +92,9 @@ def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
     _write(folder / "config.json", options | tokens | {"dtype": dtype, "torch_dtype": dtype})
     if lens.kind != "encoder-only":
         _write(folder / "generation_config.json", tokens | written_rules(lens) | {"max_length": lens.config.max_length})
-    write_tokenizer(lens.source_tokenizer, folder, READS[lens.kind], lens.config.max_length)
+    write_tokenizer(source, lens.source_tokenizer, folder, READS[lens.kind], lens.config.max_length)
     if lens.kind == "encoder-decoder":
-        write_tokenizer(lens.target_tokenizer, folder / TARGET, "target", lens.config.max_length)
+        write_tokenizer(target, lens.target_tokenizer, folder / TARGET, "target", lens.config.max_length)
     (folder / CARD).write_text(model_card(lens, family.title, str(options["architectures"][0]), card), encoding="utf-8")
 
 
@@ -102,9 +102,9 @@ def token_ids(lens: Inspectable) -> dict[str, Any]:
     """The special tokens by the names that configs of Hugging Face give them."""
     target = lens.target_tokenizer
     found = {"pad_token_id": target.padding, "bos_token_id": target.start, "eos_token_id": target.end}
-    return found | (
-        {"decoder_start_token_id": target.margins("target")[0][0]} if lens.kind == "encoder-decoder" else {}
-    )
+    if lens.kind == "encoder-decoder":
+        found["decoder_start_token_id"] = target.margins("target")[0][0]
+    return found
 
 
 def written_rules(lens: Inspectable) -> dict[str, Any]:
@@ -137,10 +137,12 @@ def library_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
     return tokenizers.Tokenizer.from_str(json.dumps(inner))
 
 
-def write_tokenizer(tokenizer: Tokenizer, folder: Path, role: Role, length: int) -> None:
-    """tokenizer.json, which puts around a text what the model reads around it, and its config."""
+def write_tokenizer(inner: tokenizers.Tokenizer, tokenizer: Tokenizer, folder: Path, role: Role, length: int) -> None:
+    """tokenizer.json, which puts around a text what the model reads around it, and its config.
+
+    inner: the tokenizer's `library_tokenizer`, which is changed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    inner = library_tokenizer(tokenizer)
     before, after = ([tokenizer.label(token) for token in ids] for ids in tokenizer.margins(role))
     inner.post_processor = TemplateProcessing(
         single=[*before, "$A", *after],

@@ -13,6 +13,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor
 
+SPARE = 1 << 30  # bytes of the disk that stay free
 LEFT = 3600.0  # seconds after which a folder that is being written counts as left by a process that is dead
 
 

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import CheckpointError, first_line
+from model.files import SPARE
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # No code is ever fetched; .bin, which is pickled, only of a model that has no safetensors.
 TEXTS = (".json", ".model", ".spm", ".txt")
 PATIENCE = 8.0  # seconds in which an answer must come
 LONGEST = 96  # characters of a name there
-SPARE = 1 << 30  # bytes of the disk that stay free
 REASONS = {  # what the exceptions of the library mean
     "RepositoryNotFoundError": "there is no model of that name that everybody may read",
     "GatedRepoError": "its authors give it only to those who have asked for it",
-    "ConnectError": "there is no connection to the network",
-    **dict.fromkeys(("ConnectionError", "ConnectTimeout"), "there is no connection to the network"),
+    **dict.fromkeys(("ConnectError", "ConnectionError", "ConnectTimeout"), "there is no connection to the network"),
     **dict.fromkeys(("ReadTimeout", "Timeout", "TimeoutException"), "it does not answer"),
     "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set",
 }

@@ -41,7 +41,7 @@ def copy_with_card(folder: Path, copy: Path, text: str) -> None:
         CheckpointError: there is a folder of that name, or the card is too long.
     """
     text = _whole(text)
-    _require_free(copy)
+    _require_new(copy)
     written = begin_folder(copy)
     try:
         for file in folder.iterdir():
@@ -59,7 +59,7 @@ def keep_as_ours(folder: Path, lens: Inspectable) -> None:
     Raises:
         ValueError: there is a folder of that name, or its tokenizer cannot be written into a file.
     """
-    _require_free(folder)
+    _require_new(folder)
     form = lens.training.get("format") or "another format"
     card = (
         f"# {folder.name}\n\nA copy of {lens.name} ({form}), put together as Vitrine's own network with the same "
@@ -78,12 +78,16 @@ def rename(folder: Path, name: str) -> Path:
     """
     finish_replacing(folder)
     renamed = folder.with_name(name)
-    _require_free(renamed)
+    _require_new(renamed)
     os.rename(folder, renamed)
     return renamed
 
 
-def _require_free(folder: Path) -> None:
+def _require_new(folder: Path) -> None:
+    """
+    Raises:
+        CheckpointError: there is a folder of that name.
+    """
     if folder.exists():
         raise CheckpointError(f"there is a folder {folder.name!r} already: choose another name")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from model.checkpoints import CONFIG, is_ours
+from model.checkpoints import CONFIG, is_hugging_face, is_ours
 from model.config import Kind, TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.layouts import SUFFIXES, is_known
@@ -79,7 +79,7 @@ def listed(path: Path) -> Listed:
 def _said(path: Path, table: list[TensorInfo]) -> Listed:
     """As far as names and a config say it."""
     options = read_record(path / CONFIG)
-    if "model_type" in options or "architectures" in options:
+    if is_hugging_face(options):
         return Listed("Hugging Face", str(options.get("model_type", "")), _kind(options))
     if is_ours(path):
         return Listed("Vitrine", kind=TransformerConfig.from_dict(options).kind)
@@ -96,7 +96,7 @@ def _format_of(path: Path) -> str:
 
 def _is_foreign(path: Path) -> bool:
     try:
-        return "model_type" in read_record(path / CONFIG)
+        return is_hugging_face(read_record(path / CONFIG))
     except ValueError:
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import torch
@@ -25,6 +26,11 @@ class Rules:
     first: tuple[int, ...] = ()
     runs: tuple[tuple[int, ...], ...] = ()
     last: int | None = None
+
+    @property
+    def ids(self) -> list[int]:
+        """All tokens that they are about."""
+        return [*self.never, *self.first, *chain(*self.runs), *([] if self.last is None else [self.last])]
 
     def __bool__(self) -> bool:
         return bool(self.never or self.first or self.runs) or self.last is not None
@@ -77,23 +83,24 @@ class Rules:
 NO_RULES = Rules()
 
 
+def tokens_in(value: object, size: int) -> tuple[int, ...]:
+    """The ids that a value of such a file is, one or a list of them; without what is no token of a model of `size`."""
+    given = value if isinstance(value, list) else [value]
+    return tuple(token for token in given if type(token) is int and 0 <= token < size)
+
+
 def rules_in(said: Mapping[str, Any], size: int, stops: Collection[int]) -> Rules:
     """The rules in a generation_config.json, or in a config.json where there is none, for a model of `size` tokens.
 
     Only what is about tokens of the model is taken. stops: an end alone is no bad word, as in transformers.
     """
-
-    def tokens(value: object) -> tuple[int, ...]:
-        given = value if isinstance(value, list) else [value]
-        return tuple(token for token in given if type(token) is int and 0 <= token < size)
-
     listed = said.get("bad_words_ids")
     words = [each for each in listed if isinstance(each, list)] if isinstance(listed, list) else []
-    whole = [tokens(word) for word in words if word and len(tokens(word)) == len(word)]
+    whole = [tuple(word) for word in words if word and len(tokens_in(word, size)) == len(word)]
     single = {word[0] for word in whole if len(word) == 1 and word[0] not in stops}
     return Rules(
-        never=tuple(sorted({*single, *tokens(said.get("suppress_tokens"))})),
-        first=tokens(said.get("begin_suppress_tokens")),
+        never=tuple(sorted({*single, *tokens_in(said.get("suppress_tokens"), size)})),
+        first=tokens_in(said.get("begin_suppress_tokens"), size),
         runs=tuple(word for word in whole if len(word) > 1),
-        last=min(tokens(said.get("forced_eos_token_id")), default=None),
+        last=min(tokens_in(said.get("forced_eos_token_id"), size), default=None),
     )

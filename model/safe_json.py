@@ -23,25 +23,16 @@ def read_json(path: Path, nan: bool = False, largest: int = LARGEST) -> Any:
     return parse_json(read_bytes(path, largest), path.name, nan)
 
 
-def read_object(path: Path, nan: bool = False) -> dict[str, Any]:
-    """The object in a file: its values by name. nan: as of `read_json`.
+def read_record(path: Path) -> dict[str, Any]:
+    """The object in a file, its values by name, NaN and ±Infinity among them; empty if there is no such file.
 
     Raises:
         CheckpointError: as of `read_json`; or it holds something else than an object.
     """
-    said = read_json(path, nan)
+    said = read_json(path, nan=True) if path.exists() else {}
     if not isinstance(said, dict):
         raise CheckpointError(f"{path.name} must hold a JSON object, not {type(said).__name__}")
     return said
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """The object in a file that others have written, NaN and ±Infinity in it; empty if there is no such file.
-
-    Raises:
-        CheckpointError: as of `read_object`.
-    """
-    return read_object(path, nan=True) if path.exists() else {}
 
 
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from model.errors import CheckpointError
+from model.files import SPARE
 from model.safe_archive import Bounded
 from model.safe_formats import READ, REFUSED
 
@@ -23,7 +24,6 @@ LARGEST = 4 << 30  # bytes that one session may keep, unpacked
 MOST_FILES = 2000
 LONGEST_NAME = 250
 DEEPEST = 8  # folders within folders
-SPARE = 1 << 30  # bytes of the disk that stay free
 PLAIN, RATIO = 64 << 20, 20  # bytes that may be packed as tightly as they can, and how tightly all beyond
 PIECE = 1 << 20  # bytes read at a time, and of the names in an archive
 KEPT = (*READ, ".json", ".txt", ".model", ".spm", ".md", ".jinja", ".tiktoken", ".vocab", ".bpe")

@@ -5,27 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from model.foreign.special_tokens import SpecialTokens, saved_json
-from model.text import Tokenizer, Tokens
-from model.tokens import Role
+from model.foreign.special_tokens import OthersTokenizer, SpecialTokens, saved_json
+from model.tokens import Role, Tokens
 
 NO_TOKENS = SpecialTokens(None, None, None, None, None, frozenset(), ())
 
 
-class BareIds(Tokenizer):
+class BareIds(OthersTokenizer):
     """Token ids, written as numbers with spaces between them: "12 5 7". reason: why there is no other tokenizer."""
 
     def __init__(self, size: int, reason: str, special: SpecialTokens = NO_TOKENS) -> None:
-        self.size, self.reason, self._own = size, reason, special
-        self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
-        self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
-        self.rules = special.rules
-        named = (self.padding, self.unknown, self.start, self.end, self.mask, *self.stops, *self._target)
-        self.special = sorted({token for token in named if token is not None})
-        self.words = False
-
-    def __len__(self) -> int:
-        return self.size
+        super().__init__(special, size)
+        self.reason, self.words = reason, False
 
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
         """A target begins with what the config says, else with 0; around other texts stands what is typed."""
@@ -51,13 +42,8 @@ class BareIds(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(str(token) for token in ids if token not in self.special)
 
-    def label(self, token: int) -> str:
-        if not 0 <= token < self.size:
-            raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
+    def _shown(self, token: int) -> str:
         return str(token)
-
-    def parents(self) -> dict[int, tuple[int, int]]:
-        return {}
 
     def to_json(self) -> str:
         return saved_json(self._own, self.size, ([], []), reason=self.reason)

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from model.config import TransformerConfig
@@ -22,9 +20,8 @@ from model.foreign.tokenizer_files import TOKENIZER, open_tokenizers
 from model.foreign.told import Told
 from model.pickled import Plain, read_state
 from model.safe_folder import require_weights
-from model.safe_header import read_header
 from model.safe_json import read_record
-from model.tensors import is_of_training
+from model.tensors import is_of_training, read_tensors
 from model.text import Tokenizer
 
 ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # how a name ends that each of them needs
@@ -77,14 +74,7 @@ def is_known(names: Iterable[str]) -> bool:
 
 def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
     """What belongs to a training and not to the model is left out."""
-    if file.suffix != ".safetensors":
-        tensors, records = read_state(file)
-    else:
-        read_header(file)  # says what is wrong with it
-        try:
-            tensors, records = load_file(file), {}
-        except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{file.name} cannot be read: {error}") from error
+    tensors, records = (read_tensors(file), {}) if file.suffix == ".safetensors" else read_state(file)
     return {name: each for name, each in tensors.items() if not is_of_training(name)}, records
 
 
@@ -103,7 +93,7 @@ def _beside(file: Path) -> dict[str, Plain]:
 
 def _tokenizers(file: Path, config: TransformerConfig, told: Told) -> tuple[Tokenizer, Tokenizer]:
     """A tokenizer.json beside the file, if the model knows all of its tokens; else bare ids."""
-    sizes = (config.source_vocabulary or config.vocabulary, config.vocabulary)
+    sizes = config.vocabularies
     reason = f"there is no {TOKENIZER} beside the weights"
     if (file.parent / META).is_file():
         reason = f"{META} beside the weights is a pickle, which could run code and is never read"

@@ -21,7 +21,7 @@ def annotated(given: State) -> Layout | None:
     heads, hidden = state.n_heads(width), state.shape("encoder.layers.0.feed_forward.w_1.weight")[0]
     table = "src_embed.1.pe" in state.tensors
     length = state.shape("src_embed.1.pe", 3)[1] if table else LENGTH
-    positions, assumed = state.positions() if not table else ("sinusoidal", "")
+    positions, assumed = state.positions() if not table else ("sinusoidal", ())
     plan = _plan(layers["encoder"], layers["decoder"])
     state.require_all_used(plan, "an Annotated Transformer", r"_embed\.1\.pe$")
     config = config_of(
@@ -43,7 +43,7 @@ def annotated(given: State) -> Layout | None:
         output_bias=True,
     )
     choices = state.open_heads | ({} if table else {"positions": positions})
-    return Layout("Annotated Transformer", config, state.taken(plan), (assumed,) if assumed else (), choices)
+    return Layout("Annotated Transformer", config, state.taken(plan), assumed, choices)
 
 
 def _plan(encoder: int, decoder: int) -> Plan:

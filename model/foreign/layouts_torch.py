@@ -62,9 +62,8 @@ def torch_transformer(state: State) -> Layout | None:
     how = "embeddings times √d_model" if found.sines else "embeddings as they are"
     if not found.decoder:
         choices.assumed.append("every token sees every other (a causal mask is in no tensor)")
-    positions, assumed = state.positions() if not found.tables else ("sinusoidal" if found.sines else "learned", "")
-    if assumed:
-        choices.assumed.append(assumed)
+    positions, assumed = state.positions() if not found.tables else ("sinusoidal" if found.sines else "learned", ())
+    choices.assumed.extend(assumed)
     config = _config(
         state,
         found,

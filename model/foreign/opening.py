@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.checkpoints import CONFIG, INSPECTABLES
+from model.checkpoints import CONFIG, INSPECTABLES, is_hugging_face
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.assembling import assembled
@@ -34,13 +34,13 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Tol
     Raises:
         CheckpointError: it is neither, or it is damaged; the sentence says which and what is needed.
     """
-    if path.is_dir() and _is_hugging_face(read_record(path / CONFIG)):
-        return _open_folder(path, device, dtype)
+    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
+        return _open_folder(path, settings, device, dtype)
     file = _file_of(path)
     layout, tokenizers = open_state(file, told or Told())
     name = path.resolve().name if path.is_dir() else file.stem
     record = {"format": layout.name, "assumed": list(layout.assumed), "open": dict(layout.open)}
-    return _inspectable(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
+    return inspectable(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
 
 
 def renamed_weights(path: Path, told: Told) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
@@ -50,7 +50,7 @@ def renamed_weights(path: Path, told: Told) -> tuple[TransformerConfig, dict[str
     Raises:
         CheckpointError: as of `open_foreign`.
     """
-    if path.is_dir() and _is_hugging_face(settings := read_record(path / CONFIG)):
+    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
         return _rebuilt(path, settings)
     layout = find_layout(_file_of(path), told)
     return layout.config, layout.weights
@@ -69,8 +69,7 @@ def _file_of(path: Path) -> Path:
     return file
 
 
-def _open_folder(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
-    settings = read_record(folder / CONFIG)
+def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> Inspectable:
     found = _rebuilt(folder, settings)
     if found is None:
         from model.hosted.opening import open_hosted
@@ -78,8 +77,8 @@ def _open_folder(folder: Path, device: torch.device, dtype: torch.dtype) -> Insp
         return open_hosted(folder, settings, device, dtype)
     config, ours = found
     network = assembled(config, ours, device, dtype)
-    tokenizers = open_tokenizers(folder, settings, sizes_of(config))
-    return _inspectable(
+    tokenizers = open_tokenizers(folder, settings, config.vocabularies)
+    return inspectable(
         folder.resolve().name, network, tokenizers, {"format": f"Hugging Face, {settings['model_type']}"}
     )
 
@@ -96,12 +95,7 @@ def _rebuilt(folder: Path, settings: dict[str, Any]) -> tuple[TransformerConfig,
     return config, ours
 
 
-def sizes_of(config: TransformerConfig) -> tuple[int, int]:
-    """How many tokens the model knows of what it reads and of what it writes."""
-    return config.source_vocabulary or config.vocabulary, config.vocabulary
-
-
-def first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
+def _first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
     """A text to begin with, where the usual one would not do: of bare ids, or with something to fill in."""
     if tokenizer.reason:
         return " ".join(str(token) for token in range(min(len(tokenizer), 8)))
@@ -109,18 +103,15 @@ def first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
     return f"She bought a red {tokenizer.mask_label} yesterday." if fills else ""
 
 
-def _inspectable(
+def inspectable(
     name: str,
     network: Network,
     tokenizers: tuple[Tokenizer, Tokenizer],
     record: Mapping[str, Any],
 ) -> Inspectable:
-    said = {**record, "example": first_text(network.config, tokenizers[0])}
+    """record: what training.json of ours would say."""
+    said = {**record, "example": _first_text(network.config, tokenizers[0])}
     return INSPECTABLES[network.kind](name, network, tokenizers, said)
-
-
-def _is_hugging_face(settings: Mapping[str, Any]) -> bool:
-    return "model_type" in settings or "architectures" in settings
 
 
 def _only_file(folder: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +44,7 @@ def read_saved(path: Path) -> Tokenizer:
 
 def _made(said: dict[str, Any], inner: Any) -> Tokenizer:
     size, special, around = int(said["size"]), _special(said["special"]), said["around"]
-    ids = [*around[0], *around[1], *special.stops, *special.target]
-    single = (special.padding, special.unknown, special.start, special.end, special.mask)
-    ids += [token for token in (*single, special.rules.last) if token is not None]
-    ids += [*special.rules.never, *special.rules.first, *chain(*special.rules.runs)]
+    ids = [*around[0], *around[1], *special.ids, *special.rules.ids]
     if not all(isinstance(token, int) and 0 <= token < size for token in ids):
         raise ValueError(f"its special tokens are not ids below {size}")
     if inner is None:
@@ -59,7 +55,7 @@ def _made(said: dict[str, Any], inner: Any) -> Tokenizer:
 
 def _special(said: dict[str, Any]) -> SpecialTokens:
     rules = dict(said.get("rules", {}))
-    rules["runs"] = tuple(tuple(run) for run in rules.get("runs", ()))
+    rules["runs"] = tuple(tuple(run) for run in rules.get("runs", ()) if run)  # an empty one forbids nothing
     for name in ("never", "first"):
         rules[name] = tuple(rules.get(name, ()))
     made = {"stops": frozenset(said["stops"]), "target": tuple(said["target"]), "rules": Rules(**rules)}

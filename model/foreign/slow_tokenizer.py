@@ -5,33 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from model.foreign.special_tokens import SpecialTokens
-from model.text import SPACE, Tokenizer, Tokens, clean
-from model.tokens import Role
+from model.foreign.special_tokens import OthersTokenizer, SpecialTokens
+from model.text import SPACE, clean
+from model.tokens import Role, Tokens
 
 
-class SlowTokenizer(Tokenizer):
+class SlowTokenizer(OthersTokenizer):
     """One side of a `PreTrainedTokenizer`, which is the target's alone from then on where the two differ."""
 
     can_be_saved = False  # it is of Python, and of files of its own
 
     def __init__(self, made: Any, special: SpecialTokens, size: int, side: Literal["source", "target"]) -> None:
-        """size: how many tokens the model knows."""
-        self._made, self.size, self.side = made, size, side
-        self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
-        self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
-        self.rules = special.rules
-        named = (self.padding, self.unknown, self.start, self.end, self.mask, *self.stops, *self._target)
-        self.special = sorted({token for token in (*named, *made.all_special_ids) if token is not None})
-        self.words = True
+        super().__init__(special, size)
+        self._made, self.side, self.words = made, side, True
+        self.special = sorted({*self.special, *(token for token in made.all_special_ids if token is not None)})
         if side == "target" and hasattr(made, "_switch_to_target_mode"):
             made._switch_to_target_mode()
         framed, plain = made.build_inputs_with_special_tokens([-1]), [-1]
         place = framed.index(plain[0])
         self._around = framed[:place], framed[place + 1 :]
-
-    def __len__(self) -> int:
-        return self.size
 
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
         before, after = self._around
@@ -62,13 +54,8 @@ class SlowTokenizer(Tokenizer):
         kept = [token for token in ids if token not in self.special]
         return str(self._made.convert_tokens_to_string(self._made.convert_ids_to_tokens(kept))).strip()
 
-    def label(self, token: int) -> str:
-        if not 0 <= token < self.size:
-            raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
+    def _shown(self, token: int) -> str:
         return str(self._made.convert_ids_to_tokens(token) or f"<{token}>")
-
-    def parents(self) -> dict[int, tuple[int, int]]:
-        return {}
 
     def to_json(self) -> str:
         return f'{{"class": "{type(self._made).__name__}", "tokens": {self.size}, "side": "{self.side}"}}\n'

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from model.rules import NO_RULES, Rules, rules_in
+from model.rules import NO_RULES, Rules, rules_in, tokens_in
 from model.safe_json import read_record
+from model.text import Tokenizer
 
 NAMES = {
     "padding": ("pad_token",),
@@ -36,6 +37,41 @@ class SpecialTokens:
     target: tuple[int, ...]
     rules: Rules = NO_RULES
 
+    @property
+    def ids(self) -> list[int]:
+        """All that have a name, end a text or begin a target; some of them more than once."""
+        single = (self.padding, self.unknown, self.start, self.end, self.mask)
+        return [*(token for token in single if token is not None), *self.stops, *self.target]
+
+
+class OthersTokenizer(Tokenizer):
+    """A tokenizer with the special tokens that a model of others expects. size: how many tokens the model knows."""
+
+    def __init__(self, special: SpecialTokens, size: int) -> None:
+        self._own, self.size = special, size
+        self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
+        self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
+        self.rules, self.special = special.rules, sorted(set(special.ids))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def label(self, token: int) -> str:
+        """What to show for a token id.
+
+        Raises:
+            ValueError: the model has no such token.
+        """
+        if not 0 <= token < self.size:
+            raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
+        return self._shown(token)
+
+    def _shown(self, token: int) -> str:
+        raise NotImplementedError
+
+    def parents(self) -> dict[int, tuple[int, int]]:
+        return {}
+
 
 def names_of(folder: Path) -> dict[str, Any]:
     """What tokenizer_config.json and special_tokens_map.json say, the first before the second.
@@ -61,10 +97,8 @@ def special_tokens(
     def first(*found: int | None) -> int | None:
         return next((token for token in found if token is not None and 0 <= token < size), None)
 
-    def asked(name: str) -> list[int]:
-        value = generation.get(name, settings.get(name))
-        given = value if isinstance(value, list) else [value]
-        return [token for token in given if isinstance(token, int) and 0 <= token < size]
+    def asked(name: str) -> tuple[int, ...]:
+        return tokens_in(generation.get(name, settings.get(name)), size)
 
     def named(role: str) -> int | None:
         written = [name_of(names.get(name)) for name in NAMES[role]]
@@ -72,9 +106,9 @@ def special_tokens(
         return first(*(id_of(name) for name in written if name), *(token for each in ids for token in asked(each)))
 
     end = named("end")
-    stops = asked("eos_token_id") or ([] if end is None else [end])
+    stops = asked("eos_token_id") or (() if end is None else (end,))
     said = generation or settings  # of writing, a config.json counts only without the other, as in transformers
-    forced = said.get("forced_bos_token_id")
+    forced = said.get("forced_bos_token_id")  # one id: transformers takes no list here
     begun = asked("decoder_start_token_id")[:1] or asked("bos_token_id")[:1]
     return SpecialTokens(
         padding=named("padding"),
@@ -83,7 +117,7 @@ def special_tokens(
         end=end,
         mask=named("mask"),
         stops=frozenset(stops),
-        target=(*begun, *([forced] if type(forced) is int and 0 <= forced < size else [])),
+        target=(*begun, *(() if isinstance(forced, list) else tokens_in(forced, size))),
         rules=rules_in(said, size, stops),
     )
 

@@ -121,10 +121,11 @@ class State:
         """The number of heads, if nothing but the one who opens it says it."""
         return {} if self.told.heads is None or self.said(*HEADS) is not None else {"heads": self.told.heads}
 
-    def positions(self) -> tuple[Positions, str]:
+    def positions(self) -> tuple[Positions, tuple[str, ...]]:
         """Of a model without a table of them: those that were told, else sines; and what was assumed, in words."""
-        chosen = self.told.positions or "sinusoidal"
-        return chosen, "" if self.told.positions else "sinusoidal positions (there is no table of them)"
+        if self.told.positions:
+            return self.told.positions, ()
+        return "sinusoidal", ("sinusoidal positions (there is no table of them)",)
 
     def same(self, one: str, other: str) -> bool:
         """Whether two names are of one matrix, or of two that are alike."""

@@ -10,10 +10,10 @@ from typing import Any
 import tokenizers
 from tokenizers import models
 
-from model.foreign.special_tokens import SpecialTokens, name_of, saved_json
+from model.foreign.special_tokens import OthersTokenizer, SpecialTokens, name_of, saved_json
 from model.safe_tokenizer import panics_named
-from model.text import SPACE, Tokenizer, Tokens, clean
-from model.tokens import Role
+from model.text import SPACE, clean
+from model.tokens import Role, Tokens
 
 PROBES = ("a", "0", ".", "的")  # texts that one of any tokenizer's tokens stands for
 
@@ -28,7 +28,7 @@ def _byte_table() -> dict[str, int]:
 BYTES = _byte_table()
 
 
-class ForeignTokenizer(Tokenizer):
+class ForeignTokenizer(OthersTokenizer):
     """A tokenizer as it was trained elsewhere, with the special tokens that its model expects around a text.
 
     A token's label is what it stands for: ▁ is a space, `<0xE6>` a byte of a character that was cut, a special token's
@@ -43,21 +43,15 @@ class ForeignTokenizer(Tokenizer):
         names: Mapping[str, Any] | None = None,
         around: tuple[list[int], list[int]] | None = None,
     ) -> None:
-        """size: how many tokens the model knows. names: tokenizer_config.json. around: what stands around a text, where
-        that is known already.
-        """
-        self._inner, self._special, self.size = inner, special, size
+        """names: tokenizer_config.json. around: what stands around a text, where that is known already."""
+        super().__init__(special, size)
+        self._inner = inner
         inner.no_truncation()
         inner.no_padding()
         inner.encode_special_tokens = True
-        self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
-        self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
-        self.rules = special.rules
         self._added = inner.get_added_tokens_decoder()
-        named = (self.padding, self.unknown, self.start, self.end, self.mask, *self.stops, *self._target)
-        found = {token for token in named if token is not None}
-        found |= {token for token, added in self._added.items() if added.special and token < size}
-        self.special = sorted(found)
+        added = {token for token, each in self._added.items() if each.special and token < size}
+        self.special = sorted({*self.special, *added})
         steps = [*_kinds(inner.pre_tokenizer), *_kinds(inner.normalizer), *_kinds(inner.decoder)]
         self._bytes = "ByteLevel" in steps
         self.words = self._bytes or "Metaspace" in steps or SPACE in steps
@@ -66,9 +60,6 @@ class ForeignTokenizer(Tokenizer):
             self.continues = ""
         self._labels: dict[int, str] = {}
         self._around = around or self._template(names or {})
-
-    def __len__(self) -> int:
-        return self.size
 
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
         before, after = self._around
@@ -132,9 +123,7 @@ class ForeignTokenizer(Tokenizer):
     def label(self, token: int) -> str:
         """What to show for a token id; of an id that the model knows and the tokenizer does not, the id."""
         if token not in self._labels:
-            if not 0 <= token < self.size:
-                raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
-            self._labels[token] = self._shown(token)
+            self._labels[token] = super().label(token)
         return self._labels[token]
 
     def _shown(self, token: int) -> str:
@@ -162,7 +151,7 @@ class ForeignTokenizer(Tokenizer):
 
     def to_json(self) -> str:
         """With what the model expects of it, as `saved_tokenizer` reads it."""
-        return saved_json(self._special, self.size, self._around, inner=self._inner.to_str())
+        return saved_json(self._own, self.size, self._around, inner=self._inner.to_str())
 
     def _known(self, ids: Sequence[int]) -> list[int]:
         """Tokens that the model does not know are unknown ones."""

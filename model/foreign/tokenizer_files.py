@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,10 +14,10 @@ from model.foreign.bare_ids import BareIds
 from model.foreign.slow_tokenizer import SlowTokenizer
 from model.foreign.special_tokens import names_of, special_tokens
 from model.foreign.tokenizer import PROBES, ForeignTokenizer
-from model.hosted.library import library
+from model.hosted.library import library, quietly
 from model.safe_json import read_bytes, read_record
 from model.safe_pieces import require_pieces
-from model.safe_tokenizer import read_tokenizer
+from model.safe_tokenizer import PANIC, read_tokenizer
 from model.text import Tokenizer
 
 TOKENIZER = "tokenizer.json"
@@ -51,18 +48,13 @@ def open_tokenizers(folder: Path, settings: Mapping[str, Any], sizes: tuple[int,
                 return made
             own, said = read_tokenizer(folder / TARGET / TOKENIZER), names_of(folder / TARGET)
             return made[0], _foreign(own, said, settings, generation, sizes[1])
-        if pieces := sorted(file for name in SENTENCEPIECE for file in folder.glob(name) if file.is_file()):
-            _require_sentencepiece(pieces)
-        texts = [folder / name for name in TEXTS if (folder / name).is_file()]
-        for text in texts:
-            read_record(text) if text.suffix == ".json" else read_bytes(text)
-        if pieces or texts:
+        if _has_older(folder):
             return _older(folder, names, settings, generation, sizes)
         reason = f"there is no {TOKENIZER} beside the weights"
     except CheckpointError as error:
         reason = _sentence(error)
     except BaseException as error:  # the libraries raise bare Exception, and panics of Rust are not even that
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
         reason = f"its tokenizer cannot be read: {_sentence(error)}"
     special = [special_tokens({}, settings, generation, lambda _name: None, size) for size in dict.fromkeys(sizes)]
@@ -105,7 +97,7 @@ def _older(
         options = {"local_files_only": True, "trust_remote_code": False, **more}
         return getattr(transformers, kind).from_pretrained(str(folder), **options)
 
-    with _quiet():
+    with quietly():
         made = read()
         if (folder / LLAMA).is_file() and not said and not _cuts_as(made, folder / LLAMA):
             made = read("LlamaTokenizer", add_bos_token=True)  # as its authors' code does
@@ -120,15 +112,21 @@ def _older(
         return SlowTokenizer(made, source, sizes[0], "source"), SlowTokenizer(read(), target, sizes[1], "target")
 
 
-def _require_sentencepiece(files: list[Path]) -> None:
-    """
+def _has_older(folder: Path) -> bool:
+    """Whether there are files that transformers makes a tokenizer of.
+
     Raises:
-        CheckpointError: one of these files must not be read, or cannot be here.
+        CheckpointError: one of them must not be read, or cannot be here.
     """
-    if find_spec("sentencepiece") is None:
+    pieces = sorted(file for name in SENTENCEPIECE for file in folder.glob(name) if file.is_file())
+    if pieces and find_spec("sentencepiece") is None:
         raise CheckpointError("its tokenizer needs sentencepiece: pip install sentencepiece")
-    for file in files:
+    for file in pieces:
         require_pieces(file)
+    texts = [folder / name for name in TEXTS if (folder / name).is_file()]
+    for file in texts:
+        (read_record if file.suffix == ".json" else read_bytes)(file)
+    return bool(pieces or texts)
 
 
 def _cuts_as(made: Any, file: Path) -> bool:
@@ -142,17 +140,3 @@ def _cuts_as(made: Any, file: Path) -> bool:
 def _sentence(error: BaseException) -> str:
     """What a library says in many lines, in one."""
     return " ".join(str(error).split())[:200] or type(error).__name__
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the advice that transformers gives to those who call it."""
-    logger = logging.getLogger("transformers")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)

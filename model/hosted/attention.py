@@ -10,14 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.attention import (
-    Masked,
-    MultiHeadAttention,
-    Scores,
-    Weights,
-    explicit_attention,
-    for_each_head,
-)
+from model.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention, for_each_head
 from model.masks import ChangedMask, Mask
 from model.observing import ordinary
 from model.position_bias import Unbiased

@@ -99,7 +99,7 @@ def _ids(model: Any, length: int) -> Tensor:
     text = model.config.get_text_config()
     special = [getattr(text, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "decoder_start")]
     listed = {each for one in special for each in (one if isinstance(one, list) else [one])}
-    plain = [token for token in range(min(model.config.get_text_config().vocab_size, 64)) if token not in listed]
+    plain = [token for token in range(min(text.vocab_size, 64)) if token not in listed]
     chosen = [plain[(7 * place + 3) % len(plain)] for place in range(length)]
     return torch.tensor([chosen], device=model.device)
 

@@ -45,10 +45,14 @@ class HostedContext(Context):
     def log_probabilities(
         self, tokens: Int[Tensor, "batch new"], wanted: int = 1
     ) -> Float[Tensor, "batch wanted vocabulary"]:
+        logits: Tensor = self._output(self._states(tokens)[:, -wanted:])
+        return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+    def _states(self, tokens: Tensor) -> Tensor:
+        """What the decoder gives for the new tokens, perhaps behind that of earlier ones."""
         states = self._runner.decode(tokens, None, self._memory, self._real, self._kept)
         self._length += tokens.shape[1]
-        logits: Tensor = self._output(states[:, -wanted:])
-        return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        return states
 
     def cut(self, written: int) -> None:
         length = self.first.shape[1] - 1 + written
@@ -76,17 +80,16 @@ class HostedContext(Context):
 
 
 class WholeContext(HostedContext):
-    """The same of a model whose own cache is none of transformers' usual ones: each step reads all tokens again."""
+    """The same of a model whose own cache is none of transformers' usual ones: each step reads all tokens again.
+
+    Its cache stays empty.
+    """
 
     _fed: Tensor | None = None
 
-    def log_probabilities(
-        self, tokens: Int[Tensor, "batch new"], wanted: int = 1
-    ) -> Float[Tensor, "batch wanted vocabulary"]:
+    def _states(self, tokens: Tensor) -> Tensor:
         self._fed = tokens if self._fed is None else torch.cat([self._fed, tokens], dim=1)
-        states = self._runner.decode(self._fed, None, self._memory, self._real)
-        logits: Tensor = self._output(states[:, -wanted:])
-        return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        return self._runner.decode(self._fed, None, self._memory, self._real)
 
     def cut(self, written: int) -> None:
         assert self._fed is not None
@@ -95,8 +98,3 @@ class WholeContext(HostedContext):
     def select(self, rows: Int[Tensor, rows]) -> None:
         assert self._fed is not None
         self._fed = self._fed[rows]
-
-    def select_sources(self, rows: Int[Tensor, rows]) -> None:
-        if self._memory is not None:
-            self._memory = self._memory[rows]
-            self._real = None if self._real is None else self._real[rows]

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from model.checkpoints import INSPECTABLES
 from model.config import Kind
 from model.device import choose_device_map
 from model.errors import CheckpointError, first_line
-from model.foreign.opening import first_text, sizes_of
+from model.foreign.opening import inspectable
 from model.foreign.tokenizer_files import open_tokenizers
 from model.hosted.building import build_hosted
 from model.hosted.claims import bounded, require_modest
 from model.hosted.interface import register
-from model.hosted.library import alone, library
+from model.hosted.library import library, quietly
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
 from model.memory import require_room
@@ -43,10 +38,9 @@ def open_hosted(
         CheckpointError: it cannot be opened.
     """
     model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
-    tokenizers = open_tokenizers(folder, settings, sizes_of(model.config))
+    tokenizers = open_tokenizers(folder, settings, model.config.vocabularies)
     record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
-    said = record | {"example": first_text(model.config, tokenizers[0])}
-    return INSPECTABLES[model.kind](folder.resolve().name, model, tokenizers, said)
+    return inspectable(folder.resolve().name, model, tokenizers, record)
 
 
 def open_network(
@@ -72,7 +66,7 @@ def open_network(
         )
     table = require_modest(settings, folder)
     require_room(size(table)[0], dtype, device if device_map is None else None)
-    with alone, _quietly():
+    with quietly():
         with bounded(table, settings, folder.name):
             kind, made = _load(folder, family, device, dtype, device_map)
         try:
@@ -160,20 +154,3 @@ def _order(wrote: str, two: bool, masked: bool) -> list[tuple[Kind, str]]:
     if wrote.endswith("Model") and "LM" not in wrote and masked:
         return [("encoder-only", BARE)]
     return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """A block without transformers' advice, progress bars and warnings."""
-    theirs = library().utils.logging
-    before, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
-    theirs.set_verbosity(logging.ERROR)
-    theirs.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        theirs.set_verbosity(before)
-        if bars:
-            theirs.enable_progress_bar()

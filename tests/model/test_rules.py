@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -14,6 +15,8 @@ from transformers import GenerationConfig
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.decoding import greedy
 from model.exporting import token_ids, written_rules
+from model.foreign.bare_ids import NO_TOKENS, BareIds
+from model.foreign.saved_tokenizer import read_saved
 from model.rules import Rules, rules_in
 from model.sampling import Sampling
 from tests.model.foreign.twins import saved
@@ -87,6 +90,12 @@ def test_rules_hold_however_a_text_is_written_and_in_a_copy_of_ours(tmp_path):
     assert again.generate(TEXTS[0], length=LENGTH).ids == alone[0]
     said = written_rules(again) | {"decoder_start_token_id": token_ids(again)["decoder_start_token_id"]}
     assert said == asked
+
+
+def test_an_empty_run_in_a_file_forbids_nothing(tmp_path):
+    special = replace(NO_TOKENS, rules=Rules(never=(1,), runs=((), (2, 3))))
+    (tmp_path / "tokenizer.json").write_text(BareIds(9, "none", special).to_json())
+    assert read_saved(tmp_path / "tokenizer.json").rules == Rules(never=(1,), runs=((2, 3),))
 
 
 def test_a_draft_is_bound_by_the_rules_at_each_of_its_steps():

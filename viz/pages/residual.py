@@ -93,7 +93,7 @@ def show_stream(lens: Inspectable, stack: str) -> Views:
         sentence = stream.sum_sentence(bench, steps)
         yield
         mount(parts)
-        said.caption(sentence)
+        (said.caption if lens.config.residual else said.info)(sentence)
         data_table(Part.DATA, lambda: stream.stream_table(bench, stack, steps), f"stream-{stack}", place=data)
 
     return views

@@ -25,7 +25,7 @@ from model.config import TransformerConfig
 from model.foreign.assembling import assembled
 from model.foreign.families import rebuilt_config, renamed
 from model.network import Network
-from model.safe_json import read_object
+from model.safe_json import read_record
 from model.tensors import read_tensors
 from model.trace import Trace, record
 
@@ -203,4 +203,4 @@ def changed(folder: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    return read_object(folder / "config.json")
+    return read_record(folder / "config.json")
