@@ -143,6 +143,9 @@ def look(
 
     fields: places of the source and, where the model has one, of the target.
     """
+    if bench.begun:  # outside this fragment, the list of models has another entry, or another model is shown
+        bench.begun = False
+        st.rerun()
     i18n.use(st.session_state[Key.LANGUAGE])
     theirs.set(lens.model.code)
     live = training.training(bench) if trained else None
