@@ -143,7 +143,8 @@ class Workbench:
         """
         wanted = (source, target)
         plain: Trace | None = None
-        if self.trace is None or lens is not self.lens or wanted != self.traced:
+        trained = self.step is not None  # what was shown before is of a training, which may have begun with this model
+        if self.trace is None or trained or lens is not self.lens or wanted != self.traced:
             from model.writing import Translator
 
             self.source = lens.source_tokens(source)
