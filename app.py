@@ -82,8 +82,9 @@ def main() -> None:
             Key.FILE,
         )
     live = training.training(bench)
+    trained = live is not None and name == training.ENTRY
     try:
-        if live and name == training.ENTRY:
+        if live and trained:
             lens = live.start
         else:
             with summary, st.spinner(_("Opening {name} …").format(name=name)):  # seen where it takes half a second
@@ -102,17 +103,16 @@ def main() -> None:
     every = training.EVERY if moving else None
     with strip:
         st.fragment(training.strip, run_every=every)(bench, lens, moving)
-    st.fragment(arrange, key=ARRANGED)(bench, lens, chosen, every if name == training.ENTRY else None)
+    st.fragment(arrange, key=ARRANGED)(bench, lens, chosen, trained, every if trained else None)
 
 
-def arrange(bench: Workbench, lens: Inspectable, page: str, every: float | None) -> None:
+def arrange(bench: Workbench, lens: Inspectable, page: str, trained: bool, every: float | None) -> None:
     """The input bar and the page under it: their places and controls, which a keystroke leaves as they are.
 
-    every: seconds between looks at the training of this model, where it moves.
+    trained: the model in training is shown, and not the one that it began with. every: seconds between looks at it,
+    where it moves.
     """
     i18n.use(st.session_state[Key.LANGUAGE])
-    live = training.training(bench)
-    trained = live is not None and lens is live.start
     # Always as many containers: what is within the inner fragment is asked for by the place of that fragment, and a
     # click on what another run has drawn there must still find it.
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
@@ -147,6 +147,9 @@ def look(
 
     fields: places of the source and, where the model has one, of the target.
     """
+    if bench.begun:  # outside this fragment, the list of models has another entry, or another model is shown
+        bench.begun = False
+        st.rerun()
     i18n.use(st.session_state[Key.LANGUAGE])
     theirs.set(lens.model.code)
     live = training.training(bench) if trained else None

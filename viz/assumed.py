@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from viz import unsaid
 from viz.i18n import _
 from viz.opening import given_told
-from viz.said import said
 from viz.workbench import workbench
 
 if TYPE_CHECKING:
@@ -24,9 +24,8 @@ OPEN = ("heads", "positions", "start")
 
 
 def assumptions(lens: Inspectable) -> str:
-    """In a sentence of Markdown; empty where a model says everything itself. A file may have written what is quoted."""
-    found = lens.training.get("assumed")
-    named = [said(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    """In a sentence of Markdown; empty where a model says everything itself."""
+    named = unsaid.assumed(lens)
     if not named:
         return ""
     listed = re.sub(r"([\\`*_\[\]()#!|<>$:~])", r"\\\1", "; ".join(named))

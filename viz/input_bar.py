@@ -1,4 +1,4 @@
-"""The input bar: the texts, what the model can do with them, and their tokens."""
+"""The input bar: the texts, and what the model can do with them."""
 
 from __future__ import annotations
 

@@ -191,8 +191,7 @@ def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
     snapshot = live.snapshot
     losses = live.current.curves.get("loss")[1].tolist() if live.current else []
     every = max(1, -(-len(losses) // DRAWN))
-    moving = snapshot.status in ("running", "waiting", "preparing")
-    possible = {"advance", "run", "pause" if moving else "run", "reset"}
+    possible = {"advance", "run", "pause" if snapshot.status in MOVING else "run", "reset"}
     return {
         "status": snapshot.status,
         "step": snapshot.step,

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from viz.absent import reason_words
 from viz.i18n import _
 from viz.said import said
+from viz.words import literal
 
 if TYPE_CHECKING:
     from model import Inspectable
 
 
 def assumed(lens: Inspectable) -> list[str]:
-    """What its weights do not say and was assumed, each in a few words."""
-    return [said(each) for each in lens.training.get("assumed") or ()]
+    """What its weights do not say and was assumed, each in a few words; a file may have written what is quoted."""
+    found = lens.training.get("assumed")
+    return [said(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
 def missing(lens: Inspectable) -> dict[str, list[str]]:
@@ -30,8 +32,8 @@ def missing(lens: Inspectable) -> dict[str, list[str]]:
 
 
 def in_short(lens: Inspectable) -> str:
-    """All of it in a few lines; empty where there is nothing to say."""
-    lines = [f"- {_('Assumed')}: {each}" for each in assumed(lens)]
+    """All of it in a few lines of Markdown; empty where there is nothing to say."""
+    lines = [f"- {_('Assumed')}: {literal(each)}" for each in assumed(lens)]
     lines += [f"- {why} `{', '.join(names)}`" for why, names in missing(lens).items()]
     return "\n".join(lines)
 
@@ -40,4 +42,4 @@ def title(lens: Inspectable) -> str:
     """How much of it there is."""
     sentence = _("{name}: {assumed} assumed, {missing} quantities missing")
     count = sum(map(len, missing(lens).values()))
-    return sentence.format(name=lens.name, assumed=len(assumed(lens)), missing=count)
+    return sentence.format(name=literal(lens.name), assumed=len(assumed(lens)), missing=count)

@@ -142,7 +142,8 @@ class Workbench:
         """
         wanted = (source, target)
         plain: Trace | None = None
-        if self.trace is None or lens is not self.lens or wanted != self.traced:
+        trained = self.step is not None  # what was shown before is of a training, which may have begun with this model
+        if self.trace is None or trained or lens is not self.lens or wanted != self.traced:
             from model.writing import Translator
 
             self.source = lens.source_tokens(source)
@@ -164,14 +165,8 @@ class Workbench:
         self, lens: Inspectable, texts: tuple[str, str], trace: Trace, source: Tokens, target: Tokens | None, step: int
     ) -> None:
         """A trace that was computed elsewhere: of a model in training, after `step`."""
-        self.lens, self.traced, self.source, self.target, self.generation, self.step = (
-            lens,
-            texts,
-            source,
-            target,
-            None,
-            step,
-        )
+        self.lens, self.traced, self.step = lens, texts, step
+        self.source, self.target, self.generation = source, target, None
         self.trace = self.what_if.look(lens, trace, source, target)
 
     @property

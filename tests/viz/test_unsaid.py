@@ -27,6 +27,13 @@ def test_what_was_assumed_is_said_in_both_languages():
     assert assumed(given) == ["归一化在每个块之后（没有写明 norm_first）"]
 
 
+def test_what_a_file_says_was_assumed_is_no_markdown_and_need_not_be_a_list():
+    given = lens({"assumed": ["[x](http://example.org)", 3]})
+    assert in_short(given) == r"- Assumed: \[x\](http://example.org)"
+    for nothing in (5, "norms", {"norms": 1}, None):
+        assert in_short(lens({"assumed": nothing})) == assumptions(lens({"assumed": nothing})) == ""
+
+
 def test_a_sentence_of_assumptions_is_in_the_language_of_the_page():
     use("zh")
     sentence = assumptions(lens({"assumed": ["targets begin with token 0 (there is no tokenizer)"]}))

@@ -17,9 +17,7 @@ from viz.attention.shown import Shown
 from viz.attention.steps import pack_stages
 from viz.attention.tables import metrics_table, weights_table
 from viz.attention.thumbnails import thumbnails
-from viz.attention.words import (
-    bertviz_name,
-)
+from viz.attention.words import bertviz_name
 from viz.i18n import _
 from viz.parts import Views, data_table, folded, mount
 from viz.said import said

@@ -33,17 +33,13 @@ def page(_lens: Inspectable) -> Views:
 
 
 def views(_lens: Inspectable) -> Iterator[None]:
-    bench = workbench()
-    if bench.begun:  # outside this fragment, the list of models has a new entry
-        bench.begun = False
-        st.rerun()
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), tuple(SEGMENTS), "open", Part.SEGMENT, segment_name, row)
     # Each part has a place of its own: what another one has drawn there goes at once, and not when this one is done.
     places = {name: st.container() if name == segment else st.empty() for name in SEGMENTS}
     yield
     with places[segment]:
-        SEGMENTS[segment](bench)
+        SEGMENTS[segment](workbench())
 
 
 def segment_name(segment: str) -> str:

@@ -40,9 +40,6 @@ def page(_lens: Inspectable) -> Views:
 
 def views(lens: Inspectable) -> Iterator[None]:
     bench = workbench()
-    if bench.begun:  # outside this fragment, the list of models has a new entry
-        bench.begun = False
-        st.rerun()
     training_settings.follow(training.training(bench))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), SEGMENTS, SEGMENTS[0], Part.SEGMENT, segment_name, row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from streamlit.delta_generator import DeltaGenerator
@@ -10,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import showing
 from viz.i18n import _
 from viz.opening import Place, saved_folder
-from viz.sections.checkpoints_kept import Part, attempt, refused_name
+from viz.sections.checkpoints_kept import ask, attempt, refused_name
 from viz.words import literal, not_ours
 from viz.workbench import workbench
 
@@ -29,20 +28,7 @@ def show(place: DeltaGenerator, kept: Place) -> None:
         place.caption(not_ours())
         return
     place.markdown(_("Saved as a model of Vitrine it can be taken away, renamed and described; so can what you train."))
-    row = place.container(horizontal=True, vertical_alignment="bottom")
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", kept.path.stem if kept.path.is_file() else kept.name).strip("-_")
-    name = row.text_input(_("Its name"), f"my-{plain}"[:64], max_chars=64, key=f"{Part.COPY}_{kept.name}")
-    refusal = refused_name(name or "")
-    row.button(
-        _("Save it as a model of Vitrine"),
-        key=Part.SAVE,
-        disabled=bool(refusal),
-        on_click=_keep,
-        args=(lens, name or ""),
-        help=refusal or str(saved_folder()),
-    )
-    if refusal:
-        place.caption(refusal)
+    ask(place, kept, _("Its name"), _("Save it as a model of Vitrine"), _keep, lens)
 
 
 def _keep(lens: Inspectable, name: str) -> None:

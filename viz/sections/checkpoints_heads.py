@@ -35,7 +35,7 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     if lens is not None and not lens.model.ours:
         st.info(
             _("{name} runs by transformers' own code: which part of its matrices is which head's is not known here.")
-            .format(name=subject.name)
+            .format(name=literal(subject.name))
         )  # fmt: skip
         return
     if lens is None or not kinds:

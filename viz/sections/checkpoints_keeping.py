@@ -12,7 +12,7 @@ from viz.i18n import _
 from viz.opening import Place, saved_folder
 from viz.said import said
 from viz.sections import checkpoints_as_ours, checkpoints_card
-from viz.sections.checkpoints_kept import Part, attempt, refused_name
+from viz.sections.checkpoints_kept import Part, ask, attempt, refused_name
 from viz.sections.training_saving import NAME
 from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, workbench
@@ -141,24 +141,11 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
     )
     with look.container(height=TALL, border=True):
         checkpoints_card.show(new or "")
-    row = place.container(horizontal=True, vertical_alignment="bottom")
     if kept.origin == "saved":
+        row = place.container(horizontal=True, vertical_alignment="bottom")
         row.button(_("Save the card"), key=Part.SAVE, disabled=new == text, on_click=_save, args=(kept, key))
         return
-    copy = row.text_input(
-        _("Saved as a copy: its name"), f"my-{kept.name}", max_chars=64, key=f"{Part.COPY}_{kept.name}"
-    )
-    sentence = refused_name(copy or "")
-    row.button(
-        _("Save a copy with this card"),
-        key=Part.SAVE,
-        disabled=bool(sentence),
-        on_click=_copy,
-        args=(kept, key, copy or ""),
-        help=sentence or str(saved_folder()),
-    )
-    if sentence:
-        place.caption(sentence)
+    ask(place, kept, _("Saved as a copy: its name"), _("Save a copy with this card"), _copy, kept, key)
 
 
 def _save(kept: Place, key: str) -> None:

@@ -34,10 +34,10 @@ HEADS = "moved_heads"
 def show(bench: Workbench, before: Subject, after: Subject, found: Moving, explain: Callable[[], None]) -> None:
     """Which heads moved."""
     both = []
-    for subject in (before, after):
-        told = assumed.told_of(subject.name, subject.given)
+    told = [assumed.told_of(subject.name, subject.given) for subject in (before, after)]
+    for subject, text in zip((before, after), told, strict=True):
         try:
-            both.append(found.remember(("matrices", subject.name, told), partial(matrices, subject, told)))
+            both.append(found.remember(("matrices", subject.name, text), partial(matrices, subject, text)))
         except (ValueError, OSError) as error:
             st.info(as_sentence(said(error)))
             return
@@ -49,8 +49,7 @@ def show(bench: Workbench, before: Subject, after: Subject, found: Moving, expla
         ))  # fmt: skip
         return
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, st.container()))
-    key = ("heads", kind, *(assumed.told_of(subject.name, subject.given) for subject in (before, after)))
-    measured = found.remember(key, lambda: moved_heads(old[kind], new[kind]))
+    measured = found.remember(("heads", kind, *told), lambda: moved_heads(old[kind], new[kind]))
     if measured is None:
         st.info(_("The heads of {before} and {after} are not of the same number and shapes.").format(
             before=literal(before.name), after=literal(after.name)

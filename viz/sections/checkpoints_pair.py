@@ -24,7 +24,7 @@ def show(before: Subject, after: Subject, info: TensorInfo, equal: bool) -> None
     heading.caption(shape_text(info.shape), width="content")
     if equal:
         st.info(_("In {before} and {after} this tensor is equal, value for value.").format(
-            before=before.name, after=after.name
+            before=literal(before.name), after=literal(after.name)
         ))  # fmt: skip
         return
     weights = []

@@ -168,6 +168,19 @@ def test_a_trained_model_goes_on_gently_with_its_own_tokenizers():
     assert given.material.tokenizers == (before.source_tokenizer, before.target_tokenizer)
 
 
+def test_the_model_that_a_training_began_with_can_be_shown_meanwhile():
+    app = page(begin="on", training_data="phrases")
+    app.session_state["setting_steps"] = "1"
+    app.run()
+    app.button(key="begin_button").click().run()
+    live(app)
+    assert app.run().session_state["workbench"].step is not None
+    app.selectbox(key="model").set_value("small")
+    bench = sound(app.run()).session_state["workbench"]
+    assert bench.step is None
+    assert bench.lens is live(app).start
+
+
 def test_a_name_is_letters_digits_and_signs(here):
     assert refused("Mine-2_b", False) == ""
     for name in ("", "-a", "a b", "a/b", "..", "é", "a" * 65, ".hidden"):
