@@ -11,7 +11,8 @@ from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from tests.app_reading import opened, sound
-from viz.workbench import ARRANGED, Key, Selection
+from viz.parts import ARRANGED
+from viz.workbench import Key, Selection
 
 PAGES = [
     ("attention", {}),
