@@ -113,6 +113,9 @@ def arrange(bench: Workbench, lens: Inspectable, page: str, trained: bool, every
     where it moves.
     """
     i18n.use(st.session_state[Key.LANGUAGE])
+    # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
+    # the whole script.
+    drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
     # Always as many containers: what is within the inner fragment is asked for by the place of that fragment, and a
     # click on what another run has drawn there must still find it.
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
@@ -122,8 +125,6 @@ def arrange(bench: Workbench, lens: Inspectable, page: str, trained: bool, every
     theirs.set(lens.model.code)
     with bar:
         fields = input_bar.show_controls(lens)
-    # Not by the navigation's own run(): that works only in a run of the whole script.
-    drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
     views = nothing
     with controls, telling():
         views = drawn_by.page(lens)

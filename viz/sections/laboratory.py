@@ -164,8 +164,8 @@ def curves_table(pictures: list[Picture]) -> pd.DataFrame:
                 parts.append(frame.set_axis(["x", "curve", "y"], axis=1).assign(picture=picture.title))
             else:
                 parts.append(pd.DataFrame({"x": trace.x, "y": trace.y, "curve": trace.name, "picture": picture.title}))
-    table = pd.concat(parts, ignore_index=True)[["picture", "curve", "x", "y"]]
-    return table.astype({"curve": str})
+    table = pd.concat(parts, ignore_index=True)[["picture", "curve", "x", "y"]].astype({"curve": str})
+    return table.set_axis([_("picture"), _("curve"), "x", "y"], axis=1)
 
 
 def explain() -> None:
