@@ -33,10 +33,10 @@ PAGES = {
     name: f"viz/pages/{name}.py"
     for name in (
         *("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions"),
-        *("training", "checkpoints"),
+        *("training", "checkpoints", "lab"),
     )
 }
-SECTION = {"training": "change", "checkpoints": "know"}  # the others are for seeing
+SECTION = {"training": "change", "checkpoints": "know", "lab": "know"}  # the others are for seeing
 FIRST = "attention"
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
 STYLE = Path(__file__).parent / "viz" / "frame.css"
@@ -54,12 +54,15 @@ def main() -> None:
     sections = {"see": _("See"), "change": _("Change"), "know": _("Know")}
     pages: dict[str, list[StreamlitPage]] = {title: [] for title in sections.values()}
     for name, path in PAGES.items():
-        made = st.Page(path, title=page_name(name), url_path=name, default=name == FIRST)
+        first = name == FIRST
+        made = st.Page(path, title=page_name(name), url_path="first" if first else name, default=first)
         pages[sections[SECTION.get(name, "see")]].append(made)
+    # The first page has no name in the address; who writes it there all the same means that page.
+    named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
     for name in HELD:
         if value := st.query_params.get(name):
             bench.say(name, value)
-    chosen = st.navigation(pages, position="hidden").url_path or FIRST
+    chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     bench.say_again()
     with st.sidebar:
         here = opened.all_places(bench)

@@ -50,14 +50,7 @@ def save_checkpoint(
 
     tokenizers: of source and target; of a model with one stack, the same one twice.
     training: what training.json records (data, steps, figures, seed). dtype: the precision on disk.
-
-    Raises:
-        ValueError: a tokenizer cannot be written into a file.
     """
-    if not all(tokenizer.can_be_saved for tokenizer in tokenizers):
-        raise ValueError(
-            "a tokenizer that transformers runs in Python cannot be saved: give its model a tokenizer.json"
-        )
     folder = Path(folder)
     written = begin_folder(folder)
     try:
@@ -115,11 +108,14 @@ def open_checkpoint(
     return lens
 
 
-def is_ours(folder: Path) -> bool:
-    """Whether a folder has a config.json that is neither Hugging Face's nor lies beside another's weights."""
+def is_ours(folder: Path, said: Mapping[str, Any] | None = None) -> bool:
+    """Whether a folder has a config.json that is neither Hugging Face's nor lies beside another's weights.
+
+    said: what it says, where that was read before.
+    """
     if not (folder / CONFIG).exists():
         return False
-    said = read_record(folder / CONFIG)
+    said = read_record(folder / CONFIG) if said is None else said
     return not is_hugging_face(said) and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
 
 

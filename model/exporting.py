@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,11 +19,14 @@ from model.counterparts.families import counterpart
 from model.counterparts.parameters import Parameters
 from model.errors import CheckpointError
 from model.files import write_tensors
+from model.foreign.older_files import write_older
+from model.foreign.slow_tokenizer import SlowTokenizer
 from model.foreign.tokenizer_files import TARGET
 from model.inspectable import Inspectable
 from model.text import Tokenizer
 from model.tokens import Role
 
+Write = Callable[[Path], None]
 CARD = "README.md"
 TASKS: dict[Kind, str] = {
     "encoder-decoder": "translation",
@@ -80,7 +85,7 @@ def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
     """
     family = counterpart(lens.config)
     # Refused before anything is written.
-    source, target = library_tokenizer(lens.source_tokenizer), library_tokenizer(lens.target_tokenizer)
+    writers = _tokenizer_writers(lens)
     options, tensors = family.make(Parameters(lens.model))
     folder.mkdir(parents=True, exist_ok=True)
     kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # a tied one would be refused
@@ -92,10 +97,25 @@ def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
     _write(folder / "config.json", options | tokens | {"dtype": dtype, "torch_dtype": dtype})
     if lens.kind != "encoder-only":
         _write(folder / "generation_config.json", tokens | written_rules(lens) | {"max_length": lens.config.max_length})
-    write_tokenizer(source, lens.source_tokenizer, folder, READS[lens.kind], lens.config.max_length)
-    if lens.kind == "encoder-decoder":
-        write_tokenizer(target, lens.target_tokenizer, folder / TARGET, "target", lens.config.max_length)
+    for write in writers:
+        write(folder)
     (folder / CARD).write_text(model_card(lens, family.title, str(options["architectures"][0]), card), encoding="utf-8")
+
+
+def _tokenizer_writers(lens: Inspectable) -> list[Write]:
+    """What writes the tokenizers into a folder: files of others as they were, one for both sides.
+
+    Raises:
+        CheckpointError: there are none.
+    """
+    source, target, length = lens.source_tokenizer, lens.target_tokenizer, lens.config.max_length
+    if isinstance(source, SlowTokenizer) and isinstance(target, SlowTokenizer) and source.files == target.files:
+        return [partial(write_older, source.files)]
+    read, written = library_tokenizer(source), library_tokenizer(target)
+    made: list[Write] = [lambda folder: write_tokenizer(read, source, folder, READS[lens.kind], length)]
+    if lens.kind == "encoder-decoder":
+        made.append(lambda folder: write_tokenizer(written, target, folder / TARGET, "target", length))
+    return made
 
 
 def token_ids(lens: Inspectable) -> dict[str, Any]:
@@ -123,11 +143,6 @@ def library_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
     Raises:
         CheckpointError: there is none.
     """
-    if not tokenizer.can_be_saved:
-        raise CheckpointError(
-            "this model's tokenizer is of Python and of files of its own, and cannot be written as a tokenizer.json: "
-            "put one beside its weights, then open it"
-        )
     record = json.loads(tokenizer.to_json())
     inner = record["tokenizer"] if "foreign" in record else record
     if inner is None:
@@ -194,6 +209,8 @@ def without_front_matter(card: str) -> str:
 
 
 def _more(lens: Inspectable, stateless: bool) -> list[str]:
+    if isinstance(lens.source_tokenizer, SlowTokenizer):
+        return ["# tokenizer(text_target=...) is for what it writes"]
     if lens.kind == "encoder-decoder":
         return ['target_tokenizer = AutoTokenizer.from_pretrained("FOLDER/target_tokenizer")  # for what it writes']
     if not stateless or lens.config.output_head == "none":

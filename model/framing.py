@@ -17,7 +17,7 @@ class Framing:
     padding, unknown, start, end, mask: ids; tokenizers of others may lack any of them. stops: those that end what a
     model writes. special: those that stand in no text. words: a token that begins a word begins with ▁. continues: how
     one begins that goes on with a word, if it is shown. reason: why texts are bare ids, where they are.
-    rules: of what it writes. can_be_saved: in a checkpoint of ours.
+    rules: of what it writes.
     """
 
     padding: int | None
@@ -27,7 +27,6 @@ class Framing:
     mask: int | None
     continues = ""
     reason = ""
-    can_be_saved = True
     rules: Rules = NO_RULES
     stops: frozenset[int]
     special: list[int]

@@ -1,4 +1,4 @@
-"""What-if changes to the forward pass, made from outside; here those of masks."""
+"""What-if changes to the forward pass, made from outside; here those of masks, in head_removal.py those of heads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -14,8 +14,6 @@ from model.attention import MultiHeadAttention, explicit_attention
 from model.masks import ChangedMask, Mask
 from model.observing import changed, changing
 from model.trace import ATTENTION_PATHS, AttentionKind, attach
-
-MOST = 500  # changes that one text may list
 
 
 class Intervention:
@@ -54,10 +52,15 @@ def intervening(model: nn.Module, changes: Sequence[Intervention]) -> Iterator[N
 
 
 @dataclass(frozen=True)
-class MaskChange(Intervention):
-    """A change to the masks of one kind of attention. Scores are computed as ever; M is another."""
+class AttentionChange(Intervention):
+    """A change to one kind of attention, which can be written down: see change_texts.py."""
 
     kind: AttentionKind
+
+
+@dataclass(frozen=True)
+class MaskChange(AttentionChange):
+    """A change to the masks of one kind of attention. Scores are computed as ever; M is another."""
 
     def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         if not isinstance(module, MultiHeadAttention) or not self.concerns(path):
@@ -171,41 +174,6 @@ def kind_and_layer(path: str) -> tuple[str, int]:
     if found is None or (kind := kinds.get(f"{found[1]}{{}}{found[3]}")) is None:
         return "", -1
     return kind, int(found[2])
-
-
-def write_changes(changes: Sequence[MaskChange]) -> str:
-    """The changes as a text, for `read_changes`; layers, heads and positions count from 0."""
-    return ";".join(map(str, changes))
-
-
-def read_changes(text: str) -> tuple[MaskChange, ...]:
-    """Changes as `write_changes` wrote them.
-
-    Raises:
-        ValueError: the text says something else.
-    """
-    parts = text.split(";") if text else []
-    if len(parts) > MOST:
-        raise ValueError(f"there are {len(parts)} changes to masks: {MOST} are the most")
-    return tuple(_read(part) for part in parts)
-
-
-KINDS = "|".join(get_args(AttentionKind))
-NUMBER = r"(\d{1,5}|\*)"
-SWITCH = re.compile(rf"({KINDS}):(causal:on|causal:off|padding:off|window:off|window:\d{{1,5}})", re.ASCII)
-CELLS = re.compile(rf"({KINDS})\.{NUMBER}\.{NUMBER}:(show|hide):{NUMBER},{NUMBER}", re.ASCII)
-
-
-def _read(part: str) -> MaskChange:
-    if found := SWITCH.fullmatch(part):
-        kind, (rule, how) = cast(AttentionKind, found[1]), found[2].split(":")
-        if rule == "causal":
-            return Causal(kind, how == "on")
-        return PaddingSeen(kind) if rule == "padding" else Window(kind, None if how == "off" else int(how))
-    if found := CELLS.fullmatch(part):
-        layer, head, query, key = (None if each == "*" else int(each) for each in found.group(2, 3, 5, 6))
-        return Cells(cast(AttentionKind, found[1]), found[4] == "show", query, key, layer, head)
-    raise ValueError(f"{part[:40]!r} is no change to a mask: write, for example, decoder:causal:off")
 
 
 def _star(number: int | None) -> str:

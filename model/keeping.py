@@ -57,7 +57,7 @@ def keep_as_ours(folder: Path, lens: Inspectable) -> None:
     """Write a model that others have trained, put together as our network, as a checkpoint of ours.
 
     Raises:
-        ValueError: there is a folder of that name, or its tokenizer cannot be written into a file.
+        ValueError: there is a folder of that name.
     """
     _require_new(folder)
     form = lens.training.get("format") or "another format"

@@ -72,7 +72,8 @@ def listed(path: Path) -> Listed:
         known = _said(path, table)
         parameters, held = size(table)
     except (ValueError, OSError) as error:
-        return Listed(_format_of(path), problem=str(error))
+        # By its name: the folder of an upload is ours, and no place that the user knows.
+        return Listed(_format_of(path), problem=str(error).replace(str(path), path.name or str(path)))
     return replace(known, parameters=parameters, bytes=held)
 
 
@@ -81,7 +82,7 @@ def _said(path: Path, table: list[TensorInfo]) -> Listed:
     options = read_record(path / CONFIG)
     if is_hugging_face(options):
         return Listed("Hugging Face", str(options.get("model_type", "")), _kind(options))
-    if is_ours(path):
+    if is_ours(path, options):
         return Listed("Vitrine", kind=TransformerConfig.from_dict(options).kind)
     file = weights_of(path).files[0]
     known = file.suffix.lower() in SUFFIXES and is_known(info.name for info in table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, first_line
 from model.safe_json import read_bytes
 from model.safe_tokenizer import MOST_GROWTH
 
@@ -18,13 +18,23 @@ MOST_WORK = 1 << 28  # the squares of the pieces' lengths: merges are found by c
 PIECE, NORMALIZERS, TABLE = 1, (3, 5), 2
 
 
-def require_pieces(path: Path) -> None:
+def read_pieces(path: Path) -> bytes:
+    """The whole of such a file.
+
+    Raises:
+        CheckpointError: it is too large, damaged or no sentencepiece model, or makes texts grow without measure.
+    """
+    content = read_bytes(path, LARGEST)
+    require_pieces(content, path.name)
+    return content
+
+
+def require_pieces(content: bytes, name: str) -> None:
     """
     Raises:
-        CheckpointError: the file is too large, damaged or no sentencepiece model, or makes texts grow without measure.
+        CheckpointError: as of `read_pieces`. name: of the file, for the sentence.
     """
     try:
-        content = read_bytes(path, LARGEST)
         if content[:1] != b"\n":
             raise CheckpointError("it does not begin with a piece")
         work = 0
@@ -36,7 +46,22 @@ def require_pieces(path: Path) -> None:
             raise CheckpointError("its pieces are too long")
     except CheckpointError as error:
         raise CheckpointError(
-            f"{path.name} cannot be read as a sentencepiece model: {error}; give a tokenizer.json instead"
+            f"{name} cannot be read as a sentencepiece model: {error}; give a tokenizer.json instead"
+        ) from error
+    _require_loads(content, name)
+
+
+def _require_loads(content: bytes, name: str) -> None:
+    """That sentencepiece takes it: it follows the table's trie, which others do only when a text makes them."""
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError as error:
+        raise CheckpointError("its tokenizer needs sentencepiece: pip install sentencepiece") from error
+    try:
+        SentencePieceProcessor(model_proto=content)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise CheckpointError(
+            f"sentencepiece refuses {name}: {first_line(error)}; give a tokenizer.json instead"
         ) from error
 
 

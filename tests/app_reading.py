@@ -31,6 +31,16 @@ def sound(app: AppTest) -> AppTest:
     return app
 
 
+def experimented(app: AppTest, key: str) -> AppTest:
+    """The same after the laboratory's experiment of this key has been begun and has ended well."""
+    app.button(key=f"{key}_begin").click().run()
+    running = app.session_state[key].running
+    while not running.wait(0.5):
+        running.look()
+    assert running.status == "finished", running.message
+    return sound(app.run())
+
+
 def sent(app: AppTest, key: str) -> Any:
     """The header and the arrays that the component of this key was sent."""
     (found,) = [e.proto for e in app.get("bidi_component") if e.proto.id.endswith(f"-{key}")]

@@ -47,6 +47,13 @@ def reason_words(reason: str) -> str:
             "The matrix over the vocabulary is not as wide as this model's stream: something stands between them."
         ),
         Reason.OUTPUT: _("This model has no logits: it was opened without an output for words."),
+        Reason.HEADS: _(
+            "Which rows of this model's matrices make which head's queries, keys or values could not be told apart."
+        ),
+        Reason.SEVERAL: _(
+            "This model makes its queries, keys or values in several steps: no one matrix makes them from the stream."
+        ),
+        Reason.WRITTEN: _("The matrix by which this model writes its heads to the stream was not found."),
     }[Reason(reason)]
 
 

@@ -116,3 +116,8 @@ def plot_words(*columns: str) -> dict[str, Any]:
         "download": _("Download"),
         "csv": list(columns),
     }
+
+
+def outcome(how: str, sentence: str) -> None:
+    """What came of something that was asked for. how: "good" or "wrong"."""
+    {"good": st.success, "wrong": st.error}[how](sentence)

@@ -80,7 +80,7 @@ def on_pin() -> None:
         place = {name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None}
         bench.select(**place)
         if act.get("attention"):
-            st.session_state[Key.KIND] = act["attention"]
+            bench.asked[Key.KIND] = act["attention"]
             bench.say(Key.KIND, act["attention"])
             arrange_again()
 

@@ -11,9 +11,9 @@ from viz.i18n import _
 from viz.words import attention_name
 
 if TYPE_CHECKING:
-    from model import Inspectable, Trace
+    from model import Inspectable, Trace, TransformerConfig
     from model.decoding import Generation
-    from model.interventions import MaskChange
+    from model.interventions import AttentionChange
     from model.text import Tokens
     from viz.workbench import Workbench
 
@@ -25,14 +25,16 @@ NAMED = 3  # changes that a note spells out
 class WhatIf:
     """changes: what the workbench's trace is computed with. plain: the trace of the same tokens without them.
 
-    refused: what is wrong with the changes in the address bar, in a sentence.
+    refused: what is wrong with the changes in the address bar, or why this model cannot make them, in a sentence.
     """
 
-    changes: tuple[MaskChange, ...] = ()
+    changes: tuple[AttentionChange, ...] = ()
     plain: Trace | None = None
     refused: str = ""
-    _made: tuple[MaskChange, ...] = ()
+    _made: tuple[AttentionChange, ...] = ()
     _trace: Trace | None = None
+    _aside: tuple[AttentionChange, ...] = ()  # changes that `_lens` cannot make, until another model is shown
+    _lens: Inspectable | None = None
 
     def look(self, lens: Inspectable, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
         """The trace with the changes, computed once. plain: a new one without them, None while the texts are the same.
@@ -44,11 +46,16 @@ class WhatIf:
             self._made = ()
         assert self.plain is not None
         assert self._trace is not None
+        if self._aside and lens is not self._lens:
+            self.changes, self._aside, self.refused = self._aside, (), ""
         if self.changes != self._made:
             self._trace = self.plain
             if self.changes:
-                with self.in_effect(lens):
-                    self._trace = lens.trace_tokens(source, target)
+                try:
+                    with self.in_effect(lens):
+                        self._trace = lens.trace_tokens(source, target)
+                except ValueError as error:
+                    self._lens, self._aside, self.changes, self.refused = lens, self.changes, (), str(error)
             self._made = self.changes
         return self._trace
 
@@ -73,7 +80,7 @@ class WhatIf:
         """Begin with the changes that the address bar lists, if it does."""
         if not text:
             return cls()
-        from model.interventions import read_changes
+        from model.change_texts import read_changes
 
         try:
             return cls(read_changes(text))
@@ -81,36 +88,44 @@ class WhatIf:
             return cls(refused=str(error))
 
 
-def change(bench: Workbench, changes: Sequence[MaskChange]) -> None:
+def change(bench: Workbench, changes: Sequence[AttentionChange]) -> None:
     """Make these changes and no others, and put them into the address bar."""
-    from model.interventions import MOST, write_changes
+    from model.change_texts import MOST, write_changes
 
     if len(changes) > MOST:
-        refused = _("{count} changes to masks are too many: {most} are the most, restore some first")
+        refused = _("{count} changes are too many: {most} are the most, restore some first")
         bench.what_if.refused = refused.format(count=len(changes), most=MOST)
         return
-    bench.what_if.changes, bench.what_if.refused = tuple(changes), ""
+    bench.what_if.changes, bench.what_if.refused, bench.what_if._aside = tuple(changes), "", ()
     bench.say(CHANGES, write_changes(changes) or None)
 
 
 def note(bench: Workbench) -> str:
     """What is changed, for the frame around every page; empty while nothing is."""
     assert bench.trace is not None
-    here = [each for each in bench.what_if.changes if bench.trace.attention_paths(each.kind)]
+    assert bench.lens is not None
+    config = bench.lens.config
+    here = [
+        each for each in bench.what_if.changes if bench.trace.attention_paths(each.kind) and _is_there(each, config)
+    ]
     if not here:
         return ""
-    assert bench.lens is not None
-    named = [change_name(each, bench.lens.config.max_length) for each in here[:NAMED]]
+    named = [change_name(each, config.max_length) for each in here[:NAMED]]
     if len(here) > NAMED:
         named.append(_("and {count} more").format(count=len(here) - NAMED))
     return " · ".join(named)
 
 
-def change_name(changed: MaskChange, longest: int) -> str:
+def change_name(changed: AttentionChange, longest: int) -> str:
     """A change in words, as a model that reads at most `longest` tokens makes it; they count from 1, as layers do."""
+    from model.head_removal import RemovedHead
     from model.interventions import Causal, Cells, Window
 
     kind = attention_name(changed.kind)
+    if isinstance(changed, RemovedHead):
+        return (
+            f"{kind}: {_('Layer {layer}, head {head} removed').format(layer=changed.layer + 1, head=changed.head + 1)}"
+        )
     if isinstance(changed, Cells):
         return f"{kind}: {_place(changed.layer, changed.head)}, {_cell(changed.query, changed.key, changed.visible)}"
     if isinstance(changed, Causal):
@@ -118,6 +133,14 @@ def change_name(changed: MaskChange, longest: int) -> str:
     if isinstance(changed, Window):
         return f"{kind}: {_window(changed.width, longest)}"
     return f"{kind}: {_('padding mask off')}"
+
+
+def _is_there(changed: AttentionChange, config: TransformerConfig) -> bool:
+    """Whether a model has what is changed; of another model's heads in the address bar it may have none."""
+    from model.head_removal import RemovedHead
+
+    depth = config.n_encoder_layers if changed.kind == "encoder" else config.n_decoder_layers
+    return not isinstance(changed, RemovedHead) or (changed.layer < depth and changed.head < config.n_heads)
 
 
 def _place(layer: int | None, head: int | None) -> str:

@@ -25,6 +25,18 @@ def no_training(ours: bool, predicts: bool) -> str:
     return ("" if predicts else no_predictions()) if ours else not_ours()
 
 
+def slow_precision(precision: str) -> str:
+    """Of a precision that this processor is slower with than with float32; nothing, if it is not."""
+    from model.device import choose_device
+    from model.precision import SLOWER, slowdown
+
+    times = slowdown(precision, choose_device())
+    if times < SLOWER:
+        return ""
+    sentence = _("{precision} takes {times} times as long as float32 on this processor: float32 is faster here.")
+    return sentence.format(precision=precision, times=significant(times))
+
+
 def significant(value: float) -> str:
     """Three significant digits; the exponent as the browser writes it, without zeros in front."""
     return ZEROS.sub(r"\1", f"{value:.3g}").replace("-", "−")
@@ -69,6 +81,7 @@ def page_name(name: str) -> str:
         "predictions": _("Predictions"),
         "training": _("Training"),
         "checkpoints": _("Checkpoints"),
+        "lab": _("Lab"),
     }[name]
 
 

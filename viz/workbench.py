@@ -95,6 +95,7 @@ class Workbench:
     message: str = ""
     moving: bool = False  # the strip looks at the training again and again
     sent: Sent = field(default_factory=Sent)  # of the film
+    asked: dict[str, str] = field(default_factory=dict)  # choices that a click elsewhere makes, by their keys
     _comparison: Comparison | None = None
     _address: dict[str, str] = field(default_factory=dict)
 
@@ -122,18 +123,20 @@ class Workbench:
         self.pin, self.differing = None, False
 
     def say(self, name: str, value: str | None) -> None:
-        """Put a choice into the address bar, or take it out; it stays so when another page is opened."""
+        """Put a choice into the address bar, or take it out; it stays so when another page is opened.
+
+        All else too: the browser may ask for the next look with the address from before a choice, which is on its way.
+        """
         self._address[name] = value or ""
-        if value:
-            st.query_params[name] = value
-        else:
-            st.query_params.pop(name, None)
+        self.say_again()
 
     def say_again(self) -> None:
-        """What was in the address bar before the page was changed."""
+        """What the address bar lacks, or has not taken back, of all that was said."""
         for name, value in self._address.items():
-            if st.query_params.get(name, "") != value:
-                self.say(name, value)
+            if value and st.query_params.get(name) != value:
+                st.query_params[name] = value
+            elif not value:
+                st.query_params.pop(name, None)
 
     def look(self, lens: Inspectable, source: str, target: str) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write.
@@ -203,10 +206,13 @@ def choose(
     label: str, options: Sequence[str], default: str, key: str, words: Callable[[str], str], place: DeltaGenerator
 ) -> str:
     """A row of buttons whose choice is in the address bar, by its name and not by its words in one language."""
+    asked = workbench().asked.pop(key, None)
+    if asked in options:  # set now: what a callback sets before it has all drawn again does not reach the browser
+        st.session_state[key] = asked
     chosen = place.segmented_control(
         label,
         options,
-        default=choice(options, default, key),
+        default=None if asked in options else choice(options, default, key),
         format_func=words,
         key=key,
         required=True,
@@ -214,7 +220,7 @@ def choose(
     )
     if chosen != default or key in st.query_params:
         workbench().say(key, chosen)
-    return chosen
+    return chosen or default
 
 
 def workbench() -> Workbench:

@@ -11,6 +11,8 @@ import torch
 from model.analysis.maps import Maps
 from model.attention import MultiHeadAttention
 from model.device import exact, with_float64
+from model.head_removal import removed_heads
+from model.interventions import kind_and_layer
 from model.masks import ChangedMask, Mask
 from model.norms import Norm
 from model.trace import AttentionKind, ordinary
@@ -74,6 +76,7 @@ def checks(trace: Trace) -> list[Check]:
                 continue
             recorded = torch.stack([trace[f"{path}.heads"][heads] for path in paths])
             others = [_other_path(trace, path, heads, each) for path, each in zip(paths, weights, strict=True)]
+            others = [_without_removed(trace, path, heads, each) for path, each in zip(paths, others, strict=True)]
             fused.compare(torch.stack(others), recorded, [f"{path}.heads" for path in paths])
     norm = _norm_errors(trace)
     return [
@@ -147,6 +150,13 @@ def _other_path(trace: Trace, path: str, heads: slice, weights: torch.Tensor) ->
     visible = trace[f"{path}.visible"]
     with torch.inference_mode(), ordinary():
         return attention.fused(query, key, value, Mask(pattern=lambda *positions: visible))[0]
+
+
+def _without_removed(trace: Trace, path: str, heads: slice, outputs: torch.Tensor) -> torch.Tensor:
+    """The outputs of these heads, 0 of those that were removed from the pass."""
+    removed = [head - heads.start for head in removed_heads(trace.changes, *kind_and_layer(path))]
+    here = [head for head in removed if 0 <= head < len(outputs)]
+    return outputs.index_fill(0, torch.tensor(here, device=outputs.device), 0.0) if here else outputs
 
 
 def _norm_errors(trace: Trace) -> _Largest:

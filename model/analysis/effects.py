@@ -39,4 +39,11 @@ def divergence(
 ) -> Float[Tensor, position]:
     """KL(p′ ‖ p) = Σ p′ (ln p′ − ln p): p′ was predicted before, p is now. NaN where one of them is."""
     after, first = (logits.float().log_softmax(dim=-1) for logits in (now, before))
-    return (first.exp() * (first - after)).sum(dim=-1).clamp(min=0)
+    return divergence_of_logs(after, first)
+
+
+def divergence_of_logs(
+    now: Float[Tensor, "position vocabulary"], before: Float[Tensor, "position vocabulary"]
+) -> Float[Tensor, position]:
+    """The same of ln p and ln p′."""
+    return (before.exp() * (before - now)).sum(dim=-1).clamp(min=0)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from model.analysis.head_weights import PROJECTIONS
 from model.analysis.moved import moved_per_head
+from model.analysis.packed_heads import TRANSPOSED, cut
 from model.checkpoints import CONFIG, is_ours
 from model.config import Kind, TransformerConfig
 from model.errors import CheckpointError
@@ -27,16 +28,21 @@ from model.trace import ATTENTION_PATHS, AttentionKind
 # Matrices (out, in) of attentions in transformers' own code: queries, keys, values, output.
 NAMES = re.compile(
     r"^(?P<stack>.*?)\.(?P<layer>\d{1,4})\.(?P<within>(?:.*\.)?\w*att\w*\.(?:.*\.)?)"
-    r"(?P<part>[qkvo]_proj|out_proj|output\.dense|dense|query|key|value)\.weight$"
+    r"(?P<part>[qkvo]_proj|out_proj|c_proj|Wo|output\.dense|dense|query|key|value|query_key_value|qkv_proj|Wqkv|c_attn)"
+    r"\.weight$"
 )
 PARTS = {"q_proj": 0, "query": 0, "k_proj": 1, "key": 1, "v_proj": 2, "value": 2}  # others are the output, 3
+PACK = 4
+PARTS |= dict.fromkeys(("query_key_value", "qkv_proj", "Wqkv", "c_attn"), PACK)
 CROSS = re.compile(r"encoder_attn|cross|EncDec", re.I)
 COUNTS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "{}_attention_heads")
 
 
 @dataclass(frozen=True)
 class Projection:
-    """W_Q, W_K, W_V or W_O of a layer. columns: whether its heads lie along the second dimension."""
+    """W_Q, W_K, W_V or W_O of a layer. columns: whether its heads lie along the second dimension, else along the first,
+    or all but the last.
+    """
 
     weight: Tensor
     heads: int
@@ -68,20 +74,20 @@ def head_tensors(path: Path, told: Told, kind: Kind | None) -> dict[AttentionKin
     return found
 
 
-def moved_heads(before: Layers, after: Layers) -> Float[Tensor, "projection layer head"] | None:
-    """‖B − A‖ / ‖A‖ of each head's part; None where they are not of the same number and shapes."""
+def moved_heads(before: Layers, after: Layers) -> Float[Tensor, "number projection layer head"] | None:
+    """‖B − A‖ / ‖A‖ of each head's part, and the cosine; None where they are not of the same number and shapes."""
     if [_shapes(layer) for layer in before] != [_shapes(layer) for layer in after]:
         return None
-    return torch.stack([_moved(one, two) for one, two in zip(before, after, strict=True)], dim=1)
+    return torch.stack([_moved(one, two) for one, two in zip(before, after, strict=True)], dim=2)
 
 
-def _moved(before: tuple[Projection, ...], after: tuple[Projection, ...]) -> Float[Tensor, "projection head"]:
+def _moved(before: tuple[Projection, ...], after: tuple[Projection, ...]) -> Float[Tensor, "number projection head"]:
     """Heads that share keys and values have moved equally far."""
     rows = []
     for one, two in zip(before, after, strict=True):
-        changes = moved_per_head(one.weight, two.weight, one.heads, one.columns)[0]
-        rows.append(changes.repeat_interleave(before[0].heads // len(changes)))
-    return torch.stack(rows)
+        numbers = moved_per_head(one.weight, two.weight, one.heads, one.columns)
+        rows.append(numbers.repeat_interleave(before[0].heads // one.heads, dim=1))
+    return torch.stack(rows, dim=1)
 
 
 def _shapes(layer: tuple[Projection, ...]) -> list[tuple[Any, ...]]:
@@ -117,19 +123,35 @@ def _by_names(
     found: dict[AttentionKind, Layers] = {}
     for whose, layers in matrices.items():
         counts = _counts(settings, "encoder" if whose == "encoder" else "decoder")
-        made = [_layer(layers[place], counts) for place in sorted(layers)]
+        made = [_layer(layers[place], counts, settings) for place in sorted(layers)]
         if counts and len({stack for stack, _layer_ in layers}) == 1 and all(made):
             found[whose] = [layer for layer in made if layer]
     return found
 
 
-def _layer(parts: Mapping[int, Tensor], counts: tuple[int, int] | None) -> tuple[Projection, ...] | None:
-    if counts is None or parts.keys() != {0, 1, 2, 3}:
+def _layer(
+    parts: Mapping[int, Tensor], counts: tuple[int, int] | None, settings: Mapping[str, Any]
+) -> tuple[Projection, ...] | None:
+    if counts is None:
         return None
-    heads = (counts[0], counts[1], counts[1], counts[0])
-    made = tuple(Projection(parts[at], count, at == 3) for at, count in enumerate(heads))
-    fits = all(each.weight.shape[int(each.columns)] % each.heads == 0 for each in made)
-    return made if fits and counts[0] % counts[1] == 0 else None
+    heads, shared = counts
+    output = parts.get(3)
+    if parts.keys() == {3, PACK} and output is not None:
+        found = cut(parts[PACK], settings, heads, shared)
+        if found is None:
+            return None
+        three, shared = found
+        output = output.T if settings.get("model_type") in TRANSPOSED else output
+        fits = three[0][..., 0].numel() == output.shape[1]
+    elif parts.keys() == {0, 1, 2, 3} and output is not None:
+        three = parts[0], parts[1], parts[2]
+        fits = all(len(each) % count == 0 for each, count in zip(three, (heads, shared, shared), strict=True))
+    else:
+        return None
+    if not fits or output.shape[1] % heads or heads % shared:
+        return None
+    own = [Projection(each, count, False) for each, count in zip(three, (heads, shared, shared), strict=True)]
+    return (*own, Projection(output, heads, True))
 
 
 def _kind_of(stack: str, within: str, kind: Kind | None) -> AttentionKind:
@@ -142,9 +164,13 @@ def _kind_of(stack: str, within: str, kind: Kind | None) -> AttentionKind:
 
 def _counts(settings: Mapping[str, Any], stack: str) -> tuple[int, int] | None:
     """How many heads there are, and how many of keys and values."""
-    inner = settings.get("text_config")
-    said = {**settings, **(inner if isinstance(inner, dict) else {})}
+    said = {**settings, **_inner(settings, "text_config")}
     numbers = [said.get(name.format(stack)) for name in COUNTS]
     heads = next((each for each in numbers if type(each) is int and each > 0), None)
-    shared = said.get("num_key_value_heads")
+    shared = said.get("num_key_value_heads", _inner(said, "attn_config").get("kv_n_heads"))
     return None if heads is None else (heads, shared if type(shared) is int and shared > 0 else heads)
+
+
+def _inner(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    inner = settings.get(name)
+    return inner if isinstance(inner, dict) else {}

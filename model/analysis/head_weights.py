@@ -10,26 +10,33 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.attention import MultiHeadAttention, for_each_head
+from model.hosted.attention import HostedAttention
+from model.hosted.reasons import Reason
 from model.network import Network
 
 PROJECTIONS = ("query", "key", "value", "output")
 Circuit = Literal["scores", "output"]
+MOST = 1 << 24  # numbers of all heads' products that are there at once
 
 
 def attentions(model: Network) -> dict[str, MultiHeadAttention]:
-    """Every attention of the model by its module path, in the order of computation: of a hosted model none, which has
-    matrices of its own where ours has these four.
+    """Every attention of the model by its module path, in the order of computation: of a hosted model those whose
+    matrices could be cut into heads.
     """
     found = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
-    return {name: module for name, module in found.items() if _has_matrices(module)}
+    return {name: module for name, module in found.items() if not isinstance(module, HostedAttention) or module.parts}
 
 
-def _has_matrices(attention: MultiHeadAttention) -> bool:
-    return all(hasattr(getattr(attention, projection, None), "weight") for projection in PROJECTIONS)
+def unclear(model: Network) -> Reason | None:
+    """Why the heads of a hosted model are not cut out of its matrices."""
+    hosted = (module for module in model.modules() if isinstance(module, HostedAttention))
+    return next((module.unclear for module in hosted if not module.parts), None)
 
 
 def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor, "head channel d_model"]:
     """W_Q, W_K, W_V or W_O of every head, W_O transposed; heads that share keys and values have the same ones."""
+    if isinstance(attention, HostedAttention):
+        return for_each_head(attention.parts[projection].weight.cpu(), attention.counts[0])
     weight = getattr(attention, projection).weight.detach().cpu()
     heads = attention.query.n_heads
     if projection == "output":
@@ -49,17 +56,19 @@ def head_similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) 
 
     scores: W_Qᵀ W_K, which makes scores of what two tokens hold; output: W_O W_V, which head moves what from one token
     to the other (Elhage et al., 2021). Biases, positions and norms of queries are left out. The (d_model, d_model)
-    products are never made: ⟨AᵀB, CᵀD⟩ = Σ (A Cᵀ) ∘ (B Dᵀ), of (channel, channel) blocks. A head of zeros has cosine 0.
+    products are made some rows at a time. A head of zeros has cosine 0.
     """
     left, right = ("query", "key") if circuit == "scores" else ("value", "output")
-    first = torch.cat([head_weights(each, left) for each in attentions]).double()
-    second = torch.cat([head_weights(each, right) for each in attentions]).double()
-    products = torch.stack([_with_all(first, second, head) for head in range(len(first))])
+    first = torch.cat([head_weights(each, left) for each in attentions])
+    second = torch.cat([head_weights(each, right) for each in attentions])
+    kept = torch.promote_types(first.dtype, torch.float32)
+    first, second = first.to(kept).transpose(1, 2).contiguous(), second.to(kept)
+    heads, rows = first.shape[:2]
+    at_once = max(1, MOST // (heads * second.shape[2]))
+    products = torch.zeros(heads, heads, dtype=torch.float64)
+    for begin in range(0, rows, at_once):
+        part = (first[:, begin : begin + at_once] @ second).flatten(1)
+        products += part @ part.T
     lengths = products.diagonal().clamp(min=0).sqrt()
     scale = torch.where(lengths > 0, 1 / lengths, 0.0)
     return products * scale[:, None] * scale
-
-
-def _with_all(first: Tensor, second: Tensor, head: int) -> Float[Tensor, " head"]:
-    """The inner products of one head's matrix with every head's."""
-    return ((first @ first[head].T) * (second @ second[head].T)).sum(dim=(1, 2))

@@ -56,7 +56,7 @@ KINDS: dict[str, str] = {
     "zero_tokens": "tokens whose row is all zeros: share of the vocabulary",
     "short_tokens": "tokens with hardly an embedding: share of the vocabulary",
     "odd_tokens": "tokens whose row is much longer or shorter than the others: by which factor at most",
-    "same_tokens": "tokens whose embedding another one has too: share of the vocabulary",
+    "same_tokens": "tokens whose row another one has too: share of the vocabulary",
 }
 
 
@@ -67,21 +67,24 @@ def health(
 ) -> list[Finding]:
     """What is wrong, in the order of the file; copies last. One tensor is read at a time, to compare copies two.
 
-    statistics: by place of the file, of `all_statistics`; tensors without are left out. spectra: singular values by
+    statistics: by place of the file; tensors without are left out. spectra: singular values by
     place, where they were computed. What needs a role is looked for where the name tells it (`roles.PATTERNS`).
     """
     places = [info for info in telling(infos) if info.place in statistics]
     found: list[Finding] = []
+    copies = list(_copies(places, statistics))
+    copied = {each.tensor for each in copies if each.kind == "copy"}  # its rows are told of the other
     for info in places:
         measured = statistics[info.place]
         found += _of_values(info, measured)
         if not _varies(measured):
             continue
-        found += [Finding(*each) for each in rows.findings(info, infos)]
+        if info.name not in copied:
+            found += [Finding(*each) for each in rows.findings(info, infos)]
         values = (spectra or {}).get(info.place)
         if values is not None and len(values) and condition(values) > WORST_CONDITION:
             found.append(Finding("condition", info.name, condition(values)))
-    return found + list(_copies(places, statistics))
+    return found + copies
 
 
 def unmoved_tokens(infos: Sequence[TensorInfo], other: Sequence[TensorInfo], name: str) -> list[Finding]:
@@ -92,7 +95,12 @@ def unmoved_tokens(infos: Sequence[TensorInfo], other: Sequence[TensorInfo], nam
     found = []
     for info in telling([info for info in infos if readable(info)]):
         before = theirs.get(info.name)
-        if role(info.name) != "embedding" or before is None or before.shape != info.shape or len(info.shape) != 2:
+        if (
+            role(info.name) not in ("embedding", "words")
+            or before is None
+            or before.shape != info.shape
+            or len(info.shape) != 2
+        ):
             continue
         same = rows.unmoved(before.load(), info.load())
         if bool(same.any()) and not bool(same.all()):

@@ -58,13 +58,14 @@ def moved_per_head(
     """Relative change and cosine of every head of a projection: its rows of W_Q, W_K or W_V, its columns of W_O.
 
     columns: whether heads lie along the second dimension. heads: those that the projection has, its own where keys
-    and values are shared. A bias has heads along its only dimension.
+    and values are shared. A bias has heads along its only dimension, a matrix cut into more along all but the last.
 
     Raises:
         ValueError: the dimension is not divisible by the number of heads.
     """
     dimension = int(columns)
-    if after.dim() <= dimension or after.shape[dimension] % heads:
+    rows = after.shape[dimension : max(dimension + 1, after.dim() - 1)]
+    if not rows or math.prod(rows) % heads:
         raise ValueError(f"a tensor of shape {tuple(after.shape)} has no {heads} heads along dimension {dimension}")
     old, new = (_by_head(tensor, heads, dimension) for tensor in (before, after))
     one, other = old.norm(dim=1), new.norm(dim=1)

@@ -92,7 +92,22 @@ def saturation(logits: Float[Tensor, " vocabulary"], temperatures: Sequence[floa
     logits = exact(logits)
     scaled = logits / torch.tensor(temperatures, dtype=torch.float64, device=logits.device)[:, None]
     p = scaled.softmax(dim=-1)
-    square, cube = p.square().sum(dim=-1), p.pow(3).sum(dim=-1)
-    derivative = (square - 2 * cube + square.square()).clamp(min=0).sqrt()
     most = torch.tensor(float(max(2, p.shape[-1]))).log()
-    return Saturation(p.amax(dim=-1), torch.special.entr(p).sum(dim=-1) / most, derivative)
+    return Saturation(p.amax(dim=-1), torch.special.entr(p).sum(dim=-1) / most, derivative_norm(p))
+
+
+def derivative_norm(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
+    """‖diag(w) − wwᵀ‖ (Frobenius), a softmax's derivative, in float64: √(Σ w²(1 − w)² + Σ_{i≠j} w_i² w_j²).
+
+    Nothing is subtracted, so that it stays exact where one weight is nearly 1.
+    """
+    square = exact(weights).square()
+    diagonal = square * _others(exact(weights)).square()
+    return (diagonal + square * _others(square)).sum(dim=-1).sqrt()
+
+
+def _others(values: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch key"]:
+    """For each the sum of all others of its row."""
+    padded = torch.nn.functional.pad(values, (1, 1))
+    before, after = padded[..., :-2].cumsum(dim=-1), padded[..., 2:].flip(-1).cumsum(dim=-1).flip(-1)
+    return before + after

@@ -9,7 +9,7 @@ from typing import Literal
 from model.analysis.weights import first_of_places
 from model.tensors import TensorInfo
 
-Role = Literal["embedding", "norm", "hidden", "output"]
+Role = Literal["embedding", "norm", "hidden", "output", "words"]
 
 # The last parts of the names, as ours, GPT-2 and nanoGPT, Llama and its kin, BERT, DistilBERT, BART and Marian, T5,
 # GPT-NeoX, torch.nn.Transformer and the Annotated Transformer have them.
@@ -20,6 +20,10 @@ PATTERNS: dict[Role, str] = {
     r"|ffn\.lin1|DenseReluDense\.wi(_[01])?|linear1)\.weight",
     "output": r"(feed_forward\.(output|w_2)|mlp\.(c_proj|down_proj|dense_4h_to_h)|(?<!attention\.)output\.dense|fc2"
     r"|ffn\.lin2|DenseReluDense\.wo|linear2)\.weight",
+    # The matrix over the vocabulary, of ours, of most families, GPT-NeoX, BERT, RoBERTa, DistilBERT, minGPT and the
+    # Annotated Transformer.
+    "words": r"(output\.logits|lm_head|embed_out|predictions\.decoder|lm_head\.decoder|vocab_projector|^head"
+    r"|generator\.proj)\.weight",
 }
 # Written (in, out) by GPT-2's Conv1D and (out, in) by nanoGPT's Linear: the longer side is that of the units.
 EITHER_WAY = re.compile(r"mlp\.c_(fc|proj)\.weight$")
@@ -34,8 +38,11 @@ def role(name: str) -> Role | None:
 
 
 def telling(infos: Sequence[TensorInfo]) -> list[TensorInfo]:
-    """Each place of the file once, by the first of its names that says a role, else by the first."""
-    named = {info.place: info for info in reversed(infos) if role(info.name)}
+    """Each place of the file once, by the first of its names that says a role, else by the first; a tied matrix by that
+    of the embedding.
+    """
+    named = {info.place: info for info in reversed(infos) if role(info.name) == "words"}
+    named |= {info.place: info for info in reversed(infos) if role(info.name) not in (None, "words")}
     return [named.get(info.place, info) for info in first_of_places(infos)]
 
 

@@ -45,7 +45,7 @@ def findings(info: TensorInfo, infos: Sequence[TensorInfo]) -> Iterator[Found]:
     longer = lengths > LONG * median
     if median and len(lengths) >= ROWS and bool(longer.any()):
         yield "long_rows", info.name, float(lengths.max()) / median, places(longer)
-    if kind == "embedding" and len(lengths) >= ROWS:
+    if kind in ("embedding", "words") and len(lengths) >= ROWS:
         yield from _tokens(info, lengths, median)
 
 

@@ -69,19 +69,6 @@ def first_of_places(infos: Sequence[TensorInfo]) -> list[TensorInfo]:
     return list(places.values())
 
 
-def all_statistics(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInfo, Statistics]]:
-    """Each place of the file once, by the first name given of it, in order; types that are not `readable` are left out.
-
-    No more than one tensor is held at a time.
-
-    Raises:
-        ValueError: values cannot be read.
-    """
-    for info in first_of_places(infos):
-        if readable(info):
-            yield info, statistics(info.load())
-
-
 def statistics(tensor: Tensor) -> Statistics:
     """Of the finite values, in one reading. tensor: of any shape and type of real numbers; if not contiguous, copied.
 

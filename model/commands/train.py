@@ -32,6 +32,7 @@ from model.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.curves import Curves
 from model.device import give_back_memory, keep_freed_memory
 from model.materials import Material, Units, prepare
+from model.precision import slower
 from model.processes import Processes, launched
 from model.products import ONEDNN, OWN, Products, choose_products
 from model.reading import SPEC_HELP
@@ -105,6 +106,8 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
     products = _products(options, config, settings, state, processes)
     products.use()
     say(str(products))
+    if slow := slower(settings.precision, processes.device):
+        say(slow)
     train, validation = material.corpora(config.max_length, settings.undo_merges)
     trainer = Trainer(model, train, validation, settings, processes)
     trainer.products = products.name

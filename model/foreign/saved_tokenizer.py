@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, first_line
 from model.foreign.bare_ids import BareIds
+from model.foreign.older_files import from_json
+from model.foreign.slow_tokenizer import slow_tokenizer
 from model.foreign.special_tokens import SpecialTokens
 from model.foreign.tokenizer import ForeignTokenizer
 from model.rules import Rules
@@ -47,10 +49,24 @@ def _made(said: dict[str, Any], inner: Any) -> Tokenizer:
     ids = [*around[0], *around[1], *special.ids, *special.rules.ids]
     if not all(isinstance(token, int) and 0 <= token < size for token in ids):
         raise ValueError(f"its special tokens are not ids below {size}")
+    if files := said.get("files"):
+        return _slow(files, said["side"], special, size)
     if inner is None:
         return BareIds(size, str(said["reason"]), special)
     made = parse_tokenizer(json.dumps(inner).encode(), "its tokenizer")
     return ForeignTokenizer(made, special, size, around=(list(around[0]), list(around[1])))
+
+
+def _slow(files: dict[str, str], side: Any, special: SpecialTokens, size: int) -> Tokenizer:
+    kept = from_json(files)
+    if side not in ("source", "target"):
+        raise CheckpointError(f"a tokenizer reads a source or a target, and not {side!r}: copy the model again")
+    try:
+        return slow_tokenizer(kept, special, size, side)
+    except CheckpointError:
+        raise
+    except Exception as error:  # transformers and sentencepiece raise what they like
+        raise CheckpointError(f"its tokenizer cannot be read: {first_line(error)}") from error
 
 
 def _special(said: dict[str, Any]) -> SpecialTokens:

@@ -88,8 +88,10 @@ def special_tokens(
     generation: Mapping[str, Any],
     id_of: Callable[[str], int | None],
     size: int,
+    usual: Mapping[str, Any] | None = None,
 ) -> SpecialTokens:
-    """The special tokens of a model that knows `size` tokens: by their names, else by the ids in its config.
+    """The special tokens of a model that knows `size` tokens: by their names, else by the ids in its config, else by
+    the names that are usual in its family.
 
     names: of tokenizer_config.json. settings: config.json. generation: generation_config.json, which goes before it.
     """
@@ -100,10 +102,14 @@ def special_tokens(
     def asked(name: str) -> tuple[int, ...]:
         return tokens_in(generation.get(name, settings.get(name)), size)
 
+    def written(role: str, said: Mapping[str, Any]) -> list[int | None]:
+        return [id_of(name) for name in (name_of(said.get(each)) for each in NAMES[role]) if name]
+
     def named(role: str) -> int | None:
-        written = [name_of(names.get(name)) for name in NAMES[role]]
         ids = [f"{name.removesuffix('_token')}_token_id" for name in NAMES[role]]
-        return first(*(id_of(name) for name in written if name), *(token for each in ids for token in asked(each)))
+        return first(
+            *written(role, names), *(token for each in ids for token in asked(each)), *written(role, usual or {})
+        )
 
     end = named("end")
     stops = asked("eos_token_id") or (() if end is None else (end,))
@@ -130,9 +136,18 @@ def name_of(value: object) -> str:
 
 
 def saved_json(
-    special: SpecialTokens, size: int, around: tuple[list[int], list[int]], inner: str = "null", reason: str = ""
+    special: SpecialTokens,
+    size: int,
+    around: tuple[list[int], list[int]],
+    inner: str = "null",
+    reason: str = "",
+    more: Mapping[str, Any] | None = None,
 ) -> str:
-    """A tokenizer of others as our own checkpoints keep it. inner: its tokenizer.json. reason: why it has none."""
+    """A tokenizer of others as our own checkpoints keep it. inner: its tokenizer.json. reason: why it has none.
+
+    more: what else it is made of.
+    """
     ids = asdict(special) | {"stops": sorted(special.stops)}
-    said = json.dumps({"size": size, "special": ids, "around": around, "reason": reason}, ensure_ascii=False)
+    record = {"size": size, "special": ids, "around": around, "reason": reason, **(more or {})}
+    said = json.dumps(record, ensure_ascii=False)
     return f'{{"foreign":{said},\n"tokenizer":{inner}}}\n'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,19 @@ import tokenizers
 
 from model.errors import CheckpointError
 from model.foreign.bare_ids import BareIds
-from model.foreign.slow_tokenizer import SlowTokenizer
+from model.foreign.older_files import Files, of_class, pieces_of, read_older
+from model.foreign.sentencepieces import CLASSES, cuts_as, like_its_model, require_same_cuts
+from model.foreign.slow_tokenizer import OPTIONS, SlowTokenizer, made_by_transformers, slow_tokenizer
 from model.foreign.special_tokens import names_of, special_tokens
 from model.foreign.tokenizer import PROBES, ForeignTokenizer
-from model.hosted.library import library, quietly
-from model.safe_json import read_bytes, read_record
-from model.safe_pieces import require_pieces
+from model.hosted.library import library
+from model.safe_json import read_record
 from model.safe_tokenizer import PANIC, read_tokenizer
 from model.text import Tokenizer
 
 TOKENIZER = "tokenizer.json"
 TARGET = "target_tokenizer"  # a folder, where what is written has a tokenizer of its own: as our export leaves it
 GPT2_END = "<|endoftext|>"  # begins and ends texts, where nothing but GPT-2's tokenizer.json says what is special
-SENTENCEPIECE = ("*.spm", "*.model")
-PROBE = "a b"
-TEXTS = ("vocab.txt", "vocab.json", "merges.txt")
 LLAMA = "tokenizer.model"  # Llama's, whose settings of spaces transformers forgets where no file names its class
 
 
@@ -48,8 +45,8 @@ def open_tokenizers(folder: Path, settings: Mapping[str, Any], sizes: tuple[int,
                 return made
             own, said = read_tokenizer(folder / TARGET / TOKENIZER), names_of(folder / TARGET)
             return made[0], _foreign(own, said, settings, generation, sizes[1])
-        if _has_older(folder):
-            return _older(folder, names, settings, generation, sizes)
+        if files := read_older(folder):
+            return _older(files, names, settings, generation, sizes)
         reason = f"there is no {TOKENIZER} beside the weights"
     except CheckpointError as error:
         reason = _sentence(error)
@@ -71,70 +68,42 @@ def _foreign(
     settings: Mapping[str, Any],
     generation: Mapping[str, Any],
     size: int,
+    usual: Mapping[str, Any] | None = None,
 ) -> Tokenizer:
     alone = not names and not settings and inner.token_to_id(GPT2_END) is not None
     given = {"bos_token": GPT2_END, "eos_token": GPT2_END} if alone else names
-    special = special_tokens(given, settings, generation, inner.token_to_id, size)
+    special = special_tokens(given, settings, generation, inner.token_to_id, size, usual)
     return ForeignTokenizer(inner, special, size, names)
 
 
 def _older(
-    folder: Path,
+    files: Files,
     names: Mapping[str, Any],
     settings: Mapping[str, Any],
     generation: Mapping[str, Any],
     sizes: tuple[int, int],
 ) -> tuple[Tokenizer, Tokenizer]:
     """Through transformers, which takes seconds to import: only for folders that have no tokenizer.json."""
-    try:
-        transformers = library()
-    except ImportError as error:
-        raise CheckpointError("its tokenizer is in files that transformers reads: pip install transformers") from error
-
-    said = {**settings, **names}.get("tokenizer_class")
-
-    def read(kind: str = "AutoTokenizer", **more: Any) -> Any:
-        options = {"local_files_only": True, "trust_remote_code": False, **more}
-        return getattr(transformers, kind).from_pretrained(str(folder), **options)
-
-    with quietly():
-        made = read()
-        if (folder / LLAMA).is_file() and not said and not _cuts_as(made, folder / LLAMA):
-            made = read("LlamaTokenizer", add_bos_token=True)  # as its authors' code does
+    said, family = {**settings, **names}.get("tokenizer_class"), str(settings.get("model_type", ""))
+    usual_class = "AutoTokenizer" if said else CLASSES.get(family, "AutoTokenizer")
+    with made_by_transformers(files, usual_class) as (made, folder):
+        if LLAMA in files and not said and not cuts_as(made, folder / LLAMA):
+            # as its authors' code does
+            made = library().LlamaTokenizer.from_pretrained(str(folder), **OPTIONS, add_bos_token=True)
         if not any(made.tokenize(probe) for probe in PROBES):
             raise CheckpointError("its tokenizer finds no token in any text: give a tokenizer.json")
-        inner = getattr(made, "backend_tokenizer", None)
+        usual, inner = made.special_tokens_map, getattr(made, "backend_tokenizer", None)
         if isinstance(inner, tokenizers.Tokenizer):
-            return _twice([_foreign(inner, names, settings, generation, size) for size in dict.fromkeys(sizes)])
+            if pieces := pieces_of(files):
+                require_same_cuts(made, folder / pieces[0])
+                inner = like_its_model(inner, family, made.unk_token)
+            return _twice([_foreign(inner, names, settings, generation, size, usual) for size in dict.fromkeys(sizes)])
         source, target = (
-            special_tokens(names, settings, generation, made.convert_tokens_to_ids, size) for size in sizes
+            special_tokens(names, settings, generation, made.convert_tokens_to_ids, size, usual) for size in sizes
         )
-        return SlowTokenizer(made, source, sizes[0], "source"), SlowTokenizer(read(), target, sizes[1], "target")
-
-
-def _has_older(folder: Path) -> bool:
-    """Whether there are files that transformers makes a tokenizer of.
-
-    Raises:
-        CheckpointError: one of them must not be read, or cannot be here.
-    """
-    pieces = sorted(file for name in SENTENCEPIECE for file in folder.glob(name) if file.is_file())
-    if pieces and find_spec("sentencepiece") is None:
-        raise CheckpointError("its tokenizer needs sentencepiece: pip install sentencepiece")
-    for file in pieces:
-        require_pieces(file)
-    texts = [folder / name for name in TEXTS if (folder / name).is_file()]
-    for file in texts:
-        (read_record if file.suffix == ".json" else read_bytes)(file)
-    return bool(pieces or texts)
-
-
-def _cuts_as(made: Any, file: Path) -> bool:
-    """Whether a tokenizer cuts a text into the pieces that sentencepiece cuts it into."""
-    from sentencepiece import SentencePieceProcessor
-
-    wanted: list[str] = SentencePieceProcessor(model_file=str(file)).encode(PROBE, out_type=str)
-    return bool(made.tokenize(PROBE) == wanted)
+        kept = of_class(files, type(made).__name__)
+        first = SlowTokenizer(made, kept, source, sizes[0], "source")
+    return first, slow_tokenizer(kept, target, sizes[1], "target")
 
 
 def _sentence(error: BaseException) -> str:

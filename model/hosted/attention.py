@@ -4,13 +4,15 @@ a network of ours.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from model.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention, for_each_head
+from model.hosted.reasons import Reason
 from model.masks import ChangedMask, Mask
 from model.observing import ordinary
 from model.position_bias import Unbiased
@@ -58,13 +60,32 @@ class GivenBias(nn.Module):
         return scaled + bias
 
 
+@dataclass(frozen=True)
+class HeadPart:
+    """What of a hosted module's matrix is each head's: rows (head, channel), of W_O columns."""
+
+    module: nn.Module
+    places: Int[Tensor, "head channel"]
+    columns: bool
+
+    @property
+    def weight(self) -> Float[Tensor, "head channel d_model"]:
+        """W_Q, W_K or W_V of every head, or W_O transposed."""
+        weight: Tensor = self.module.weight.detach()  # type: ignore[operator]
+        rows = isinstance(self.module, nn.Linear)  # GPT-2's Conv1D has the other order
+        return (weight if rows != self.columns else weight.T)[self.places.to(weight.device)]
+
+
 class HostedAttention(MultiHeadAttention):
     """The part of a hosted attention between its projections, step by step.
 
     output: its W^O, where that was found. own: whether these modules compute it; else the model's own function does,
     and gives its weights; outside: not even that is called, and the weights are all that is seen, at a `place` of what
     the module returns. recombines: whether its heads are the weights times the values, and nothing is done to them.
+    parts: the four matrices cut into heads; empty where they could not be told apart, which `unclear` then explains.
     """
+
+    unclear: Reason | None = None
 
     def __init__(
         self,
@@ -84,6 +105,7 @@ class HostedAttention(MultiHeadAttention):
         nn.Module.__init__(self)
         self.own, self.outside, self.cross, self.place = own, outside, cross, place
         self.dropout, self.cap, self.recombines = 0.0, cap, recombines
+        self.parts: dict[str, HeadPart] = {}
         self.weights = Weights() if own else Given(heads)  # type: ignore[assignment]
         if outside:
             return

@@ -11,6 +11,7 @@ from model.config import Kind, NormPlacement
 from model.errors import CheckpointError
 from model.hosted.context import new_cache
 from model.hosted.feeding import activation_name
+from model.hosted.head_parts import find_head_parts
 from model.hosted.interface import NAME
 from model.hosted.network import HostedNetwork
 from model.hosted.parts import HostedActivation, HostedConfig, HostedFeedForward
@@ -68,6 +69,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
         _require_same(model, runner, ids, _logits(model, runner, states))
     if kind != "encoder-only":
         runner.caches = _caches(runner, ids["decoder"], memory, states)
+    find_head_parts(runner, stacks, ids)
     return HostedNetwork(runner, _config(model, runner, stacks), stacks)
 
 

@@ -15,3 +15,6 @@ class Reason(StrEnum):
     EMBEDDING = "what enters this model's first layer is not the sum of a token's row and a position's"
     WIDTH = "what this model multiplies by for its logits is not as wide as its stream: something stands between them"
     OUTPUT = "this model has no logits: it was opened without an output for words"
+    HEADS = "which rows of this model's matrices make which head's queries, keys or values could not be told apart"
+    SEVERAL = "this model makes its queries, keys or values in several steps: no one matrix makes them from the stream"
+    WRITTEN = "the matrix by which this model writes its heads to the stream was not found"

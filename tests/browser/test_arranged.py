@@ -41,6 +41,7 @@ def test_a_keystroke_sends_no_control_again_and_a_control_does(visit):
     eventually(page, lambda: any(CONTROL in each for each in received))
 
 
+@pytest.mark.slow
 def test_a_view_that_had_nothing_to_show_comes_when_the_text_has_it(visit):
     page = visit().open(model="shakespeare", source="a")
     page.get_by_role("link", name="Masks").click()
@@ -56,6 +57,7 @@ def test_a_view_that_had_nothing_to_show_comes_when_the_text_has_it(visit):
     expect(page.get_by_text("there is no future to change")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_click_among_the_views_moves_the_control_that_says_so(visit):
     page = visit().open(model="eng-cmn", source="I am a teacher.")
     page.get_by_role("link", name="Feed-forward").click()

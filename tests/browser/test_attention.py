@@ -64,6 +64,7 @@ def test_lines_follow_the_typing_and_a_token_keeps_its_own(visit, lens):
     assert drawing.evaluate("(node) => node.marked")  # the same node: drawn again in place
 
 
+@pytest.mark.slow
 def test_the_thumbnails_show_differences_in_their_own_colours(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     atlas = page.locator(".vitrine.heads canvas.atlas")

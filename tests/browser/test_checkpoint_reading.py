@@ -60,6 +60,7 @@ def numbers(page: Page, name: str) -> dict[str, str]:
     return dict(zip([title.split(" ")[0] for title in titles], cells, strict=True))
 
 
+@pytest.mark.slow
 def test_a_tensor_is_found_and_its_numbers_are_those_of_torch(visit, saved):
     page = opened(visit, "reading-1", "Read")
     values = saved["reading-1"][QUERY]
@@ -84,6 +85,7 @@ def test_a_tensor_is_found_and_its_numbers_are_those_of_torch(visit, saved):
     eventually(page, lambda: page.locator(".vitrine.tensors .plane .line").count() > 3)
 
 
+@pytest.mark.slow
 def test_the_health_report_leads_to_the_tensor(visit, saved):
     page = opened(visit, "reading-2", "Read")
     page.get_by_role("radio", name="Health", exact=True).click()
@@ -110,6 +112,7 @@ def test_two_checkpoints_are_compared_and_their_traces_shown(visit, saved):
     expect(page.get_by_text("reading-1").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_names_of_tensors_are_shown_literally_and_never_run(visit, saved):
     page = opened(visit, "reading-1", "Read")
     field = page.get_by_role("combobox", name="Checkpoint")

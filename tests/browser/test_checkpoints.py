@@ -108,6 +108,7 @@ def test_hostile_files_are_a_sentence_and_the_page_goes_on(visit, tmp_path):
     expect(page.get_by_text("3+3 layers")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_an_export_can_be_opened_again(visit):
     page = opened_page(visit(), model="sort")
     page.get_by_text("Keep", exact=True).click()

@@ -105,6 +105,7 @@ def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):
     expect(page.locator(".chip.lit")).to_have_text(["▁am", "师", "师", "▁am"])  # the bar, the query, the key
 
 
+@pytest.mark.slow
 def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。", query="2")
     grey = re.compile(r"\(12[0-9], 12[0-9], 12[0-9], [1-9]")  # the hatch, where nothing else is
@@ -149,6 +150,7 @@ def test_hovering_a_token_lights_it_up_wherever_it_is(visit):
     expect(page.locator(".vitrine.heads .tip")).to_contain_text("→")
 
 
+@pytest.mark.slow
 def test_the_explanation_shows_the_code_and_the_data_a_table(visit):
     page = visit().open(layer="0", head="0")
     page.get_by_text("What am I looking at?").click()

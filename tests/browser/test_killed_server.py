@@ -62,6 +62,7 @@ def expect_models(page: Page) -> None:
     assert "model=mine" in page.url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deaths", [["rename 3"], pytest.param([*DEATHS], marks=pytest.mark.slow)])
 def test_a_server_killed_while_it_saves_leaves_one_model_whole(deaths, browser, tmp_path):
     port, saved, dies = free_port(), tmp_path / "saved", tmp_path / "death"

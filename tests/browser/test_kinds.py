@@ -46,6 +46,7 @@ def test_a_guess_that_is_clicked_goes_on_with_the_text(visit, shakespeare):
     expect(thumbnails(page)).to_have_count(config.n_decoder_layers * config.n_heads)
 
 
+@pytest.mark.slow
 def test_continue_writes_and_typing_goes_on_from_there(visit, shakespeare):
     page = visit().open(model="shakespeare", source="To be, or")
     page.get_by_role("button", name="Continue").click()

@@ -50,6 +50,7 @@ def test_typing_paints_again_in_the_same_elements(visit, lens):
     assert page.locator(MAP).evaluate(KEPT)
 
 
+@pytest.mark.slow
 def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, lens):
     page = opened(visit(), source="I am a teacher.", target="我是老师。")
     head = page.get_by_role("button", name="Decoder · layer 2 · cross-attention · head 3", exact=True)
@@ -72,6 +73,7 @@ def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, lens):
     }
 
 
+@pytest.mark.slow
 def test_the_map_is_saved_as_svg_and_fits_a_phone(visit, lens):
     page = opened(visit(has_touch=True), source="I am a teacher.")
     page.locator(f"{MAP} .opener").click()

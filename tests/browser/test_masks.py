@@ -75,6 +75,7 @@ def test_a_click_hides_and_shows_a_cell_and_restore_takes_all_back(visit):
     assert "changes=" not in page.url
 
 
+@pytest.mark.slow
 def test_the_kind_is_in_the_address_and_a_cell_is_hidden_from_the_keyboard(visit):
     page = opened(visit, source="I am a teacher.", target="我是老师。")
     page.get_by_test_id("stButtonGroup").get_by_text("Encoder", exact=True).click()
@@ -86,6 +87,7 @@ def test_the_kind_is_in_the_address_and_a_cell_is_hidden_from_the_keyboard(visit
     eventually(page, lambda: seen(page) == [cell != 7 for cell in range(36)])
 
 
+@pytest.mark.slow
 def test_a_label_hides_its_whole_row_which_then_sees_nothing_and_typing_goes_on(visit):
     page = opened(visit, source="I am a teacher.", target="我是老师。")
     eventually(page, lambda: len(seen(page)) == 36)

@@ -26,6 +26,7 @@ NAMES = {
     "predictions": ("Predictions", "预测"),
     "training": ("Training", "训练"),
     "checkpoints": ("Checkpoints", "检查点"),
+    "lab": ("Lab", "实验"),
 }
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 LOOKS = {
@@ -62,8 +63,9 @@ def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
 
 
 def settle(page) -> None:
-    """Until nothing of the page is being computed and it has stood still for a while."""
+    """Until nothing of the page is being computed, of another page is left, and it has stood still for a while."""
     expect(page.locator('[data-testid="stStatusWidget"]')).to_have_count(0)
+    expect(page.locator('[data-stale="true"]')).to_have_count(0)
     sizes: list[str] = []
 
     def still() -> bool:
@@ -83,3 +85,14 @@ def test_hostile_tokens_are_text_on_every_page(visit):
         settle(page)
         assert page.evaluate(intruders) == 0, name
         assert page.locator('[data-testid="stException"]').count() == 0, name
+
+
+def test_the_first_page_opens_by_its_name_too(visit):
+    visited = visit()
+    page = visited.page
+    page.goto(f"{visited.url}/attention?source=I+see.", wait_until="commit")
+    expect(page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)  # Streamlit's "Page not found"
+    expect(page.locator('input[aria-label="Source"]')).to_have_value("I see.")
+    # Streamlit looks for its own addresses under the page's first.
+    visited.errors[:] = [error for error in visited.errors if "404" not in error]

@@ -45,6 +45,7 @@ def test_typing_changes_the_losses_and_the_chosen_position(visit, lens):
     expect(page.locator(".vitrine.ranking .heading b")).to_have_text(f"<s> → {trace.target_tokens[1]}")
 
 
+@pytest.mark.slow
 def test_the_film_plays_without_asking_the_server(visit, lens):
     visited = visit()
     sent = []
@@ -91,6 +92,7 @@ def test_a_token_that_was_not_chosen_is_continued_from(visit, lens):
     expect(target(page)).to_have_value(lens.target_tokenizer.decode(ids))
 
 
+@pytest.mark.slow
 def test_hostile_tokens_are_shown_and_never_run(visit, lens):
     page = predictions(visit().open(source=SCRIPT, target=SCRIPT), "Positions")
     for view in VIEWS:
@@ -105,7 +107,7 @@ def test_hostile_tokens_are_shown_and_never_run(visit, lens):
     ("view", "component", "columns"),
     [
         ("Positions", ".vitrine.ranking", "rank,token,probability"),
-        ("Decoding film", FILM, "step,actual token,rank,token"),
+        pytest.param("Decoding film", FILM, "step,actual token,rank,token", marks=pytest.mark.slow),
         ("Beam tree", ".vitrine.tree", "candidate,step,continues row,token"),
     ],
 )

@@ -66,6 +66,7 @@ def test_norms_follow_the_typing_and_a_click_chooses_norm_and_token(visit, lens)
     assert "query=" in page.url
 
 
+@pytest.mark.slow
 def test_units_turn_their_pages_and_hostile_tokens_stay_text(visit, lens):
     page = visit().open(source="I am a teacher.", target="我")
     turn_to(page, "Feed-forward")

@@ -53,17 +53,19 @@ def test_the_caret_stays_where_it_is(visit, lens):
     expect(field).to_be_focused()
 
 
-@pytest.mark.parametrize("delay", [0, 15, 60])
-def test_fast_typing_loses_no_character(visit, lens, delay):
+def test_fast_typing_loses_no_character(visit, lens):
     page = visit().open(source="")
     text = "The quick brown fox jumps over the lazy dog while 42 birds sing."
-    source(page).focus()
-    page.keyboard.type(text, delay=delay)
-    expect(source(page)).to_have_value(text)
-    expect_painted(page, lens, text)
-    page.wait_for_timeout(500)
-    expect(source(page)).to_have_value(text)
-    expect_painted(page, lens, text)
+    for delay in (0, 15, 60):
+        source(page).fill("")
+        expect_painted(page, lens, "")
+        source(page).focus()
+        page.keyboard.type(text, delay=delay)
+        expect(source(page)).to_have_value(text)
+        expect_painted(page, lens, text)
+        page.wait_for_timeout(500)
+        expect(source(page)).to_have_value(text)
+        expect_painted(page, lens, text)
 
 
 def test_a_typed_target_is_used_and_translate_gives_it_back_to_the_model(visit, lens):
@@ -76,6 +78,7 @@ def test_a_typed_target_is_used_and_translate_gives_it_back_to_the_model(visit, 
     expect(target(page)).to_have_value("")
 
 
+@pytest.mark.slow
 def test_the_texts_are_in_the_address_and_come_back(visit, lens):
     page = visit().open()
     source(page).fill("I am a teacher.")

@@ -22,7 +22,7 @@ from model.checkpoints import open_checkpoint
 from model.errors import CheckpointError
 from model.tensors import tensor_table
 from model.uploads import Uploads
-from tests.model import fuzzing_drawn
+from tests.model import fuzzing_drawn, fuzzing_pieces
 from tests.model import fuzzing_files as files
 from tests.model.guarding import MEMORY, Caught, Guard, limit_memory, outcome
 
@@ -66,15 +66,17 @@ def in_folder(change: Callable[[Random, Path], Path], read: Callable[[Path], obj
 
 def kinds(originals: files.Originals) -> dict[str, tuple[int, Make]]:
     """Of every 5,000 cases how many are of each kind, and what makes one."""
+    damaged_pieces = fuzzing_pieces.Pieces()
     return {
-        "safetensors": (600, in_file(originals.safetensors_bytes, "safetensors")),
-        "safetensors header": (600, in_file(originals.safetensors_header, "safetensors")),
-        "pt": (600, in_file(originals.pt_bytes, "pt")),
+        "safetensors": (550, in_file(originals.safetensors_bytes, "safetensors")),
+        "safetensors header": (550, in_file(originals.safetensors_header, "safetensors")),
+        "pt": (550, in_file(originals.pt_bytes, "pt")),
         "pt pickle": (900, in_file(originals.pt_pickle, "pt")),
         "pt directory": (300, in_file(originals.pt_directory, "bin")),
-        "gguf": (500, in_file(originals.gguf_bytes, "gguf")),
+        "gguf": (450, in_file(originals.gguf_bytes, "gguf")),
         "ours": (400, in_folder(originals.our_folder, open_checkpoint)),
         "hugging face": (200, in_folder(originals.hugging_face_folder, open_checkpoint)),
+        "sentencepiece": (200, in_folder(damaged_pieces.folder, fuzzing_pieces.read_tokenizers)),
         "shards": (200, in_folder(originals.shards, read_table)),
         "upload": (300, lambda random, _: lambda: read_upload(originals.upload(random))),
     }

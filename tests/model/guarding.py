@@ -20,6 +20,7 @@ MEMORY = 1 << 30  # bytes beyond what the process has when it begins
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod")
 RUNS = ("exec", "compile", "import", "pickle.find_class", "subprocess.Popen", "os.system", "os.exec", "os.fork")
+TRIED = ("gguf", "sacremoses")  # imported each time where they are not installed
 RUNS += ("os.posix_spawn", "socket.connect", "ctypes.dlopen", "os.putenv")
 
 
@@ -49,7 +50,7 @@ class Guard:
         elif event in CHANGES or event.startswith("shutil."):
             if not all(map(self.allowed, places(event, arguments))):
                 self.report(f"it did {event} to {arguments}")
-        elif event in RUNS and (event, arguments[0]) != ("import", "gguf"):  # tried each time where it is not installed
+        elif event in RUNS and not (event == "import" and arguments[0] in TRIED):
             self.report(f"it did {event} {str(arguments)[:200]}")
 
     def allowed(self, path: object) -> bool:

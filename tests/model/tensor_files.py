@@ -1,7 +1,9 @@
-"""Files of tensors that tests write."""
+"""Files of tensors that tests write, and what they measure."""
 
 import json
 import struct
+
+from model.analysis.weights import first_of_places, readable, statistics
 
 
 def raw_safetensors(path, header, data=b"", length=None):
@@ -9,3 +11,8 @@ def raw_safetensors(path, header, data=b"", length=None):
     content = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(content) if length is None else length) + content + data)
     return path
+
+
+def all_statistics(infos):
+    """Each place of the file once, with what its values measure."""
+    return [(info, statistics(info.load())) for info in first_of_places(infos) if readable(info)]

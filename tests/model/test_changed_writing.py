@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from model.head_removal import RemovedHead
 from model.interventions import Causal, Cells, PaddingSeen, Window, intervening
 from model.observing import looks_ahead
 from model.sampling import Sampling
@@ -22,6 +23,7 @@ DECODER = [
     (Causal("decoder", False), True),
     (Cells("decoder", True, 2, 4), True),
     (Cells("decoder", True, None, 5, layer=0), True),
+    (RemovedHead("decoder", 1, 0), False),
 ]
 OTHERS = [
     (Causal("encoder", True), False),
@@ -33,6 +35,8 @@ OTHERS = [
     (Cells("cross", False, None, 2), False),
     (Window("cross", 2), True),
     (Causal("cross", True), True),
+    (RemovedHead("encoder", 0, 1), False),
+    (RemovedHead("cross", 1, 1), False),
 ]
 
 

@@ -37,6 +37,7 @@ def test_a_hundred_thousand_damaged_files_open_or_are_refused(tmp_path):
     expect(fuzzed(tmp_path, 100_000), 100_000)
 
 
+@pytest.mark.slow
 def test_broken_readers_are_found_out(tmp_path):
     assert fuzzed(tmp_path, "broken") == [
         "another error",

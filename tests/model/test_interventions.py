@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from model.change_texts import read_changes, write_changes
+from model.head_removal import RemovedHead
 from model.interventions import (
     Causal,
     Cells,
@@ -17,8 +19,6 @@ from model.interventions import (
     Window,
     intervening,
     kind_and_layer,
-    read_changes,
-    write_changes,
 )
 from model.masks import Mask
 from model.trace import Trace, record
@@ -37,6 +37,7 @@ ALL = [
     Cells("decoder", True, 0, 3, layer=1),
     Cells("encoder", False, None, 4, layer=0, head=1),
     Cells("decoder", False, 2),
+    RemovedHead("encoder", 1, 0),
 ]
 
 
@@ -168,20 +169,6 @@ def test_other_threads_and_copies_compute_as_ever():
 
 
 @dataclass(frozen=True)
-class WithoutHead(Intervention):
-    """What later interventions are like: a head gives zeros."""
-
-    head: int
-
-    def after(self, path, module, inputs, output):
-        if not path.endswith("cross_attention.heads"):
-            return output
-        output = output.clone()
-        output[..., self.head, :, :] = 0
-        return output
-
-
-@dataclass(frozen=True)
 class Unscaled(Intervention):
     """1/√d_k left out."""
 
@@ -193,7 +180,7 @@ class Unscaled(Intervention):
 
 def test_changes_of_other_modules_are_recorded_and_computed_on_demand():
     model = network(d_model=32)
-    trace = traced(model, WithoutHead(1), ids=(SOURCE[:1], TARGET[:1]))
+    trace = traced(model, RemovedHead("cross", 0, 1), ids=(SOURCE[:1], TARGET[:1]))
     heads = trace["decoder.layers.0.cross_attention.heads"]
     assert (heads[1] == 0).all()
     assert (heads[0] != 0).all()
@@ -222,18 +209,26 @@ def test_inner_changes_come_on_top_of_outer_ones():
 def test_changes_are_read_as_they_were_written():
     assert read_changes(write_changes(ALL)) == tuple(ALL)
     assert read_changes("") == ()
-    assert write_changes(ALL[-4:]) == (
-        "cross.*.*:hide:2,1;decoder.1.*:show:0,3;encoder.0.1:hide:*,4;decoder.*.*:hide:2,*"
+    assert write_changes(ALL[-5:]) == (
+        "cross.*.*:hide:2,1;decoder.1.*:show:0,3;encoder.0.1:hide:*,4;decoder.*.*:hide:2,*;encoder.1.0:remove"
     )
     assert len({*ALL, *read_changes(write_changes(ALL))}) == len(ALL)
 
 
 HOSTILE = ["x", ";", "decoder:causal:maybe", "decoder:window:0", "decoder.1:hide:2,3", "cross.*.*:hide:٣,1", "a;" * 999]
+HOSTILE += [
+    "decoder.*.1:remove",
+    "decoder.1:remove",
+    "decoder.1.999999:remove",
+    "cross.0.٣:remove",
+    "<script>.0.0:remove",
+]
+HOSTILE += ["decoder.0.0:remove\n", "decoder.-1.0:remove"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_another_text_is_refused_in_a_sentence(text):
-    with pytest.raises(ValueError, match=r"is no change to a mask|500 are the most|must be at least 1"):
+    with pytest.raises(ValueError, match=r"is no change: write|500 are the most|must be at least 1"):
         read_changes(text)
 
 

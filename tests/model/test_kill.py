@@ -19,7 +19,7 @@ from tests.model.killing import dying_at
 
 BOTH = tokenizers(sentences(50))
 ROOT = Path(__file__).parents[2]
-KILLS = 40
+KILLS = 20
 
 
 def save_version(folder: Path, version: int) -> None:
@@ -85,6 +85,7 @@ for _ in sys.stdin:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_sigkill_at_random_moments_leaves_one_whole(tmp_path):
     folder, moments, versions = tmp_path / "checkpoint", random.Random(5), [1]

@@ -95,3 +95,10 @@ def test_of_tensors_without_a_known_layout_it_is_said(tmp_path):
 
 def test_the_root_of_a_disk_is_no_checkpoint():
     assert listed(Path("/")).problem.startswith("/ is a folder without")
+
+
+def test_a_problem_names_the_file_and_not_its_folder(tmp_path):
+    (tmp_path / "empty.safetensors").write_bytes(b"")
+    problem = listed(tmp_path / "empty.safetensors").problem
+    assert problem.startswith("empty.safetensors cannot be read")
+    assert str(tmp_path) not in problem

@@ -71,6 +71,7 @@ def test_the_most_probable_token_alone_is_greedy():
     assert [token for token, _, _ in target] == expected
 
 
+@pytest.mark.slow
 def test_tokens_come_as_often_as_their_probability():
     model, draws = network(), 500
     probabilities = [math.exp(value) for value in log_probabilities(model, SOURCES[1], [])]

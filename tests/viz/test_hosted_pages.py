@@ -7,10 +7,11 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import viz.opening
 from model.hosted.opening import open_hosted
-from tests.app_reading import component, heads, opened, sound
+from tests.app_reading import component, heads, opened, sent, sound
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
 
 TEXTS = {"gemma2": "the cat sees a dog .", "electra": "the cat sees a <mask> .", "pegasus": "the cat sees a dog ."}
@@ -25,6 +26,7 @@ SEEN = {  # a page and the beginning of what it says of a model that lacks somet
     },
     "electra": {"positions": "What enters this model's first layer is not simply the sum"},
 }
+HEADS = {"gptj": "This model computes its attention by code of its own", "gpt_oss": ""}
 PAGES = ("map", "positions", "masks", "residual", "feed_forward", "predictions")
 
 
@@ -85,6 +87,36 @@ def test_what_a_hosted_model_lacks_is_not_offered(folder):
     app = sound(app.switch_page("viz/pages/positions.py").run())
     (vectors,) = [each for each in app.segmented_control if each.key == "vectors"]
     assert len(vectors.options) == 2  # no positions, which are in the queries and keys
-    app.query_params.update({"checkpoints_part": "read", "weights_view": "heads"})
-    app = sound(app.switch_page("viz/pages/checkpoints.py").run())
-    assert any("which part of its matrices is which head's" in info.value for info in app.info)
+
+
+@pytest.mark.parametrize("name", list(HEADS))
+def test_heads_are_weighed_where_the_model_shows_them_apart(folder, name):
+    folder(name)
+    app = sound(opened(source="the cat sees a dog .", below="importance"))
+    if HEADS[name]:
+        assert any(each.value.startswith(HEADS[name]) for each in app.info)
+    else:
+        assert sent(app, "head_effects")[1][0].size == 8
+
+
+def test_a_head_that_cannot_be_removed_is_said_in_the_frame(folder):
+    folder("gptj")
+    app = sound(opened(source="the cat sees a dog .", changes="decoder.0.0:remove"))
+    assert component(app, "token_bar")["changed"]["refused"].startswith("the heads of this model cannot be removed")
+    assert heads(app)[1].any()
+
+
+@pytest.mark.parametrize("name", ["bloom", "deepseek_v2"])
+def test_heads_of_packed_matrices_are_read(folder, name):
+    path = folder(name)
+    app = sound(opened("checkpoints", checkpoints_part="read", weights_view="heads", checkpoint=name))
+    if name == "deepseek_v2":
+        assert any("makes its queries, keys or values in several steps" in each.value for each in app.info)
+        return
+    _header, arrays = sent(app, "w_head_norms")
+    packed = load_file(path / "model.safetensors")["transformer.h.1.self_attention.query_key_value.weight"]
+    keys = packed.view(4, 3, 8, 32)[:, 1].flatten(1).norm(dim=1)  # of a head its query, key and value, in turn
+    assert np.allclose(arrays[2][1], keys, rtol=1e-5)
+    header, (cosines, _visible) = sent(app, "w_heads_alike")
+    assert np.allclose(np.diag(cosines), 1, atol=1e-6)
+    assert header["rows"]["labels"] == [f"{layer}.{head}" for layer in (1, 2) for head in (1, 2, 3, 4)]

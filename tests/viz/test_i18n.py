@@ -17,6 +17,7 @@ from babel.messages.pofile import read_po
 
 from model.commands.options import HELP
 from model.config import Kind
+from model.experiments import running
 from model.failures import BROKEN_OFF, NO_ROOM, NO_WAY_BACK, WENT_BACK
 from model.hub import REASONS
 from model.safe_calls import UNREADABLE, why_not
@@ -50,7 +51,19 @@ SPEAKING = (
         "sampling",
         "writing",
     ),
-    *("beginnings", "materials", "tasks", "forecast", "interventions", "corpus", "training", "watched", "live"),
+    *(
+        "beginnings",
+        "materials",
+        "tasks",
+        "forecast",
+        "interventions",
+        "change_texts",
+        "head_removal",
+        "corpus",
+        "training",
+        "watched",
+        "live",
+    ),
     *(
         "checkpoints",
         "tensors",
@@ -64,6 +77,8 @@ SPEAKING = (
         "inspectable",
         "counterparts/families",
         "analysis/head_tensors",
+        "experiments/attentions",
+        "experiments/lengths",
     ),
     *("safe_archive", "safe_folder", "safe_formats", "safe_gguf", "safe_header", "safe_json", "safe_pickle"),
     *("safe_tokenizer", "safe_pieces", "text", "foreign/*", "hosted/*"),
@@ -121,6 +136,7 @@ def texts() -> set[str]:
 def said_by_model() -> set[str]:
     """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
     found = PIECES | {numbered(text) for text in (NO_ROOM, BROKEN_OFF, WENT_BACK, NO_WAY_BACK)}
+    found |= {numbered(text) for text in (running.NO_ROOM, running.BROKEN_OFF)}
     for path in [path for name in SPEAKING for path in sorted((ROOT / "model").glob(f"{name}.py"))]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ERRORS:

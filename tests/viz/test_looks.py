@@ -27,6 +27,8 @@ PAGES = [
     ("feed_forward", {}),
     ("predictions", {}),
     ("predictions", {"view": "layers"}),
+    ("lab", {}),
+    ("lab", {"lab_part": "costs"}),
 ]
 
 

@@ -1,12 +1,17 @@
 """What-if changes of a session: made once, seen everywhere, taken back."""
 
+import shutil
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 import viz.workbench
-from model.interventions import MOST, Causal, Cells, PaddingSeen, Window
+from model.change_texts import MOST
+from model.head_removal import RemovedHead
+from model.hosted.opening import open_hosted
+from model.interventions import Causal, Cells, PaddingSeen, Window
+from tests.model.hosted.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import small_lens
 from viz.what_if import WhatIf, change, change_name, note
 from viz.workbench import Workbench
@@ -40,6 +45,27 @@ def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address
     assert address == {}
 
 
+def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
+    """The pages show it as it is and say why, so that nobody is caught on it."""
+    folder = shutil.copytree(theirs("gptj")[1], tmp_path / "gptj")
+    write_tokenizer(folder)
+    unable = open_hosted(folder, settings_in(folder), torch.device("cpu"), torch.float32)
+    able, bench = small_lens(tmp_path / "small"), Workbench()
+    change(bench, [RemovedHead("decoder", 0, 0)])
+    changed = bench.look(able, "The cat sees.", "")
+    assert not changed["decoder.layers.0.self_attention.heads"][0].any()
+    for text in ("the cat", "the dog"):
+        assert bench.look(unable, text, "") is bench.what_if.plain
+        assert bench.what_if.changes == ()
+        assert bench.what_if.refused.startswith("the heads of this model cannot be removed")
+    again = bench.look(able, "The cat sees.", "")
+    assert torch.equal(again["output.logits"], changed["output.logits"])
+    assert bench.what_if.refused == ""
+    bench.look(unable, "the cat", "")
+    change(bench, [])
+    assert bench.look(able, "The cat sees.", "") is bench.what_if.plain
+
+
 def test_a_session_begins_with_the_changes_of_its_address(address):
     address["changes"] = "cross.*.*:hide:1,1"
     bench = viz.workbench.workbench()
@@ -61,7 +87,7 @@ def test_too_many_changes_are_refused_in_a_sentence(address):
     bench = Workbench()
     change(bench, [Cells("cross", False, query) for query in range(MOST + 1)])
     assert bench.what_if.changes == ()
-    assert bench.what_if.refused.startswith(f"{MOST + 1} changes to masks are too many")
+    assert bench.what_if.refused.startswith(f"{MOST + 1} changes are too many")
 
 
 NAMES = {
@@ -72,6 +98,7 @@ NAMES = {
     Cells("cross", False, 0, 1): "Cross: all heads, query 1 ↛ key 2",
     Cells("cross", True, None, 1, layer=1): "Cross: layer 2, all heads, every query → key 2",
     Cells("cross", False, 0, None, layer=1, head=3): "Cross: Layer 2, head 4, query 1 ↛ every key",
+    RemovedHead("decoder", 1, 0): "Decoder: Layer 2, head 1 removed",
 }
 
 
@@ -81,8 +108,8 @@ def test_changes_are_named_and_those_that_concern_another_model_are_not():
     assert wide == "Decoder: window 32, the longest text (90,000 is asked for)"
     changes = tuple(NAMES)
     trace = SimpleNamespace(attention_paths=lambda kind: [] if kind == "encoder" else ["path"])
-    lens = SimpleNamespace(config=SimpleNamespace(max_length=32))
+    lens = SimpleNamespace(config=SimpleNamespace(max_length=32, n_encoder_layers=2, n_decoder_layers=2, n_heads=2))
     bench = SimpleNamespace(trace=trace, lens=lens, what_if=WhatIf(changes))
-    assert note(bench) == " · ".join([NAMES[each] for each in changes[1:4]] + ["and 3 more"])
-    bench.what_if = WhatIf(changes[:1])
+    assert note(bench) == " · ".join([NAMES[each] for each in changes[1:4]] + ["and 4 more"])
+    bench.what_if = WhatIf((changes[0], RemovedHead("decoder", 2, 0), RemovedHead("cross", 1, 2)))
     assert note(bench) == ""

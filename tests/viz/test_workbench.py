@@ -52,6 +52,7 @@ def test_an_empty_target_is_the_models_and_a_typed_one_the_users(tmp_path):
     assert again.target_tokens == lens.trace("The cat sees.").target_tokens
 
 
+@pytest.mark.slow
 def test_typing_on_gives_what_a_new_session_gives(tmp_path):
     lens, bench = small_lens(tmp_path / "small"), Workbench()
     text = "The cat sees the doctor."
@@ -78,6 +79,15 @@ def test_the_selection_is_moved_inside_what_there_is_and_the_wish_is_kept():
     assert bench.fit_selection(1, 1, 1) == Selection(0, 0, 0)
     assert bench.selection == Selection(2, 7, 30)
     assert bench.fit_selection(3, 8, 40) == Selection(2, 7, 30)
+
+
+def test_an_address_from_before_a_choice_does_not_take_it_back(address):
+    bench = Workbench()
+    bench.say("language", "en")
+    bench.say("scale", "largest")
+    address.query_params = {"language": "zh"}  # as the browser has it still, and sends it with the next look
+    bench.say("layer", "1")
+    assert address.query_params == {"language": "en", "scale": "largest", "layer": "1"}
 
 
 def test_selecting_puts_the_choice_into_the_address(address):

@@ -7,16 +7,21 @@ from typing import Any
 
 from model.analysis import heads as numbers
 from model.analysis.combining import COMBINATIONS
+from model.analysis.importance import Removals
+from model.analysis.likeness import likeness
 from model.analysis.maps import Maps, Quantity
 from model.attention import Masked, MultiHeadAttention, Scaled, Scores, Weights
+from model.head_removal import HeadsRemoved, RemovedHead
 from viz.attention.shown import Shown, Wish
 from viz.i18n import _
 from viz.parts import explanation
 from viz.workbench import Selection
 
 
-def explain(key: str, wish: Wish) -> None:
-    """The line "What am I looking at?" for what the controls say."""
+def explain(key: str, wish: Wish, below: str) -> None:
+    """The line "What am I looking at?" for what the controls say. below: what stands under the heads."""
+    if below == "importance":
+        return explain_importance(key)
     formulas = [r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V"]
     ran: list[Any] = [MultiHeadAttention, Scores, Scaled, Masked, Weights, getattr(numbers, wish.metric)]
     if wish.quantity != Quantity.WEIGHT:
@@ -36,6 +41,27 @@ def explain(key: str, wish: Wish) -> None:
         "This is the code that has just run:"
     )
     explanation(key, formulas, text, *ran)
+
+
+def explain_importance(key: str) -> None:
+    """The same of removing heads and comparing them."""
+    formulas = [
+        r"\mathrm{MHA}(x) = \sum_h \xi_h\, \mathrm{softmax}\left(\frac{Q_h K_h^\top}{\sqrt{d_k}} + M\right) V_h W^O_h",
+        r"I_h = \mathcal{L}(\xi_h = 0) - \mathcal{L}, \qquad \mathrm{KL}(p \,\Vert\, p_{\xi_h = 0})",
+        r"\sqrt{\mathrm{JS}}, \quad \mathrm{JS} = H\!\left(\tfrac{p+q}{2}\right) - \tfrac{H(p) + H(q)}{2}, "
+        r"\qquad \cos(o_h W^O_h,\, o_{h'} W^O_{h'})",
+    ]
+    text = _(
+        "Michel et al., *Are Sixteen Heads Really Better than One?*, 2019, sections 2.3 and 3.2: a head is removed "
+        "when its weighted values are 0 before Wᴼ. Here each head is removed in turn, this text is read again, and "
+        "L is the mean loss of its actual tokens, as on the page of predictions. KL says how far the prediction "
+        "moves where it moves most. That a head can be spared alone does not mean that all such heads can be spared"
+        " together. Two heads look alike when their rows are near (Clark et al., 2019, section 6, by the "
+        "Jensen–Shannon divergence), and give alike when what they add to the stream points the same way (after the"
+        " outputs' disagreement of Li et al., 2018). One text says little about a model: type others. This is the "
+        "code that has just run:"
+    )
+    explanation(key, formulas, text, HeadsRemoved, RemovedHead, Removals, likeness)
 
 
 def refusal(shown: Shown, heads: Sequence[tuple[int, int]]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.analysis.maps import Quantity
+from model.head_removal import RemovedHead, removed_heads
 from viz.attention.shown import Shown
 from viz.attention.thumbnails import Thumbnails
 from viz.attention.words import metric_caption, metric_name, metric_number, quantity_name
@@ -17,6 +18,7 @@ from viz.i18n import _
 from viz.parts import stamp
 from viz.sides import side_name
 
+GONE = "✕"  # in the place of a removed head's number
 FAINT = 0.3  # of a query's largest weight, on the mean
 Heads = Sequence[tuple[int, int]]
 
@@ -45,12 +47,21 @@ def pack_heads(
         "columns": maps.heads,
         "block": list(made.block),
         "difference": shown.differing,
-        "notes": [metric_number(wish.metric, made.values[place], shown.differing) for place in heads],
+        "notes": _notes(shown, made, heads),
         "words": words(shown, len(heads), cells),
         "labels": {"rows": shown.row_labels, "columns": shown.column_labels},
         "sides": {"rows": shown.rows, "columns": shown.columns},
     }
     return head_grid(cells, hidden, states(shown, made), tops.tolist(), header, key, on_head)
+
+
+def _notes(shown: Shown, made: Thumbnails, heads: Heads) -> list[str]:
+    """Each head's number, or the sign of one that is removed from the model."""
+    wish, changes = shown.wish, shown.trace.changes
+    gone = {(layer, head) for layer in range(shown.maps.layers) for head in removed_heads(changes, wish.kind, layer)}
+    return [
+        GONE if place in gone else metric_number(wish.metric, made.values[place], shown.differing) for place in heads
+    ]
 
 
 def top_values(shown: Shown, made: Thumbnails) -> NDArray[np.float64]:
@@ -87,6 +98,8 @@ def words(shown: Shown, count: int, cells: NDArray[np.float32]) -> dict[str, Any
     caption = _("{layers} layers × {heads} heads") if whole else _("{shown} of {layers} × {heads} heads")
     caption += " · " + _("{metric} · rows: {rows} (query), columns: {columns} (key)")
     caption += " · " + _("click one to see it large")
+    if any(isinstance(each, RemovedHead) and each.kind == wish.kind for each in shown.trace.changes):
+        caption += " · " + _("{sign} = removed from the model").format(sign=GONE)
     if faint(shown, cells):
         caption += " · " + _("most weights are small here: “scale 0 to largest” shows them")
     if shown.differing:

@@ -88,3 +88,8 @@ def bertviz_name(name: str) -> str:
 def pair(query: str, key: str, value: float) -> str:
     """Who looks at whom, and how much."""
     return f"{query} → {key}  {significant(value)}"
+
+
+def below_name(name: str) -> str:
+    """What stands under the heads."""
+    return {"steps": _("One query, step by step"), "importance": _("Importance of each head")}[name]

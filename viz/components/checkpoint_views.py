@@ -42,10 +42,10 @@ def tensor_tree(
     `tensor`.
 
     known: which tensors have been measured. header: `names`, `shapes` and `dtypes` as texts, `elements` and `bytes`,
-    `same`, of each tensor the number of the one whose place in the file it has, or −1; `chosen` or −1; `sorted`, a
-    column of all; `sentence` beside the field that searches; `progress`, {share, text} or None; `most`, rows in view;
-    `alt`; `file`, another begins a new tree; `stamp`; `words`, {fixed: titles of the first four columns, search,
-    expand, collapse, none, parameters}.
+    `same`, of each tensor the number of the one whose place in the file it has, or −1; `chosen` or −1; `asked`, whether
+    somebody chose it: else the tree opens at its top; `sorted`, a column of all; `sentence` beside the field that
+    searches; `progress`, {share, text} or None; `most`, rows in view; `alt`; `file`, another begins a new tree;
+    `stamp`; `words`, {fixed: titles of the first four columns, search, expand, collapse, none, parameters}.
     """
     count = len(known)
     numbers = np.full((count, len(columns)), np.nan, np.float32)

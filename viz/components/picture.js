@@ -49,6 +49,14 @@ function drawText(pen, node, corner, opacity) {
   }
 }
 
+// What stands in a field.
+function drawTyped(pen, { value }, x, y, width, height, style, opacity) {
+  const right = style.textAlign === "right";
+  const inside = parseFloat(style.paddingRight) || 0;
+  const look = { align: right ? "right" : "left", size: parseFloat(style.fontSize), colour: plainColour(style.color, opacity).text };
+  pen.text(value, right ? x + width - inside : x + inside, y + height / 2, look);
+}
+
 // The lines into which the page breaks a text.
 function textLines(range, node) {
   const lines = [];
@@ -74,6 +82,7 @@ function drawElement(pen, node, corner, before = 1) {
   const { left, top, width, height } = node.getBoundingClientRect();
   const [x, y] = [left - corner.left, top - corner.top];
   if (!(node instanceof SVGElement)) drawBox(pen, x, y, width, height, style, opacity);
+  if (node.tagName === "INPUT") drawTyped(pen, node, x, y, width, height, style, opacity);
   const sign = getComputedStyle(node, "::before");
   if (sign.content !== "none" && sign.content !== "normal") {
     const [wide, high] = [parseFloat(sign.width) || 0, parseFloat(sign.height) || 0];

@@ -388,7 +388,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   showHead(root);
   if (moved) for (let at = root.nodes.findIndex(({ row }) => row >= 0 && row === header.chosen); at > 0; at = root.nodes[at].parent) root.open.add(root.nodes[at].path);
   arrangeRows(root);
-  if (first || moved) {
+  if ((first || moved) && header.asked) {
     const place = root.rows.findIndex(({ node }) => root.nodes[node].row === header.chosen && header.chosen >= 0);
     if (place >= 0) {
       root.at = place;

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.analysis.maps import Maps
 from model.config import TransformerConfig
-from model.interventions import Causal, Cells, MaskChange, PaddingSeen, Window
+from model.interventions import AttentionChange, Causal, Cells, PaddingSeen, Window
 from model.trace import AttentionKind, Trace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Rules:
         """The model's own."""
         return cls(kind, kind == "decoder", True, None if kind == "cross" else config.window)
 
-    def after(self, changes: Sequence[MaskChange]) -> Rules:
+    def after(self, changes: Sequence[AttentionChange]) -> Rules:
         """Those in force after these changes."""
         found = self
         for each in changes:
@@ -45,7 +45,7 @@ class Rules:
                 found = replace(found, window=each.width)
         return found
 
-    def changes(self, others: Sequence[MaskChange], own: Rules) -> list[MaskChange]:
+    def changes(self, others: Sequence[AttentionChange], own: Rules) -> list[AttentionChange]:
         """What makes these the rules in force, and leaves the other changes; the model's own rules are no change."""
         switches = (Causal, PaddingSeen, Window)
         made = [each for each in others if each.kind != self.kind or not isinstance(each, switches)]
@@ -58,7 +58,7 @@ class Rules:
         return made
 
 
-def with_cells(changes: Sequence[MaskChange], cells: Cells) -> list[MaskChange]:
+def with_cells(changes: Sequence[AttentionChange], cells: Cells) -> list[AttentionChange]:
     """The changes after a click: the same cells changed before are as they were, others are changed."""
     others = [each for each in changes if not isinstance(each, Cells) or replace(each, visible=cells.visible) != cells]
     return others if len(others) < len(changes) else [*changes, cells]

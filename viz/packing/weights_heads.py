@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,10 +140,14 @@ def similarity_of(lens: Inspectable, kind: AttentionKind, circuit: str, remember
 
 
 def norm_table(norms: Tensor) -> pd.DataFrame:
-    """A line for each head."""
-    _projections, layers, heads = norms.shape
+    return head_table(dict(zip(NAMES, norms.numpy(), strict=True)))
+
+
+def head_table(columns: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """A line for each head. columns: by their title (layer, head)."""
+    layers, heads = next(iter(columns.values())).shape
     rows: dict[str, Any] = {
         _("layer"): np.repeat(np.arange(1, layers + 1), heads),
         _("head"): np.tile(np.arange(1, heads + 1), layers),
     }
-    return pd.DataFrame(rows | {name: each.reshape(-1).numpy() for name, each in zip(NAMES, norms, strict=True)})
+    return pd.DataFrame(rows | {name: each.reshape(-1) for name, each in columns.items()})

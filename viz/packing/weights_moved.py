@@ -12,6 +12,7 @@ import pandas as pd
 from viz.components.checkpoint_views import Column, tensor_tree
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _
+from viz.packing import weights_heads
 from viz.packing.weights_heads import NAMES, panel_words
 from viz.packing.weights_table import shape_text, tree_header
 from viz.parts import plot_words
@@ -155,3 +156,11 @@ def head_panels(
         "words": panel_words(),
     }
     return panels(shown, header, key, on_cell)
+
+
+def head_table(changes: np.ndarray, cosines: np.ndarray) -> pd.DataFrame:
+    """A line for each head: how far each of its four parts moved, and whether it still points the same way."""
+    columns = {f"{name}: {RELATION}": each for name, each in zip(NAMES, changes, strict=True)}
+    return weights_heads.head_table(
+        columns | {f"{name}: {_('cosine')}": each for name, each in zip(NAMES, cosines, strict=True)}
+    )

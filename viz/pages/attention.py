@@ -1,9 +1,10 @@
-"""Attention: every head of one kind, one head or several combined large, one query step by step; BertViz."""
+"""Attention: every head of one kind, one or several combined large, one query step by step; importance; BertViz."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import partial
 
 import streamlit as st
 
@@ -21,7 +22,9 @@ from viz.attention.words import bertviz_name
 from viz.i18n import _
 from viz.parts import Views, data_table, folded, mount
 from viz.said import said
-from viz.sections.attention_controls import Choice, show_controls, show_figure_controls, show_head_controls
+from viz.sections import attention_importance
+from viz.sections.attention_controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
+from viz.sections.attention_importance import Places
 from viz.workbench import Selection, choose, workbench
 
 
@@ -45,13 +48,17 @@ def page(lens: Inspectable) -> Views:
     with grid:
         wish = show_head_controls(wish, lens)
         heads = st.container()
-        st.markdown(f"**{_('One query, step by step')}** · softmax(QKᵀ/√d_k + M) V, §3.2.1")
+        below = show_below()
         steps = st.container()
     with figures:
         wish = show_figure_controls(wish)
         figure = st.container()
-        explain(Part.EXPLANATION, wish)
+        beside = st.container()
+        explain(Part.EXPLANATION, wish, below)
         data, numbers = folded(Part.DATA, _("Data")), folded(Part.METRICS, _("Data: every head"))
+        places = None
+        if below == "importance":
+            places = Places(steps, beside, folded(attention_importance.Part.DATA, _("Data: importance")))
     others = folded(Part.BERTVIZ, "BertViz")
 
     def views(lens: Inspectable) -> Iterator[None]:
@@ -65,7 +72,12 @@ def page(lens: Inspectable) -> Views:
         listed = shown.shown_heads(made.values)
         filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass
         parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
-        staged, lacking = unless_absent(lambda: pack_stages(shown, chosen, Part.STAGES, on_query))
+        staged, lacking, weighing = None, "", None
+        if places is None:
+            staged, lacking = unless_absent(lambda: pack_stages(shown, chosen, Part.STAGES, on_query))
+        else:
+            weighing = attention_importance.show(places, lens, wish.kind, chosen)
+            lacking = unless_absent(partial(next, weighing))[1]
         parts += [(steps, staged)] if staged else []
         drawn = None
         problem = refusal(shown, listed)
@@ -75,6 +87,8 @@ def page(lens: Inspectable) -> Views:
             parts.append((figure, pack_figure(shown, drawn, made, chosen, listed, key, on_row)))
         yield
         mount(parts)
+        if weighing is not None and not lacking:
+            next(weighing, None)
         for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
             with place:
                 say(sentence)

@@ -188,7 +188,7 @@ def on_head() -> None:
     kinds = attention_kinds(bench.lens.model)
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         kind = kinds[int(clicked["panel"])]
-        st.session_state[Part.KIND] = kind
+        bench.asked[Part.KIND] = kind
         bench.say(Part.KIND, kind)
         bench.select(layer=int(clicked["row"]), head=int(clicked["column"]))
         arrange_again()

@@ -17,7 +17,7 @@ from model.inspectable import Inspectable
 from model.trace import ATTENTION_PATHS, AttentionKind
 from viz.absent import lacks
 from viz.attention.shown import Wish
-from viz.attention.words import combination_name, drawing_name, metric_name, order_name, quantity_name
+from viz.attention.words import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
 from viz.i18n import _
 from viz.words import attention_name, scale_name
 from viz.workbench import Key, attention_kinds, choice, choose, workbench
@@ -39,12 +39,14 @@ class Choice(StrEnum):
     DRAWING = "draw"
     THRESHOLD = "threshold"
     BERTVIZ = "bertviz"
+    BELOW = "below"
 
 
 SCALES = ("one", "largest")
 ORDERS = ("layer", "highest", "lowest")
 COMBINED = ("head", "average", "maximum", "rollout")
 DRAWINGS = ("map", "lines")
+BELOW = ("steps", "importance")
 
 
 def show_controls(lens: Inspectable) -> Wish:
@@ -91,6 +93,15 @@ def show_figure_controls(wish: Wish) -> Wish:
     combination = choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name, row)
     drawing = choose(_("Drawing"), DRAWINGS, DRAWINGS[0], Choice.DRAWING, drawing_name, row)
     return replace(wish, combination=combination, drawing=drawing)
+
+
+def show_below() -> str:
+    """What stands under the heads: the steps of one query, or what each head is good for."""
+    row = st.container(horizontal=True, vertical_alignment="center")
+    chosen = choose(_("Under the heads"), BELOW, BELOW[0], Choice.BELOW, below_name, row)
+    formula = {"steps": "softmax(QKᵀ/√d_k + M) V, §3.2.1", "importance": "I_h = L(ξ_h = 0) − L, Michel et al., 2019"}
+    row.caption(formula[chosen], width="content")
+    return chosen
 
 
 def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator) -> str:

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz import opened
 from viz.i18n import _
+from viz.parts import outcome
 from viz.said import said
 from viz.sections import checkpoints_fetching, uploading
 from viz.sections.checkpoints_added import Part, added, refusal, say
@@ -21,7 +22,6 @@ LIMIT = 500  # megabytes of one upload; the server takes no more either (.stream
 SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
 LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
 UNNAMED = "uploaded"  # files without a folder
-MESSAGE = {"good": st.success, "wrong": st.error}
 
 
 def show(bench: Workbench, place: DeltaGenerator) -> None:
@@ -41,7 +41,7 @@ def report(bench: Workbench) -> None:
     """What came of it, and how far a transfer is."""
     how, text, where = st.session_state.get(Part.SAID) or ("", "", "")
     if text and not where:
-        MESSAGE[how](as_sentence(text))
+        outcome(how, as_sentence(text))
     found = opened.opened(bench)
     if found and found.download is not None:
         st.fragment(checkpoints_fetching.fetching, run_every=1.0)(bench, found.download)

@@ -24,8 +24,8 @@ FOLLOWED = "checkpoint_of_the_sidebar"
 LONGEST = 200  # letters of a tensor's name in the address; of a longer one its number
 
 
-def choose_subject(place: DeltaGenerator, label: str, key: str, default: str) -> Subject | None:
-    """The file of that field, which is in the address; None where there is no file at all."""
+def choose_subject(place: DeltaGenerator, label: str, key: str, default: str | None) -> Subject | None:
+    """The file of that field, which is in the address; None where there is no file at all, or by default none."""
     found = {subject.name: subject for subject in subjects()}
     if not found:
         place.info(_("There is nothing to look at: open a checkpoint first."))
@@ -33,15 +33,19 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str) ->
     names = list(found)
     asked = st.query_params.get(key)
     before = st.session_state.get(key)
+    none = default is None and asked is None and before is None
     name = place.selectbox(
         label,
         names,
-        index=names.index(default) if default in found else 0,
+        index=names.index(default) if default in found else None if none else 0,
         key=key,
+        placeholder=_("another checkpoint"),
         bind="query-params",
         persist_state="session",
         label_visibility="collapsed",
     )
+    if name is None and none:
+        return None
     name = name if name in found else names[0]
     kept = f"{key}_missing"  # the page may draw itself again at once, and the address is another one then
     if asked is not None and asked not in found:
@@ -57,7 +61,7 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str) ->
 
 
 def choose_pair(
-    row: DeltaGenerator, keys: tuple[str, str], defaults: tuple[str, str]
+    row: DeltaGenerator, keys: tuple[str, str], defaults: tuple[str | None, str]
 ) -> tuple[Subject | None, Subject | None]:
     """Two files, each field beside its letter also where the row is broken."""
     places = []
@@ -78,17 +82,25 @@ def follow_sidebar(key: str) -> str:
     return now
 
 
-def chosen_place(table: Sequence[TensorInfo], first: Callable[[int], float] | None = None) -> int:
-    """The number of the tensor that is looked at.
-
-    first: of the number of a tensor, how much it asks to be the first that is shown; by default large matrices do.
-    """
+def asked_place(table: Sequence[TensorInfo]) -> int | None:
+    """The number of the tensor that the address asks for."""
     wish = st.query_params.get(TENSOR, "")
     for place, info in enumerate(table):
         if wish and info.name == wish:
             return place
     if wish.startswith("#") and wish[1:].isascii() and wish[1:].isdigit() and len(wish) < 10:
         return min(int(wish[1:]), len(table) - 1)
+    return None
+
+
+def chosen_place(table: Sequence[TensorInfo], first: Callable[[int], float] | None = None) -> int:
+    """The number of the tensor that is looked at.
+
+    first: of the number of a tensor, how much it asks to be the first that is shown; by default large matrices do.
+    """
+    asked = asked_place(table)
+    if asked is not None:
+        return asked
     return max(
         range(len(table)),
         key=first or (lambda place: table[place].elements * (len(table[place].shape) == 2)),

@@ -16,11 +16,18 @@ from viz.packing.weights_table import shape_text
 from viz.parts import data_table, explanation
 from viz.said import said
 from viz.sections import checkpoints_moved_heads, checkpoints_pair, checkpoints_runs
-from viz.sections.checkpoints_chosen import choose_pair, choose_tensor, chosen_place, follow_sidebar, lens_of
+from viz.sections.checkpoints_chosen import (
+    asked_place,
+    choose_pair,
+    choose_tensor,
+    chosen_place,
+    follow_sidebar,
+    lens_of,
+)
 from viz.sections.checkpoints_following import CHOSEN, follow
 from viz.sections.checkpoints_heads import LEAVE, leave
 from viz.sections.checkpoints_measuring import Moving, moving
-from viz.sections.checkpoints_subjects import Subject, subjects
+from viz.sections.checkpoints_subjects import Subject, nearest, subjects
 from viz.sections.checkpoints_tensor import beside
 from viz.words import as_sentence, literal
 from viz.workbench import Key, Pin, Workbench, choose, workbench
@@ -38,33 +45,38 @@ def show(bench: Workbench) -> None:
     if view == "steps":
         checkpoints_runs.show(row)
         return
-    names = [subject.name for subject in subjects()]
     now = follow_sidebar(AFTER)
-    others = sorted((name for name in names if name != now), key=lambda name: name.split("-")[0] != now.split("-")[0])
-    other = others[0] if others else now
+    found = {subject.name: subject for subject in subjects()}
+    first = next((name for name in (st.session_state.get(AFTER), st.query_params.get(AFTER)) if name in found), now)
+    other = None if st.session_state.get(BEFORE) in found else nearest(str(first), list(found.values()))
     before, after = choose_pair(row, (BEFORE, AFTER), (other, now))
+    if before is None and after is not None:
+        st.info(
+            _("No other checkpoint here has the tensors of {name}: choose two that are to be compared.")
+            .format(name=literal(after.name))
+        )  # fmt: skip
     if before is None or after is None:
         return
     try:
-        found = moving(before, after)
+        measured = moving(before, after)
     except (ValueError, OSError) as error:
         st.error(as_sentence(said(error)))
         return
     trace_button(bench, row, before, after)
     if view != "tensors":
-        st.caption(literal(differences(before, after, found)))
+        st.caption(literal(differences(before, after, measured)))
     if view == "heads":
-        checkpoints_moved_heads.show(bench, before, after, found, explain)
-    elif not found.same:
+        checkpoints_moved_heads.show(bench, before, after, measured, explain)
+    elif not measured.same:
         st.info(
             _("No tensor of {before} has a name and a shape of {after}.").format(
                 before=literal(before.name), after=literal(after.name)
             )
         )
     elif view == "tensors":
-        tensors(before, after, found)
+        tensors(before, after, measured)
     else:
-        layers(before, after, found)
+        layers(before, after, measured)
 
 
 def differences(before: Subject, after: Subject, found: Moving) -> str:
@@ -107,7 +119,12 @@ def place_of(found: Moving) -> int:
 
 
 def tree(before: Subject, after: Subject, found: Moving) -> None:
-    header = {"chosen": place_of(found), "progress": found.progress, "sentence": differences(before, after, found)}
+    header = {
+        "chosen": place_of(found),
+        "asked": asked_place(found.same) is not None,
+        "progress": found.progress,
+        "sentence": differences(before, after, found),
+    }
     file = f"{before.name} → {after.name}"
     weights_moved.moved_tree(found.same, found.of, file, header, TREE, partial(on_tensor, found))()
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from viz import i18n
+from viz.filling import TOLD, Filling
 from viz.i18n import _
 from viz.said import said
-from viz.sections.checkpoints_measuring import TOLD, Filling
 from viz.words import literal
 from viz.workbench import Key
 

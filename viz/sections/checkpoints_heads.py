@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from model.analysis import head_weights
+from viz.absent import reason_words
 from viz.i18n import _
 from viz.packing import weights_heads
 from viz.parts import data_table, explanation
@@ -32,11 +33,10 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     leave()
     lens = lens_of(subject)
     kinds = weights_heads.kinds_of(lens) if lens else []
-    if lens is not None and not lens.model.ours:
-        st.info(
-            _("{name} runs by transformers' own code: which part of its matrices is which head's is not known here.")
-            .format(name=literal(subject.name))
-        )  # fmt: skip
+    reason = head_weights.unclear(lens.model) if lens else None
+    if reason is not None:
+        st.info(f"{literal(subject.name)}: {reason_words(reason)}")
+    if reason is not None and not kinds:
         return
     if lens is None or not kinds:
         st.info(
@@ -81,7 +81,7 @@ def open_head(name: str, kind: str, layer: int, head: int) -> None:
         return
     bench = workbench()
     st.session_state[Key.MODEL] = name
-    st.session_state[Key.KIND] = kind
+    bench.asked[Key.KIND] = kind
     bench.say(Key.KIND, kind)
     bench.select(layer=layer, head=head)
     st.session_state[LEAVE] = "attention"

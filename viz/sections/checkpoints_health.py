@@ -10,6 +10,7 @@ import streamlit as st
 from model.analysis import health
 from model.analysis.roles import role
 from model.analysis.rows import apart, unmoved
+from viz.filling import Filling
 from viz.i18n import _
 from viz.packing import weights_health, weights_rows
 from viz.packing.weights_health import Report
@@ -17,7 +18,7 @@ from viz.parts import data_table, explanation
 from viz.sections import checkpoints_tensor
 from viz.sections.checkpoints_chosen import choose_tensor, chosen_place, lens_of
 from viz.sections.checkpoints_following import AT_ONCE, CHOSEN, follow
-from viz.sections.checkpoints_measuring import Examined, Filling, Measured
+from viz.sections.checkpoints_measuring import Examined, Measured
 from viz.sections.checkpoints_subjects import Subject, subjects
 from viz.workbench import Workbench
 

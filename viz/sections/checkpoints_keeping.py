@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import opened, showing, training
 from viz.i18n import _
 from viz.opening import Place, saved_folder
+from viz.parts import outcome
 from viz.said import said
 from viz.sections import checkpoints_as_ours, checkpoints_card
 from viz.sections.checkpoints_kept import Part, ask, attempt, refused_name
@@ -17,7 +18,6 @@ from viz.sections.training_saving import NAME
 from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, workbench
 
-MESSAGE = {"good": st.success, "wrong": st.error}
 TALL = 420  # pixels of the card
 
 
@@ -25,7 +25,7 @@ def show(bench: Workbench) -> None:
     """Of the model that is shown: what can be taken away, its name, its card."""
     name = str(st.session_state.get(Key.MODEL) or "")
     if message := st.session_state.pop(Part.SAID, None):
-        MESSAGE[message[0]](as_sentence(message[1]))
+        outcome(message[0], as_sentence(message[1]))
     place = next((each for each in opened.all_places(bench) if each.name == name), None)
     left, right = st.columns([5, 9], gap="large")
     if name == training.ENTRY:

@@ -7,14 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
-import torch
 
 from model.analysis.head_tensors import head_tensors, moved_heads
 from model.foreign.told import Told
 from model.listing import listed
 from viz import assumed
 from viz.i18n import _
-from viz.packing import weights_heads, weights_moved
+from viz.packing import weights_moved
 from viz.parts import data_table
 from viz.said import said
 from viz.sections.checkpoints_heads import KIND, open_head
@@ -55,13 +54,13 @@ def show(bench: Workbench, before: Subject, after: Subject, found: Moving, expla
             before=literal(before.name), after=literal(after.name)
         ))  # fmt: skip
         return
-    changes = measured.float().numpy()
+    changes, cosines = measured.float().numpy()
     framed = (min(bench.selection.layer, changes.shape[1] - 1), min(bench.selection.head, changes.shape[2] - 1))
     weights_moved.head_panels(
         changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind)
     )()
     file = f"moved-heads-{before.name}-{after.name}-{kind}"
-    table = partial(weights_heads.norm_table, torch.from_numpy(changes))
+    table = partial(weights_moved.head_table, changes, cosines)
     beside(explain, lambda: data_table("moved_heads_data", table, file))
 
 

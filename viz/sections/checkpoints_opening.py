@@ -15,7 +15,7 @@ from viz.opening import MODELS, Place, saved_folder
 from viz.said import said
 from viz.sections import checkpoints_adding
 from viz.sections.checkpoints_memory import Room, gigabytes, room
-from viz.words import stopped
+from viz.words import slow_precision, stopped
 from viz.workbench import Key, Workbench, choose, workbench
 
 
@@ -40,6 +40,8 @@ def show(bench: Workbench) -> None:
     if precision != known.precision:  # the model that is shown is opened again, outside this fragment
         known.precision = precision
         st.rerun()
+    if slow := slow_precision(precision):
+        st.warning(slow)
     checkpoints_adding.report(bench)
     unsaid_row(bench)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()

@@ -10,7 +10,7 @@ from viz.i18n import _
 from viz.packing.weights_table import statistics_table, statistics_tree
 from viz.parts import data_table
 from viz.sections import checkpoints_tensor
-from viz.sections.checkpoints_chosen import choose_tensor, chosen_place
+from viz.sections.checkpoints_chosen import asked_place, choose_tensor, chosen_place
 from viz.sections.checkpoints_following import CHOSEN, follow
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
@@ -32,7 +32,8 @@ def data(subject: Subject, found: Measured) -> None:
 
 
 def tree(subject: Subject, found: Measured) -> None:
-    header = {"chosen": chosen_place(found.table), "progress": found.progress, "sorted": -1}
+    asked = asked_place(found.table) is not None
+    header = {"chosen": chosen_place(found.table), "asked": asked, "progress": found.progress, "sorted": -1}
     statistics_tree(found.table, found.of, subject.name, header, TREE, partial(on_tensor, found))()
 
 

@@ -16,6 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz import opened, training
 from viz.i18n import _
 from viz.opening import bundled_names, saved_folder, saved_names
+from viz.parts import outcome
 from viz.said import said
 from viz.workbench import Key, workbench
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from model.live import LiveTraining
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-MESSAGE = {"good": st.success, "wrong": st.error}
 
 
 class Part(StrEnum):
@@ -78,7 +78,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
     )
     if said := st.session_state.get(Part.SAID):
         with place:
-            MESSAGE[said[0]](said[1])
+            outcome(*said)
     if names := saved_names():
         delete(place, list(names))
 

@@ -20,6 +20,7 @@ from viz.i18n import _
 from viz.parts import explanation, plot_words
 from viz.said import said
 from viz.sections.option_fields import Form, options_of, whose, written
+from viz.words import slow_precision
 from viz.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def show(bench: Workbench) -> None:
         )
         fields = form()
         fields.draw(left, USUAL, wrong)
+        if settings and (slow := slow_precision(settings.precision)):
+            left.warning(slow)
         if live:
             fields.draw(left, RATES, wrong)
         rare = st.expander(_("More settings"), key=Part.RARE, on_change="rerun")

@@ -43,7 +43,7 @@ def demonstrate() -> None:
     lens, material, _probe = REVERSE.begin()
     bench = workbench()
     bench.say(Key.KIND, "cross")
-    st.session_state[Key.KIND] = "cross"
+    bench.asked[Key.KIND] = "cross"
     _run(lens, material, REVERSE.settings, REVERSE.source, REVERSE.text)
 
 

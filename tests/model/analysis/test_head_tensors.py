@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.analysis.head_tensors import head_tensors, moved_heads
+from model.analysis.head_weights import PROJECTIONS, attentions, head_weights
 from model.errors import CheckpointError
 from model.foreign.told import Told
 from model.listing import listed
 from tests.model.foreign.layout_references import GPT, Annotated
-from tests.model.hosted.models import FAMILIES, theirs
+from tests.model.hosted.models import FAMILIES, PACKED, hosted, theirs
 from tests.viz.small import write_small
 
 TOLD = Told(heads=4)
@@ -42,7 +44,8 @@ def written(family: str, folder: Path) -> Path:
 
 def moved(before, after, kind, told=TOLD):
     old, new = (head_tensors(path, told, listed(path).kind) for path in (before, after))
-    return moved_heads(old[kind], new[kind])
+    found = moved_heads(old[kind], new[kind])
+    return None if found is None else found[0]
 
 
 @pytest.mark.parametrize("family", CASES)
@@ -79,8 +82,53 @@ def test_ours_and_other_shapes(tmp_path):
     assert moved(one, deep, "cross") is None
 
 
+@pytest.mark.parametrize("name", [name for name in PACKED if name not in ("deberta-v2", "deepseek_v2")] + ["phi3"])
+def test_of_a_file_the_same_heads_are_cut_as_of_the_model_that_runs(name):
+    folder = theirs(name)[1]
+    (layers,) = head_tensors(folder, TOLD, listed(folder).kind).values()
+    for own, attention in zip(layers, attentions(hosted(name)).values(), strict=True):
+        for each, projection in zip(own, PROJECTIONS, strict=True):
+            weight = each.weight.T if each.columns else each.weight
+            heads = weight.reshape(each.heads, -1, weight.shape[-1]).repeat_interleave(4 // each.heads, dim=0)
+            torch.testing.assert_close(heads, head_weights(attention, projection), rtol=0, atol=0)
+
+
+def test_the_cosine_of_a_head_that_was_turned_is_less_than_1(tmp_path):
+    before, after = (written("bloom", tmp_path / each) for each in "ab")
+    weights = load_file(after / "model.safetensors")
+    weights["transformer.h.1.self_attention.query_key_value.weight"][24 + 8 : 24 + 16] *= -1
+    save_file(weights, after / "model.safetensors", {"format": "pt"})
+    old, new = (head_tensors(path, TOLD, listed(path).kind)["decoder"] for path in (before, after))
+    changes, cosines = moved_heads(old, new)
+    expected = torch.zeros(4, 2, 4, dtype=torch.float64)
+    expected[1, 1, 1] = 2  # the key of the second head
+    torch.testing.assert_close(changes, expected)
+    torch.testing.assert_close(cosines, 1 - expected)
+
+
+def test_what_a_config_says_wrongly_of_a_packed_matrix_is_a_sentence(tmp_path):
+    folder = written("falcon-40b", tmp_path / "packed")
+    for wrong in ({"num_attention_heads": 7}, {"num_kv_heads": 3}, {"num_kv_heads": 0}, {"num_attention_heads": 10**9}):
+        settings = json.loads((theirs("falcon-40b")[1] / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(settings | wrong))
+        with pytest.raises(CheckpointError, match="packed has no matrices of queries, keys, values and outputs"):
+            head_tensors(folder, TOLD, "decoder-only")
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (12, 0), (7, 4), (12, 4)])
+@pytest.mark.parametrize("settings", [{"n_head": 2**70}, {"n_head": 5}, {"n_head": 12, "num_key_value_heads": 2**70}])
+@pytest.mark.parametrize("family", ["bloom", "falcon", "codegen", "phi3"])
+def test_no_shape_and_no_number_of_heads_is_more_than_a_sentence(family, settings, shape, tmp_path):
+    place = "transformer.h.0.self_attention"
+    weights = {f"{place}.query_key_value.weight": torch.zeros(shape), f"{place}.dense.weight": torch.zeros(4, 4)}
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family} | settings))
+    with pytest.raises(CheckpointError, match="has no matrices of queries, keys, values and outputs"):
+        head_tensors(tmp_path, TOLD, None)
+
+
 def test_what_cannot_be_told_apart_is_a_sentence(tmp_path):
-    folder = written("phi3", tmp_path / "packed")
+    folder = written("deepseek_v2", tmp_path / "packed")
     with pytest.raises(CheckpointError, match="packed has no matrices of queries, keys, values and outputs"):
         head_tensors(folder, TOLD, listed(folder).kind)
     torch.save({"a": torch.zeros(3)}, tmp_path / "x.pt")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from model.analysis import head_weights as head_weights_module
 from model.analysis.head_weights import PROJECTIONS, attentions, head_norms, head_similarity, head_weights
 from tests.model.examples import network, one_stack
 
@@ -35,8 +36,10 @@ def test_heads_are_the_slices_that_compute_them(options):
         torch.testing.assert_close(norms[number], torch.stack(expected))
 
 
+@pytest.mark.parametrize("most", [1, 1000, head_weights_module.MOST])  # a row at a time, some, all
 @pytest.mark.parametrize("options", [{}, {"n_heads": 4, "n_key_value_heads": 2}])
-def test_likeness_is_that_of_the_full_products(options):
+def test_likeness_is_that_of_the_full_products(monkeypatch, options, most):
+    monkeypatch.setattr(head_weights_module, "MOST", most)
     model = network(**options)
     chosen = list(attentions(model).values())
     for circuit, left, right in (("scores", "query", "key"), ("output", "output", "value")):

@@ -11,9 +11,9 @@ from model.analysis.health import KINDS, Finding, health
 from model.analysis.roles import role, telling, unit_axis
 from model.analysis.rows import distance
 from model.analysis.spectra import all_singular_values
-from model.analysis.weights import all_statistics
 from tests.model.analysis.test_weights import info
 from tests.model.examples import network
+from tests.model.tensor_files import all_statistics
 
 Tensors = dict[str, torch.Tensor]
 HIDDEN, OUTPUT = "layers.0.feed_forward.hidden.weight", "layers.0.feed_forward.output.weight"
@@ -161,8 +161,10 @@ def test_distances():
         ),
         (
             None,
-            "h.0.attn.c_proj.weight encoder.layer.0.attention.output.dense.weight lm_head.weight norm.bias ln_1.bias",
+            "h.0.attn.c_proj.weight encoder.layer.0.attention.output.dense.weight attention.head.weight norm.bias",
         ),
+        ("words", "output.logits.weight lm_head.weight embed_out.weight head.weight cls.predictions.decoder.weight"),
+        ("words", "lm_head.decoder.weight vocab_projector.weight generator.proj.weight"),
         (None, "encoder.layers.0.self_attention.output.weight positions.table something.else embed_positions.weight"),
     ],
 )

@@ -8,10 +8,9 @@ from torch import nn
 
 from model.analysis.health import health, unmoved_tokens
 from model.analysis.rows import apart, unmoved
-from model.analysis.weights import all_statistics
 from model.tensors import tensor_table
 from tests.model.analysis.test_weights import info
-from tests.model.tensor_files import raw_safetensors
+from tests.model.tensor_files import all_statistics, raw_safetensors
 
 VOCABULARY, NEVER = 60, (7, 31, 32, 58)
 NAME = "decoder.embedding.tokens.weight"
@@ -71,6 +70,38 @@ def test_rows_of_zeros_and_equal_rows_are_told_apart():
     rows[[5, 40]] = rows[4].clone()
     assert found(rows) == {"zero_tokens": (3, 9), "same_tokens": (4, 5, 40)}
     assert found(torch.zeros(50, 64)) == {"zero": ()}
+
+
+WORDS = ("output.logits.weight", "lm_head.weight", "embed_out.weight", "cls.predictions.decoder.weight", "head.weight")
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_an_output_matrix_of_its_own_is_looked_at_too(name):
+    """Made for it: two rows of zeros, three equal ones, two that no step moved."""
+    before = torch.randn(50, 64)
+    after = before + 0.1 * torch.randn(50, 64)
+    after[[3, 9]] = 0
+    after[[5, 40]] = after[4].clone()
+    after[[20, 21]] = before[[20, 21]]
+    infos = [info(NAME, torch.randn(50, 64)), info(name, after)]
+    measured = {each.place: values for each, values in all_statistics(infos)}
+    told = {(each.kind, each.tensor): (each.rows, each.number) for each in health(infos, measured)}
+    zero, same = ("zero_tokens", name), ("same_tokens", name)
+    assert told == {zero: ((3, 9), pytest.approx(2 / 50)), same: ((4, 5, 40), pytest.approx(3 / 50))}
+    (unmoved_rows,) = unmoved_tokens(infos, [info(name, before)], "step-0")
+    assert (unmoved_rows.tensor, unmoved_rows.rows, unmoved_rows.number) == (name, (20, 21), pytest.approx(2 / 50))
+
+
+def test_a_tied_output_matrix_is_told_once():
+    rows = torch.randn(50, 64)
+    rows[[3, 9]] = 0
+    tied = [info("lm_head.weight", rows, "place"), info("model.embed_tokens.weight", rows, "place")]
+    twice = [info("lm_head.weight", rows), info("model.embed_tokens.weight", rows.clone())]
+    for infos, kinds in ((tied, ["zero_tokens"]), (twice, ["zero_tokens", "copy"])):
+        measured = {each.place: values for each, values in all_statistics(infos)}
+        told = health(infos, measured)
+        assert [each.kind for each in told] == kinds
+    assert health(tied, {"place": measured["lm_head.weight"]})[0].tensor == "model.embed_tokens.weight"
 
 
 def test_the_rule_by_hand():

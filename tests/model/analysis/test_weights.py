@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics as exact
-import weakref
 from fractions import Fraction
 from functools import partial
 
@@ -20,7 +19,6 @@ from model.analysis.weights import (
     BINS,
     PIECE,
     SAMPLE,
-    all_statistics,
     histogram,
     readable,
     sample_step,
@@ -43,7 +41,8 @@ def test_every_type_beside_numpy(dtype, ending, tmp_path):
     tensor = torch.tensor([[0.5, 1, 2, 0], [4, 1, 0.25, 8]]).to(getattr(torch, dtype))
     path = tmp_path / f"t.{ending}"
     save_file({"a": tensor}, path) if ending == "safetensors" else torch.save({"a": tensor}, path)
-    ((_info, found),) = all_statistics(tensor_table(path))
+    (only,) = tensor_table(path)
+    found = statistics(only.load())
     values = np.array(tensor.to(torch.float64).tolist()).ravel()
     assert found.mean == pytest.approx(values.mean(), rel=1e-6)
     assert found.deviation == pytest.approx(values.std(), rel=1e-6)
@@ -134,7 +133,6 @@ def test_complex_numbers_are_refused():
     tensors = [info("a", torch.zeros(2, dtype=torch.complex64)), info("b", torch.ones(1))]
     assert [readable(each) for each in tensors] == [False, True]
     assert not readable(TensorInfo("c", (4,), "F6_E2M3", 3, "c", partial(torch.zeros, 4)))
-    assert [each.name for each, _found in all_statistics(tensors)] == ["b"]
 
 
 def test_the_histogram_is_histc_of_the_sample():
@@ -163,23 +161,3 @@ def test_no_copy_is_larger_than_a_block(monkeypatch):
         given = half.to(dtype).flatten()
         (block,) = weights._blocks(given)
         assert np.shares_memory(block, given.numpy())
-
-
-def test_each_place_is_read_once_and_let_go():
-    """No more than one tensor is alive at a time."""
-    alive: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
-    most, loads = 0, []
-
-    def load(name: str) -> torch.Tensor:
-        nonlocal most
-        tensor = torch.randn(10, 10)
-        alive.add(tensor)
-        most = max(most, len(alive))
-        loads.append(name)
-        return tensor
-
-    names = {"a": "a", "b": "b", "tied": "a", "c": "c"}
-    infos = [TensorInfo(name, (10, 10), "float32", 400, place, partial(load, name)) for name, place in names.items()]
-    assert [each.name for each, _found in all_statistics(infos)] == loads == ["a", "b", "c"]
-    assert most == 1
-    assert [each.name for each, _found in all_statistics(infos[2:])] == ["tied", "c"]

@@ -10,6 +10,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Inner
 
 from model.foreign.tokenizer_files import open_tokenizers
+from tests.model.foreign.sentencepiece_models import ENGLISH, T5, trained
 
 TEXTS = [
     "I am a teacher.",
@@ -228,10 +229,9 @@ def test_a_tokenizer_that_is_missing_or_damaged_is_one_of_bare_ids(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     assert "tokenizer.json cannot be read" in open_tokenizers(tmp_path, {}, (10, 10))[0].reason
     (tmp_path / "tokenizer.json").unlink()
-    (tmp_path / "spiece.model").write_bytes(b"")
+    (tmp_path / "spiece.model").write_bytes(trained(*ENGLISH, **T5))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "sentencepiece", None)
-        patch.setattr("model.foreign.tokenizer_files.find_spec", lambda name: None)
         assert "pip install sentencepiece" in open_tokenizers(tmp_path, {}, (10, 10))[0].reason
 
 

@@ -41,6 +41,47 @@ TWO = {
 }
 GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY}
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": VOCABULARY}
+BARE_GPT = {"hidden_size": 32, "vocab_size": VOCABULARY}
+# Further ones, only for how they keep the matrices of their attention.
+PACKED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", ONE),
+    "falcon": ("FalconForCausalLM", "FalconConfig", {**ONE, "multi_query": False}),
+    "falcon-7b": ("FalconForCausalLM", "FalconConfig", {**ONE, "multi_query": True}),
+    "falcon-40b": ("FalconForCausalLM", "FalconConfig", {**ONE, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "bloom": ("BloomForCausalLM", "BloomConfig", {**BARE_GPT, "n_layer": 2, "n_head": 4}),
+    "mpt": (
+        "MptForCausalLM",
+        "MptConfig",
+        {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64, "vocab_size": VOCABULARY},
+    ),
+    "codegen": ("CodeGenForCausalLM", "CodeGenConfig", {**GPT, "rotary_dim": 4, "n_ctx": 64}),
+    "gpt_bigcode": ("GPTBigCodeForCausalLM", "GPTBigCodeConfig", GPT),
+    "starcoder-heads": ("GPTBigCodeForCausalLM", "GPTBigCodeConfig", {**GPT, "multi_query": False}),
+    "olmo2": ("Olmo2ForCausalLM", "Olmo2Config", {**ONE, "pad_token_id": 0, "eos_token_id": 3}),
+    "modernbert": (
+        "ModernBertForMaskedLM",
+        "ModernBertConfig",
+        {**ONE, **{f"{role}_token_id": at for at, role in enumerate(("pad", "bos", "eos", "cls", "sep"))}},
+    ),
+    "deberta-v2": ("DebertaV2ForMaskedLM", "DebertaV2Config", ONE),
+    "deepseek_v2": (
+        "DeepseekV2ForCausalLM",
+        "DeepseekV2Config",
+        {
+            **ONE,
+            "q_lora_rank": 8,
+            "kv_lora_rank": 8,
+            "qk_rope_head_dim": 4,
+            "qk_nope_head_dim": 4,
+            "v_head_dim": 8,
+            "n_routed_experts": 2,
+            "num_experts_per_tok": 1,
+            "moe_intermediate_size": 8,
+            "first_k_dense_replace": 2,
+            "num_key_value_heads": 4,
+        },
+    ),
+}
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT),
     "llama": ("LlamaForCausalLM", "LlamaConfig", {**ONE, "num_key_value_heads": 2}),
@@ -67,7 +108,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 @cache
 def theirs(name: str) -> tuple[Any, Path]:
     """The model by its own eager code, and the folder that it was saved in."""
-    made, config, options = FAMILIES[name]
+    made, config, options = (FAMILIES | PACKED)[name]
     torch.manual_seed(0)
     model = getattr(transformers, made)(getattr(transformers, config)(attn_implementation="eager", **options)).eval()
     with torch.no_grad():

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass
 
 import pytest
 import torch
 
 from model.copies import trainable
-from model.interventions import Causal, Cells, Intervention, intervening
+from model.head_removal import RemovedHead
+from model.interventions import Causal, Cells, intervening, kind_and_layer
 from model.trace import record
 from tests.model.hosted.models import hosted, inputs, theirs
-
-
-@dataclass(frozen=True)
-class Removed(Intervention):
-    """A head that gives zeros."""
-
-    path: str
-    head: int
-
-    def after(self, path, module, inputs, output):
-        if path != self.path:
-            return output
-        output = output.clone()
-        output[:, self.head] = 0
-        return output
-
 
 REMOVED = {
     "llama": ("decoder.layers.1.self_attention", "model.layers.1.self_attn.o_proj"),
@@ -44,7 +28,7 @@ REMOVED = {
 def test_a_removed_head_is_a_slice_of_zeros_before_the_output_matrix(name):
     network, (path, module) = hosted(name), REMOVED[name]
     source, *target = inputs(network)
-    with intervening(network, [Removed(f"{path}.heads", 2)]):
+    with intervening(network, [RemovedHead(*kind_and_layer(path), 2)]):
         changed = network(source, *target)
     other = deepcopy(theirs(name)[0])
     width = network.config.d_head

@@ -8,13 +8,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from model.checkpoints import open_checkpoint
 from tests.app_reading import sent, sound
 from tests.model.hosted.models import theirs
 from tests.viz.pages.reading_page import MATRIX, WEIGHTS, at_once, change, columns, page
 from tests.viz.small import write_small
+from viz.sections.checkpoints_subjects import Subject, nearest
 
 
 @pytest.fixture(autouse=True)
@@ -68,17 +69,27 @@ def test_two_checkpoints_are_compared(here):
     assert changes[0] == 0 < changes[1]
 
 
+@pytest.mark.slow
 def test_heads_of_others_are_compared_or_a_sentence_says_why_not(here):
     write_small(here / "a")
     for name in ("llama-1", "llama-2"):
         shutil.copytree(theirs("llama")[1], here / name)
-    shutil.copytree(theirs("phi3")[1], here / "phi3")
+    for name in ("falcon-40b", "deepseek_v2"):
+        shutil.copytree(theirs(name)[1], here / name)
+    shutil.copytree(here / "falcon-40b", here / "falcon-2")
     change(here / "llama-2", **{"model.layers.1.self_attn.o_proj.weight": lambda x: x * torch.tensor(2.0)})
     address = {"model": "a", "compare_a": "llama-1", "compare_b": "llama-2", "compare_view": "heads"}
     _header, arrays = sent(page("compare", **address), "moved_heads")
     assert [array.tolist() for array in arrays[::2]] == [[[0.0] * 4] * 2] * 3 + [[[0.0] * 4, [1.0] * 4]]
-    app = page("compare", **(address | {"compare_b": "phi3"}))
-    assert any("phi3 has no matrices of queries" in each.value for each in app.info)
+    app = page("compare", **(address | {"compare_b": "deepseek_v2"}))
+    assert any("has no matrices of queries" in each.value for each in app.info)
+    packed = "transformer.h.1.self_attention.query_key_value.weight"
+    turned = torch.ones(64, 1)
+    turned[40:48] = -1  # of two groups the first: two queries, a key, a value; then of the fourth head the queries
+    change(here / "falcon-2", **{packed: lambda x: x * turned})
+    app = page("compare", **(address | {"compare_a": "falcon-40b", "compare_b": "falcon-2"}))
+    _header, arrays = sent(app, "moved_heads")
+    assert [array.tolist() for array in arrays[::2]] == [[[0.0] * 4, [0, 0, 0, 2.0]], *[[[0.0] * 4] * 2] * 3]
     app = page("compare", **(address | {"compare_b": "a"}))
     assert any("not of the same number and shapes" in each.value for each in app.info)
 
@@ -123,3 +134,40 @@ def test_a_statistic_is_shown_over_steps(here):
     assert steps.tolist() == [100, 300]
     assert norms.tolist() == pytest.approx([float(new[MATRIX].norm()), float(old[MATRIX].norm())], rel=1e-5)
     assert header["x"]["title"] == "step"
+
+
+def test_it_begins_with_the_nearest_other_checkpoint(here):
+    """First of its own folder, then of its shapes, then of its width; where nothing is near, nothing is chosen."""
+    write_small(here / "run" / "step-2")
+    write_small(here / "a")
+    write_small(here / "b", n_encoder_layers=3)
+    write_small(here / "c", d_model=32)
+    write_small(here / "z")
+    stack = {name: x for name, x in load_file(here / "z" / WEIGHTS).items() if name.startswith("decoder")}
+    alone = {name: x for name, x in stack.items() if "cross" not in name}  # a model of another kind
+    save_file(alone, here / "decoder.safetensors")
+    other = Subject("decoder", here / "decoder.safetensors")
+    assert nearest("z", [Subject("z", here / "z"), other]) is None
+    found = [Subject(path.name, path) for path in (*(here / name for name in "abcz"), here / "run" / "step-2")]
+    assert nearest("z", found) == "a"
+    assert nearest("step-2", found) == "a"
+    write_small(here / "run" / "step-1")
+    assert nearest("step-2", [*found, Subject("step-1", here / "run" / "step-1")]) == "step-1"
+    assert nearest("b", found) in ("a", "z", "step-2")
+    assert nearest("c", found) is None
+    (here / "a" / WEIGHTS).write_bytes(b"damaged")
+    assert nearest("z", found[:4]) == "b"
+    assert nearest("no such", found) is None
+
+
+def test_where_no_other_fits_a_sentence_says_so_and_nothing_is_compared(here):
+    write_small(here / "one")
+    write_small(here / "other", d_model=32)
+    app = page("compare", model="one")
+    (said,) = (each.value for each in app.info)
+    assert said.startswith("No other checkpoint here has the tensors of one")
+    (before,) = (each for each in app.selectbox if each.key == "compare_a")
+    assert before.value is None
+    app = sound(before.set_value("other").run())
+    assert not [each for each in app.info if each.value.startswith("No other")]
+    assert [each.value for each in app.selectbox if each.key == "compare_b"] == ["one"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -10,11 +11,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import viz.opening
+from model.analysis import weights
 from model.checkpoints import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.model.foreign.layout_references import GPT
 from tests.viz.pages.reading_page import MATRIX, WEIGHTS, at_once, change, columns, page
 from tests.viz.small import write_small
+from viz.sections import checkpoints_following
 
 HOSTILE = ["</script><script>alert(1)</script>", "x" * 250, "مرحبا.بالعالم", "🙂.🇨🇳", "." * 200]
 
@@ -208,3 +211,27 @@ def test_a_damaged_file_is_a_sentence(here):
     app = opened("checkpoints", checkpoints_part="read", model="small", checkpoint="torn")
     assert not app.exception
     assert len(app.error) == 1
+
+
+def test_the_bar_is_there_before_the_first_tensor_is_measured(here, monkeypatch):
+    """And only a tensor that the address asks for is scrolled to."""
+    write_small(here / "small")
+    go, measured = threading.Event(), weights.statistics
+
+    def slow(tensor):
+        if threading.current_thread().name == "statistics":
+            assert go.wait(60)
+        return measured(tensor)
+
+    monkeypatch.setattr(weights, "statistics", slow)
+    monkeypatch.setattr(checkpoints_following, "AT_ONCE", 0.01)
+    try:
+        header, _arrays = sent(page(), "tensor_tree")
+        count = len(header["names"])
+        assert header["progress"] == {"share": 0, "text": f"measured 0 of {count}"}
+        assert not header["asked"]
+        header, _arrays = sent(page(tensor=header["names"][-1]), "tensor_tree")
+        assert header["asked"]
+        assert header["chosen"] == count - 1
+    finally:
+        go.set()

@@ -47,12 +47,17 @@ def test_everything_that_is_here_is_listed_from_its_headers():
     assert not found["mine"]["problem"]
 
 
-def test_a_narrower_precision_opens_the_model_again():
+def test_a_narrower_precision_opens_the_model_again(monkeypatch):
+    monkeypatch.setattr("model.precision.slowdown", lambda precision, _device: 3.0 if precision == "bfloat16" else 1.0)
     app = page()
+    assert not app.warning
     app.session_state["precision"] = "bfloat16"
     app.run()
     assert rows(sound(app))["small"]["needs"] == rows(page(precision="bfloat16"))["small"]["needs"]
     assert any("bfloat16" in caption.value for caption in app.caption)
+    assert [warning.value.partition(" on")[0] for warning in app.warning] == [
+        "bfloat16 takes 3 times as long as float32"
+    ]
     assert app.session_state["workbench"].lens.dtype == torch.bfloat16
 
 

@@ -28,6 +28,7 @@ FAMILIES = {
 PAGES = ("attention", "masks", "positions", "residual", "feed_forward", "predictions", "training")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", FAMILIES.values(), ids=list(FAMILIES))
 def test_every_page_shows_it(here, options):
     write_small(here / "small", **options)

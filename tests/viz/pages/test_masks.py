@@ -12,8 +12,9 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 import viz.opening
+from model.change_texts import read_changes
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.interventions import intervening, read_changes
+from model.interventions import intervening
 from model.text import MASK
 from model.trace import record
 from tests.app_reading import component, heads, opened
@@ -145,7 +146,7 @@ def test_translate_lets_the_changed_model_write(small):
 def test_an_address_that_is_no_change_is_told_in_the_frame(small):
     app = masks(changes="<script>")
     assert not app.exception
-    assert "'<script>' is no change to a mask" in component(app, "token_bar")["changed"]["refused"]
+    assert "'<script>' is no change: write" in component(app, "token_bar")["changed"]["refused"]
 
 
 def test_the_experiments_measure_on_this_input(small):

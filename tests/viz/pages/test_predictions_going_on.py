@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from model.interventions import intervening, read_changes
+from model.change_texts import read_changes
+from model.interventions import intervening
 from model.text import MASK
 from tests.app_reading import component
 from tests.test_app_kinds import write

@@ -49,6 +49,15 @@ def test_the_schedule_is_that_of_the_settings():
     assert not app.exception
 
 
+@pytest.mark.parametrize(("times", "said"), [(14.2, True), (0.5, False)])
+def test_a_precision_that_is_slow_here_is_said(monkeypatch, times, said):
+    monkeypatch.setattr("model.precision.slowdown", lambda *_: times)
+    app = sound(part(page(), "settings"))
+    app.selectbox(key="setting_precision").set_value("bfloat16").run()
+    sound(app)
+    assert any("bfloat16 takes 14.2 times" in warning.value for warning in app.warning) == said
+
+
 def test_a_setting_changes_the_training_and_is_marked():
     app = sound(part(demonstrated(), "settings"))
     assert app.text_input(key="setting_steps").value == "3"

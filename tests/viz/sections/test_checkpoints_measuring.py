@@ -1,59 +1,33 @@
-"""Numbers that a thread fills in: progress, what fails, stopping and going on."""
+"""The numbers of a whole file."""
 
 from __future__ import annotations
 
-import threading
+import weakref
+from functools import partial
 
-import pytest
+import torch
 
-from viz.sections.checkpoints_measuring import KEPT, TOLD, Filling
-
-
-def failing() -> int:
-    raise ValueError("no such value")
+from model.tensors import TensorInfo
+from viz.sections.checkpoints_measuring import Measured
 
 
-def test_what_fails_is_kept_and_the_rest_goes_on():
-    filling = Filling([("a", 1, lambda: 1), ("b", 1, failing), ("c", 1, lambda: 3)])
-    filling.wait(5)
-    assert filling.finished
-    assert filling.found == {"a": 1, "c": 3}
-    assert filling.failed == {"b": "no such value"}
-    assert filling.progress is None
+def test_each_place_is_read_once_and_let_go():
+    """No more than one tensor is alive at a time."""
+    alive: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
+    most, loads = 0, []
 
+    def load(name: str) -> torch.Tensor:
+        nonlocal most
+        tensor = torch.randn(10, 10)
+        alive.add(tensor)
+        most = max(most, len(alive))
+        loads.append(name)
+        return tensor
 
-def test_it_is_stopped_between_two_numbers_and_goes_on(monkeypatch):
-    begun, go = threading.Event(), threading.Event()
-
-    def slow() -> int:
-        begun.set()
-        assert go.wait(5)
-        return 1
-
-    filling = Filling([("a", 100, slow), ("b", 300, lambda: 2)])
-    assert begun.wait(5)
-    assert not filling.finished
-    filling._began -= TOLD + 1
-    told = filling.progress
-    assert told is not None
-    assert told["share"] == 0
-    filling.stop()
-    go.set()
-    filling._began += TOLD + 1
-    filling.wait(5)
-    assert filling.finished
-    assert filling.found == {"a": 1}
-    taken, left = filling.seconds
-    assert left == pytest.approx(3 * taken, rel=0.2)  # 100 of 400 bytes are read
-    filling.go_on()
-    filling.wait(5)
-    assert filling.found == {"a": 1, "b": 2}
-
-
-def test_the_latest_of_what_was_computed_is_remembered():
-    filling, computed = Filling([]), []
-    for number in [0, 0, *range(1, KEPT + 1), 0]:
-        filling.remember(number, lambda number=number: computed.append(number))
-    assert computed == [*range(KEPT + 1), 0]
-    assert filling.remembers(KEPT)
-    assert not filling.remembers(1)
+    names = {"a": "a", "b": "b", "tied": "a", "c": "c"}
+    infos = [TensorInfo(name, (10, 10), "float32", 400, place, partial(load, name)) for name, place in names.items()]
+    found = Measured(infos)
+    found.wait(30)
+    assert loads == ["a", "b", "c"]
+    assert most == 1
+    assert found.of(infos[2]) == found.of(infos[0]) is not None

@@ -1,0 +1,191 @@
+"""What each head is good for on one text: what becomes of the loss without it, and which heads are alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from model.analysis.effects import divergence_of_logs
+from model.analysis.predictions import UNKNOWN
+from model.head_removal import EachRemoved, RemovedHead
+from model.inspectable import Inspectable
+from model.interventions import Intervention, intervening
+from model.network import Network
+from model.text import Tokens
+from model.trace import ATTENTION_PATHS, AttentionKind, ordinary
+
+AT_ONCE = 4096  # tokens of the copies of a text that are computed together, at most; one copy is, however long
+
+PLACES = 512  # positions whose logits are there at once, beside those that all are compared with
+
+AGAIN = 0.2  # seconds: a pass that takes longer is not timed again
+
+Place = tuple[AttentionKind, int, int]  # a head: its kind of attention, layer and number
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a pass without some heads does to the predictions of a text.
+
+    loss: by how much the mean loss of the actual tokens grows, in nats; NaN where none is known. moved: the largest
+    KL(p ‖ p without) of a position, in nats, and `position`: which. Of a bare encoder, which predicts nothing, both are
+    relative changes of the last states, ‖x − x′‖ / ‖x‖: of all positions together, and the largest of one.
+    """
+
+    loss: float
+    moved: float
+    position: int
+
+
+class Removals:
+    """Passes of one text without some of a model's heads.
+
+    actual: the tokens that the logits are asked for, see `actual_tokens`. changes: what else is changed, in every pass.
+    """
+
+    def __init__(
+        self,
+        lens: Inspectable,
+        source: Tokens,
+        target: Tokens | None,
+        actual: Sequence[int],
+        changes: Sequence[Intervention] = (),
+    ) -> None:
+        self.model: Network = lens.model
+        self.predicts, self.changes = lens.predicts, tuple(changes)
+        self.ids = [torch.tensor([text.ids], device=lens.device) for text in (source, target) if text is not None]
+        self._actual = torch.tensor(list(actual), device=lens.device)
+
+    @property
+    def length(self) -> int:
+        """Tokens that a pass computes."""
+        return sum(ids.shape[1] for ids in self.ids)
+
+    def places(self, kinds: Sequence[AttentionKind]) -> list[Place]:
+        """Every head of these kinds of attention, first layer first."""
+        return [(kind, layer, head) for kind, layer, heads in self._layers(kinds) for head in heads]
+
+    def groups(self, kinds: Sequence[AttentionKind]) -> list[EachRemoved]:
+        """All of them, those of a layer together as far as their passes are computed at once."""
+        size = max(1, AT_ONCE // self.length)
+        return [
+            EachRemoved(kind, layer, tuple(heads[first : first + size]))
+            for kind, layer, heads in self._layers(kinds)
+            for first in heads[::size]
+        ]
+
+    def _layers(self, kinds: Sequence[AttentionKind]) -> Iterator[tuple[AttentionKind, int, range]]:
+        """The heads of each layer, by the attention itself: a hosted model's stacks may differ in them."""
+        for kind in kinds:
+            config, path = self.model.config, ATTENTION_PATHS[kind]
+            for layer in range(config.n_encoder_layers if kind == "encoder" else config.n_decoder_layers):
+                attention = self.model.get_submodule(path.format(layer))
+                yield kind, layer, range(int(attention.query.n_heads))  # type: ignore[union-attr, arg-type]
+
+    def without_each(self, group: EachRemoved) -> dict[Place, Effect]:
+        """Each of these heads removed alone: I_h = L(ξ_h = 0) − L (Michel et al., 2019, section 3.2, of test scores).
+
+        Raises:
+            ValueError: the model's heads cannot be removed.
+        """
+        states = self._states([group], len(group.heads), group.kind == "encoder")
+        return {
+            (group.kind, group.layer, head): self._effect(states[row : row + 1]) for row, head in enumerate(group.heads)
+        }
+
+    def each(self, kinds: Sequence[AttentionKind]) -> Iterator[tuple[Place, Effect]]:
+        """Every head of these kinds removed in turn.
+
+        Raises:
+            ValueError: the model's heads cannot be removed.
+        """
+        for group in self.groups(kinds):
+            yield from self.without_each(group).items()
+
+    def without(self, *places: Place) -> Effect:
+        """These heads removed together.
+
+        Raises:
+            ValueError: the model's heads cannot be removed.
+        """
+        encoder = any(kind == "encoder" for kind, _layer, _head in places)
+        return self._effect(self._states([RemovedHead(*place) for place in places], 1, encoder))
+
+    def seconds(self) -> float:
+        """How long a pass takes. The first one of a process is slow, so a quick one is taken twice."""
+        times: list[float] = []
+        while len(times) < (2 if sum(times) < AGAIN else 1):
+            began = time.perf_counter()
+            self._effect(self._states((), 1, True))
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    @cached_property
+    def loss(self) -> float:
+        """The mean loss of the actual tokens with all heads; NaN where none is known."""
+        if not self.predicts:
+            return float("nan")
+        return _mean([_losses(logs, own) for logs, own in zip(self.plain, self._actual.split(PLACES), strict=True)])
+
+    @cached_property
+    def plain(self) -> list[Tensor]:
+        """What a pass is compared with: ln p, of some positions after others, or the states."""
+        return list(self._made(self._states((), 1, False)))
+
+    @cached_property
+    def _memory(self) -> Tensor:
+        """What the encoder gives with all its heads: the same for whatever is removed from the decoder."""
+        with torch.inference_mode(), ordinary(), intervening(self.model, self.changes):
+            encoded: Tensor = self.model.encode(self.ids[0])  # type: ignore[operator]
+            return encoded
+
+    def _states(self, changes: Sequence[Intervention], copies: int, encoder: bool) -> Tensor:
+        """The last states (copy, position, d_model); encoder: whether something is changed before the decoder."""
+        texts = [ids.expand(copies, -1) for ids in self.ids]
+        memory = None if encoder or len(texts) == 1 else self._memory
+        with torch.inference_mode(), ordinary(), intervening(self.model, (*self.changes, *changes)):
+            if memory is None:
+                return self.model.states(*texts)
+            decoded: Tensor = self.model.decode(texts[1], memory.expand(copies, -1, -1))  # type: ignore[operator]
+            return decoded
+
+    def _made(self, states: Tensor) -> Iterator[Tensor]:
+        if not self.predicts:
+            yield states[0].float()
+            return
+        for part in states.split(PLACES, dim=1):
+            with torch.inference_mode():
+                logs = self.model.output(part)[0].float().log_softmax(dim=-1)
+            yield logs
+
+    def _effect(self, states: Tensor) -> Effect:
+        if not self.predicts:
+            (made,), (plain,) = self._made(states), self.plain
+            each = (made - plain).norm(dim=-1) / plain.norm(dim=-1)
+            loss = float((made - plain).norm() / plain.norm())
+        else:
+            moved, losses = [], []
+            for now, before, own in zip(self._made(states), self.plain, self._actual.split(PLACES), strict=True):
+                moved.append(divergence_of_logs(now, before))
+                losses.append(_losses(now, own))
+            each, loss = torch.cat(moved), _mean(losses) - self.loss
+        return Effect(loss, float(each.max()), int(each.argmax()))
+
+
+def _losses(logs: Tensor, actual: Tensor) -> Tensor:
+    """−ln p of the actual tokens that are known."""
+    return -logs.gather(-1, actual.clamp(min=0)[:, None])[:, 0][actual != UNKNOWN].double()
+
+
+def _mean(losses: Sequence[Tensor]) -> float:
+    return float(torch.cat(list(losses)).mean())
+
+
+def removable(kind: AttentionKind) -> str:
+    """The name of what a model must have for its heads to be removed: their outputs, apart."""
+    return f"{ATTENTION_PATHS[kind].format(0)}.heads"

@@ -1,0 +1,1 @@
+"""Experiments on what tutorials say: each computes its verdict here and now."""

@@ -1,0 +1,148 @@
+"""What 1/√d_k is for: entropy and gradients of attention with the factor and without, against d_k."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from model.analysis.heads import entropy
+from model.analysis.maps import Maps
+from model.analysis.predictions import derivative_norm
+from model.attention import Scaled, Scores, Weights, for_each_head
+from model.config import TransformerConfig
+from model.device import exact
+from model.experiments.running import Report
+from model.observing import ordinary
+from model.position_bias import PositionBias
+
+WIDTHS = tuple(2**power for power in range(1, 11))
+DRAWS, QUERIES = 8, 64  # of keys and values, and queries of each
+CELLS = 1 << 22  # of a layer's maps that are computed at once; of longer texts every k-th query
+
+
+@dataclass(frozen=True)
+class Against:
+    """One number of each query (way, width, query): way 0 without the factor, 1 with it.
+
+    entropy: of the weights, in nats. derivative: ‖∂weights/∂scores‖. gradient: ‖∂loss/∂query‖.
+    """
+
+    widths: Sequence[int]
+    keys: int
+    entropy: Float[Tensor, "2 width query"]
+    derivative: Float[Tensor, "2 width query"]
+    gradient: Float[Tensor, "2 width query"]
+
+
+def against_width(keys: int, seed: int, widths: Sequence[int] = WIDTHS) -> Iterator[Report[Against]]:
+    """Queries, keys, values and wished outputs whose channels are all drawn from N(0, 1), for each d_k.
+
+    The loss is ½ ‖weights · V − wish‖² / d_k.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for done, width in enumerate(widths, start=1):
+        found.append(_at_width(width, keys, generator))
+        yield Report(sum(widths[:done]) / sum(widths), Against(widths[:done], keys, *torch.stack(found, dim=2)))
+
+
+def _at_width(width: int, keys: int, generator: torch.Generator) -> Float[Tensor, "3 2 query"]:
+    def drawn(rows: int) -> Tensor:
+        return torch.randn(DRAWS, rows, width, generator=generator, dtype=torch.float64)
+
+    query, key, value, wish = drawn(QUERIES), drawn(keys), drawn(keys), drawn(QUERIES)
+    return torch.stack([attend(query, key, value, wish, scaled_by(width, on)) for on in (False, True)], dim=1)
+
+
+def scaled_by(width: int, on: bool) -> Scaled:
+    """The network's own module for heads of this width, with its factor or without."""
+    config = TransformerConfig.one_stack(
+        "encoder-only", 2, 1, d_model=width, n_heads=1, position="none", scale_attention=on
+    )
+    return Scaled(config)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, wish: Tensor, scaled: Scaled) -> Float[Tensor, "3 query"]:
+    """Of each query the entropy of its weights, the norm of the softmax's derivative, and of ∂loss/∂query."""
+    query = query.clone().requires_grad_()
+    with torch.enable_grad():
+        scores = scaled(Scores()(query, key))
+        weights = Weights()(scores, torch.ones_like(scores, dtype=torch.bool))
+        loss = (weights @ value - wish).square().sum(dim=-1) / (2 * query.shape[-1])
+        (gradient,) = torch.autograd.grad(loss.sum(), query)
+    weights = weights.detach()
+    found = (torch.special.entr(weights).sum(dim=-1), derivative_norm(weights), gradient.norm(dim=-1))
+    return torch.stack([each.flatten() for each in found])
+
+
+def first_below(widths: Sequence[int], ratios: Float[Tensor, " width"], share: float) -> int | None:
+    """The d_k from which on the ratio stays below `share`; None: at the largest d_k it is not."""
+    found = None
+    for width, ratio in reversed(list(zip(widths, ratios.tolist(), strict=True))):
+        if not ratio < share:
+            break
+        found = width
+    return found
+
+
+def last_alike(widths: Sequence[int], ratios: Float[Tensor, " width"], factor: float) -> int | None:
+    """The d_k up to which two numbers differ by less than `factor`; None: not even at the smallest."""
+    found = None
+    for width, ratio in zip(widths, ratios.tolist(), strict=True):
+        if not 1 / factor < ratio < factor:
+            break
+        found = width
+    return found
+
+
+@dataclass(frozen=True)
+class BothWays:
+    """A model's heads (way, layer, head): way 0 without 1/√d_k, 1 with it, on the same queries and keys.
+
+    entropy: mean over the queries, in nats. derivative: median of ‖∂weights/∂scores‖. factor: the model's own.
+    """
+
+    entropy: Float[Tensor, "2 layer head"]
+    derivative: Float[Tensor, "2 layer head"]
+    factor: float
+    d_k: int
+
+
+def both_ways(maps: Maps) -> BothWays:
+    """All heads of one kind; all else, such as the mask and what positions add, as it is in the model."""
+    found = [_layer(maps, path) for path in maps.paths]
+    d_k = maps.trace[f"{maps.paths[0]}.query"].shape[-1]
+    own = maps.trace.module(maps.paths[0]).get_submodule("scaled").factor
+    assert isinstance(own, int | float)
+    entropies, derivatives = torch.stack(found, dim=2)
+    return BothWays(entropies, derivatives, float(own), d_k)
+
+
+def _layer(maps: Maps, path: str) -> Float[Tensor, "2 2 head"]:
+    trace, attention = maps.trace, maps.trace.module(path)
+    query = trace[f"{path}.query"]
+    key = for_each_head(trace[f"{path}.key"], len(query))
+    every = max(1, -(-len(query) * maps.queries * maps.keys // CELLS))
+    rows = slice(None, None, every)
+    visible = trace.visible(path)[:, rows]
+    entropies, derivatives = [], []
+    with torch.inference_mode(), ordinary():
+        scores = attention.get_submodule("scores")(query[:, rows], key)
+        for factor in (1.0, 1 / math.sqrt(query.shape[-1])):
+            tensor = scores * factor
+            if "capped" in dict(attention.named_children()):
+                tensor = attention.get_submodule("capped")(tensor)
+            biased = attention.get_submodule("biased")
+            if isinstance(biased, PositionBias):
+                tensor = tensor + biased.bias(maps.queries, maps.keys, tensor)[:, rows]
+            elif f"{path}.bias" in trace:
+                tensor = biased(tensor, trace[f"{path}.bias"][:, rows])
+            weights = attention.get_submodule("weights")(attention.get_submodule("masked")(tensor, visible), visible)
+            entropies.append(entropy(weights).cpu())
+            derivatives.append(derivative_norm(exact(weights)).median(dim=-1).values.cpu())
+    return torch.stack([torch.stack(entropies), torch.stack(derivatives)])

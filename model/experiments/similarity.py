@@ -1,0 +1,101 @@
+"""Whether a larger dot product means more similar vectors: dot product against cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from model.analysis.maps import Maps
+from model.attention import for_each_head
+from model.device import exact
+
+CELLS = 1 << 22  # cells of a layer's maps that are ranked at most; of longer texts every k-th query
+
+
+def dots(query: Float[Tensor, "*query channel"], key: Float[Tensor, "*key channel"]) -> Float[Tensor, "*query_key"]:
+    """q · k = ‖q‖ ‖k‖ cos(q, k), in float64."""
+    return exact(query) @ exact(key).mT
+
+
+def cosines(query: Float[Tensor, "*query channel"], key: Float[Tensor, "*key channel"]) -> Float[Tensor, "*query_key"]:
+    """q · k / (‖q‖ ‖k‖); NaN where one of them is 0."""
+    query, key = exact(query), exact(key)
+    return (query / query.norm(dim=-1, keepdim=True)) @ (key / key.norm(dim=-1, keepdim=True)).mT
+
+
+def ranks(values: Float[Tensor, "*row key"]) -> Float[Tensor, "*row key"]:
+    """1 for the smallest of each row; equal values share the mean of their ranks; NaN stands last."""
+    ordered, order = values.sort(dim=-1, stable=True)
+    first = torch.searchsorted(ordered.contiguous(), ordered.contiguous(), right=False)
+    last = torch.searchsorted(ordered.contiguous(), ordered.contiguous(), right=True)
+    return torch.empty_like(values).scatter_(-1, order, (first + last + 1).to(values.dtype) / 2)
+
+
+def spearman(
+    one: Float[Tensor, "*row key"], other: Float[Tensor, "*row key"], visible: Bool[Tensor, "*row key"]
+) -> Float[Tensor, "*row"]:
+    """Spearman's rank correlation over the visible keys of each row; NaN where there are fewer than two, all are equal,
+    or one has no number.
+
+    Hidden keys get +∞, so that they stand behind all others, and their ranks do not count.
+    """
+    count = visible.sum(dim=-1, keepdim=True).clamp(min=1)
+    centred = []
+    for values in (one, other):
+        rank = ranks(values.masked_fill(~visible, torch.inf))
+        mean = rank.masked_fill(~visible, 0.0).sum(dim=-1, keepdim=True) / count
+        centred.append((rank - mean).masked_fill(~visible, 0.0))
+    first, second = centred
+    spread = first.square().sum(dim=-1).sqrt() * second.square().sum(dim=-1).sqrt()
+    unknown = ((one.isnan() | other.isnan()) & visible).any(dim=-1)
+    return ((first * second).sum(dim=-1) / spread).masked_fill(unknown, torch.nan)  # 0/0 is NaN too
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Keys ranked by dot product and by cosine: for each layer, head and query the rank correlation, and whether the
+    best key is the same (1 or 0); NaN for queries that see fewer than two keys, or one of length 0. queries: which.
+    """
+
+    correlation: Float[Tensor, "layer head query"]
+    same_best: Float[Tensor, "layer head query"]
+    queries: Int[Tensor, " query"]
+
+    @property
+    def share(self) -> float:
+        """How often the best key is the same, of all queries that see two keys or more."""
+        return float(self.same_best.nanmean())
+
+
+def agreement(maps: Maps) -> Agreement:
+    """Every query of every head, or so many as can be ranked at once, evenly spread."""
+    every = max(1, -(-maps.heads * maps.queries * maps.keys // CELLS))
+    queries = torch.arange(0, maps.queries, every)
+    found = [_layer(maps, path, queries) for path in maps.paths]
+    correlations, same = zip(*found, strict=True)
+    return Agreement(torch.stack(correlations), torch.stack(same), queries)
+
+
+def _layer(maps: Maps, path: str, queries: Tensor) -> tuple[Tensor, Tensor]:
+    trace = maps.trace
+    query = exact(trace[f"{path}.query"])
+    key = for_each_head(exact(trace[f"{path}.key"]), len(query))
+    queries = queries.to(query.device)
+    visible = trace.visible(path).to(query.device)[:, queries].expand(len(query), -1, -1)
+    dot, cosine = dots(query[:, queries], key), cosines(query[:, queries], key)
+    best = [values.masked_fill(~visible, -torch.inf).argmax(dim=-1) for values in (dot, cosine)]
+    usable = (visible.sum(dim=-1) > 1) & ~(cosine.isnan() & visible).any(dim=-1)
+    same = (best[0] == best[1]).double().masked_fill(~usable, torch.nan)
+    return spearman(dot, cosine, visible).cpu(), same.cpu()
+
+
+def plane(vectors: Sequence[tuple[float, float]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Of a query and keys in the plane: each key's dot product with the query, all norms, each key's cosine."""
+    query, *keys = torch.tensor(vectors, dtype=torch.float64)
+    key = torch.stack(keys)
+    both = torch.cat([query[None], key])
+    return dots(query[None], key)[0], both.norm(dim=-1), cosines(query[None], key)[0]

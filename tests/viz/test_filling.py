@@ -1,0 +1,81 @@
+"""Numbers that a thread fills in: progress, what fails, stopping and going on."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from viz.filling import KEPT, TOLD, Filling
+
+
+def failing() -> int:
+    raise ValueError("no such value")
+
+
+def test_what_fails_is_kept_and_the_rest_goes_on():
+    filling = Filling([("a", 1, lambda: 1), ("b", 1, failing), ("c", 1, lambda: 3)])
+    filling.wait(5)
+    assert filling.finished
+    assert filling.found == {"a": 1, "c": 3}
+    assert filling.failed == {"b": "no such value"}
+    assert filling.progress is None
+
+
+def test_it_is_stopped_between_two_numbers_and_goes_on(monkeypatch):
+    begun, go = threading.Event(), threading.Event()
+
+    def slow() -> int:
+        begun.set()
+        assert go.wait(5)
+        return 1
+
+    filling = Filling([("a", 100, slow), ("b", 300, lambda: 2)])
+    assert begun.wait(5)
+    assert not filling.finished
+    filling._began += 100
+    assert filling.progress == {"share": 0, "text": "measured 0 of 2"}
+    filling._began -= 100
+    filling._began -= TOLD + 1
+    told = filling.progress
+    assert told is not None
+    assert told["share"] == 0
+    filling.stop()
+    go.set()
+    filling._began += TOLD + 1
+    filling.wait(5)
+    assert filling.finished
+    assert filling.found == {"a": 1}
+    taken, left = filling.seconds
+    assert left == pytest.approx(3 * taken, rel=0.2)  # 100 of 400 bytes are read
+    filling.go_on()
+    filling.wait(5)
+    assert filling.found == {"a": 1, "b": 2}
+
+
+def test_it_stops_where_nobody_looks_and_goes_on_when_asked_to():
+    class Patient(Filling):
+        patience = 10.0
+
+    def unseen() -> int:
+        filling._seen -= 11
+        return 1
+
+    begun = threading.Event()
+    filling = Patient([("a", 1, lambda: begun.wait(5) and unseen()), ("b", 1, lambda: 2)])
+    begun.set()
+    assert filling._finished.wait(5)
+    assert filling.found == {"a": 1}
+    assert filling.stopped
+    filling.go_on()
+    filling.wait(5)
+    assert filling.found == {"a": 1, "b": 2}
+
+
+def test_the_latest_of_what_was_computed_is_remembered():
+    filling, computed = Filling([]), []
+    for number in [0, 0, *range(1, KEPT + 1), 0]:
+        filling.remember(number, lambda number=number: computed.append(number))
+    assert computed == [*range(KEPT + 1), 0]
+    assert filling.remembers(KEPT)
+    assert not filling.remembers(1)

@@ -1,0 +1,115 @@
+"""What takes a while, done in a thread of its own: the page shows what is there already."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from viz.i18n import _
+
+TOLD = 1.0  # seconds after which the time that is left can be told
+KEPT = 64  # numbers that were asked for one by one, the latest
+
+Job = tuple[str, int, Callable[[], Any]]  # a key, how much work it is, and what is to be computed
+
+
+class Filling:
+    """Numbers by their keys, which one thread fills in and any number of sessions read.
+
+    patience: seconds without a look at how far it is, after which it stops by itself.
+    """
+
+    patience = math.inf
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.found: dict[str, Any] = {}
+        self.failed: dict[str, str] = {}
+        self._jobs = jobs
+        self._read, self._total = 0, sum(size for _key, size, _compute in jobs)
+        self._finished, self._stopped = threading.Event(), threading.Event()
+        self._memory: OrderedDict[Hashable, Any] = OrderedDict()
+        self._start()
+
+    def remember(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """What was computed under this key before, or computed now: a keystroke draws it again."""
+        if key not in self._memory:
+            made = compute()
+            self._memory[key] = made
+            while len(self._memory) > KEPT:
+                self._memory.popitem(last=False)
+            return made
+        return self._memory[key]
+
+    def remembers(self, key: Hashable) -> bool:
+        return key in self._memory
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more is being computed."""
+        return self._finished.is_set()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """How long it has taken, and how much longer it will, by the bytes that are left."""
+        taken = time.monotonic() - self._began
+        return taken, taken * (self._total - self._read) / max(1, self._read - self._before)
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """How far it has come; from its beginning, and after a while how long it goes on."""
+        taken, left = self.seconds
+        self._seen = time.monotonic()
+        if self.finished:
+            return None
+        done, count = f"{len(self.found):,}", f"{len(self._jobs):,}"
+        if taken < TOLD or self._read == self._before:
+            text = _("measured {done} of {all}").format(done=done, all=count)
+        else:
+            text = _("measured {done} of {all} · {seconds} s left").format(
+                done=done, all=count, seconds=f"{max(1, left):.0f}"
+            )
+        return {"share": self._read / max(1, self._total), "text": text}
+
+    def wait(self, seconds: float) -> None:
+        """Until it is finished, or so long after its beginning: only the first look at a file waits."""
+        self._seen = time.monotonic()
+        self._finished.wait(max(0.0, seconds - (time.monotonic() - self._began)))
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def go_on(self) -> None:
+        if self.stopped and self.finished:
+            self._stopped.clear()
+            self._finished.clear()
+            self._start()
+
+    def _start(self) -> None:
+        self._began = self._seen = time.monotonic()
+        self._before = self._read
+        threading.Thread(target=self._run, name="statistics", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            for key, size, compute in self._jobs:
+                if time.monotonic() - self._seen > self.patience:
+                    self.stop()
+                if self.stopped:
+                    return
+                if key in self.found or key in self.failed:
+                    continue
+                try:
+                    self.found[key] = compute()
+                except (ValueError, RuntimeError, OSError, MemoryError) as error:
+                    self.failed[key] = str(error) or type(error).__name__
+                self._read += size
+        finally:
+            self._finished.set()

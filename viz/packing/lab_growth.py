@@ -1,0 +1,235 @@
+"""How attention grows with the length: counted, measured, and what follows for what tutorials say."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from model.experiments.attentions import Sizes, operations
+from model.experiments.growth import CLAIMED, CLAIMED_MEMORY, STEPS, Growth, lengths_up_to, upper_fit
+from model.experiments.timing import Fit, Numbers
+from viz.components.views import Mount, Series, chart
+from viz.i18n import _
+from viz.packing.lab_plots import duration, header, machine_words, percent, times_columns
+from viz.packing.plots import FIRST, FOURTH, SECOND, THIRD
+from viz.packing.weights_table import bytes_text
+from viz.words import significant
+
+VALUE = "#009e73"  # of values, wherever they are drawn
+COLOURS = dict(zip(STEPS, (FIRST, SECOND, THIRD, VALUE, FOURTH), strict=True))
+UNSURE = 0.5  # an exponent that is not known better tells 1 from 2 no more
+PARTS = ("scores", "softmax", "values")  # of the claim
+POWERS = {1: "n", 2: "n²"}
+MOST = 1 << 24  # a length beyond which nobody asks
+
+
+def step_name(step: str) -> str:
+    return {
+        "projections": _("four projections"),
+        "scores": "Q Kᵀ",
+        "softmax": "softmax",
+        "values": _("weights · V"),
+        "fused": _("fused kernel"),
+    }[step]
+
+
+def claim(step: str) -> str:
+    return {
+        "projections": _("left out"),
+        "scores": "O(n² d)",
+        "softmax": "O(n²)",
+        "values": "O(n² d)",
+        "fused": "O(n² d)",
+    }[step]
+
+
+def exponent_verdict(found: Fit | None, claimed: int) -> str:
+    """Whether a fitted exponent is the claimed one, as far as that can be told."""
+    if found is None or np.isnan(found.error):
+        return _("too few lengths to tell")
+    if found.error > UNSURE:
+        return _("too uncertain to tell")
+    if found.agrees(claimed):
+        return _("as {power}, within its error").format(power=POWERS[claimed])
+    sentence = _("faster than {power}") if found.exponent > claimed else _("slower than {power}")
+    return sentence.format(power=POWERS[claimed])
+
+
+def exponent_words(found: Fit | None) -> str:
+    if found is None:
+        return "–"
+    if np.isnan(found.error):
+        return significant(found.exponent)
+    return f"{found.exponent:.2f} ± {found.error:.2f}"
+
+
+def counted_verdicts(sizes: Sizes, longest: int) -> list[str]:
+    """What the counts alone say, before anything is measured."""
+    counted = operations(sizes, longest)
+    quadratic = sum(counted[part] for part in PARTS)
+    sentence = _(
+        "Counted at n = {n}: softmax is {softmax} of the operations of the three steps; the four projections, O(n d²), "
+        "which the formula leaves out, are {projections} of all."
+    )
+    return [
+        sentence.format(
+            n=f"{longest:,}",
+            softmax=percent(counted["softmax"] / quadratic),
+            projections=percent(counted["projections"] / (quadratic + counted["projections"])),
+        ),
+        _("The three steps compute more than the projections from n = {n} on.").format(n=f"{crossing(sizes):,}"),
+    ]
+
+
+def crossing(sizes: Sizes) -> int:
+    """The first length at which the three steps have more operations than the projections."""
+
+    def more(length: int) -> bool:
+        counted = operations(sizes, length)
+        return sum(counted[part] for part in PARTS) > counted["projections"]
+
+    return bisect_left(range(MOST), True, lo=1, key=more)
+
+
+def verdicts(found: Growth) -> list[str]:
+    """What the numbers just measured say of the claim."""
+    longest, said = found.lengths[-1], [machine_words(found.machine)]
+    fits = {step: upper_fit(found.lengths, found.seconds(step)) for step in STEPS}
+    line = _("Time of {step}: exponent {exponent}, {verdict}.")
+    for step in PARTS:
+        verdict = exponent_verdict(fits[step], CLAIMED[step])
+        said.append(line.format(step=step_name(step), exponent=exponent_words(fits[step]), verdict=verdict))
+    seconds = {step: found.seconds(step)[-1] for step in STEPS}
+    counted = operations(found.sizes, longest)
+    steps = sum(seconds[part] for part in PARTS)
+    sentence = _(
+        "At n = {n} softmax is {operations} of the three steps' operations and {time} of their time: {verdict}"
+    )
+    share, expected = seconds["softmax"] / steps, counted["softmax"] / sum(counted[part] for part in PARTS)
+    verdict = (
+        _("the O hides what an operation costs.")
+        if share > 2 * expected
+        else _("its operations cost about what those of the products do, or less.")
+    )
+    said.append(sentence.format(n=f"{longest:,}", operations=percent(expected), time=percent(share), verdict=verdict))
+    said += [fused_verdict(found, fits["fused"], steps), overtaking(found)]
+    return said
+
+
+def fused_verdict(found: Growth, fitted: Fit | None, steps: float) -> str:
+    ratio = steps / found.seconds("fused")[-1]
+    maps, fused = (found.memory(step)[-1] for step in ("softmax", "fused"))
+    sentence = _(
+        "The fused kernel does the same in {time}, {ratio} times as fast as the three steps, with {fused} instead of "
+        "{maps}; its time has the exponent {exponent} ({verdict}), its memory {memory}."
+    )
+    return sentence.format(
+        time=duration(found.seconds("fused")[-1]),
+        ratio=significant(ratio),
+        fused=bytes_text(fused),
+        maps=bytes_text(maps),
+        exponent=exponent_words(fitted),
+        verdict=exponent_verdict(fitted, CLAIMED["fused"]),
+        memory=exponent_words(upper_fit(found.lengths, found.memory("fused"))),
+    )
+
+
+def overtaking(found: Growth) -> str:
+    first = found.overtaken()
+    if first is None:
+        return _("The three steps took less time than the projections at every length measured: here O(n d²) is more.")
+    counted = crossing(found.sizes)
+    sentence = _("The three steps took longer than the projections from n = {first} on; by operations from n = {n} on.")
+    return sentence.format(first=f"{first:,}", n=f"{counted:,}")
+
+
+def pack_counts(sizes: Sizes, longest: int, key: str) -> Mount:
+    """Operations of each step over the length, with their exponents in the upper part."""
+    lengths = lengths_up_to(longest)
+    counted = [operations(sizes, length) for length in lengths]
+    series, said = [], []
+    for step in STEPS[:-1]:  # the fused kernel does what three of them do
+        values = [each[step] for each in counted]
+        name = _named(step, upper_fit(lengths, values))
+        said.append(name)
+        dash = step == "values"  # as many as of the scores, and beneath them
+        series.append(Series(name, np.array(lengths), np.array(values), COLOURS[step], dash=dash))
+    return _plot(series, said, _("Counted operations"), _("operations"), "lab-counted", key)
+
+
+def pack_times(found: Growth, key: str) -> Mount:
+    return _measured(found, found.seconds, _("Measured time"), _("seconds"), "lab-times", key)
+
+
+def pack_memory(found: Growth, key: str) -> Mount:
+    return _measured(found, found.memory, _("Tensors that each step makes"), _("bytes"), "lab-memory", key)
+
+
+def _measured(found: Growth, of: Callable[[str], Numbers], title: str, axis: str, file: str, key: str) -> Mount:
+    """Each step's values as dots, and the straight line through the upper part, dashed."""
+    series, said = [], []
+    for step in STEPS:
+        line = upper_fit(found.lengths, of(step))
+        name = _named(step, line)
+        said.append(name)
+        series.append(Series(name, np.array(found.lengths), np.array(of(step)), COLOURS[step], "dots"))
+        if line is not None:
+            xs = np.array(line.xs)
+            fitted = _("{name}, fitted").format(name=step_name(step))
+            series.append(Series(fitted, xs, line.factor * xs**line.exponent, COLOURS[step], dash=True, quiet=True))
+    return _plot(series, said, title, axis, file, key)
+
+
+def _named(step: str, line: Fit | None) -> str:
+    return step_name(step) if line is None else f"{step_name(step)} n^{line.exponent:.2f}"
+
+
+def _plot(series: list[Series], said: list[str], title: str, axis: str, file: str, key: str) -> Mount:
+    more = {"x": {"title": _("length n"), "log": True}, "y": {"title": axis, "log": True}, "tall": 260}
+    stamp = f"{file} {max(len(each.xs) for each in series)}"
+    return chart(series, header(title, "; ".join(said), file, stamp, (_("step"), _("length n"), axis), more), key)
+
+
+def summary(sizes: Sizes, longest: int, found: Growth | None) -> pd.DataFrame:
+    """What tutorials say of each step beside what was counted and measured."""
+    lengths = lengths_up_to(longest)
+    rows = []
+    for step in STEPS:
+        counted = upper_fit(lengths, [operations(sizes, length)[step] for length in lengths])
+        row = {
+            _("step"): step_name(step),
+            _("tutorials say"): claim(step),
+            _("counted: exponent of n"): f"{counted.exponent:.2f}" if counted else "–",
+        }
+        if found is not None:
+            line = upper_fit(found.lengths, found.seconds(step))
+            memory = upper_fit(found.lengths, found.memory(step))
+            row |= {
+                _("measured: exponent of n"): exponent_words(line),
+                "R²": f"{line.r2:.4f}" if line else "–",
+                _("time"): exponent_verdict(line, CLAIMED[step]),
+                "GFLOP/s": significant(found.speed(step) / 1e9),
+                _("memory: exponent of n (expected)"): f"{memory.exponent:.2f} ({CLAIMED_MEMORY[step]})"
+                if memory
+                else "–",
+            }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def table(found: Growth) -> pd.DataFrame:
+    """Every number that was measured."""
+    return pd.DataFrame(
+        {
+            _("length n"): point.length,
+            _("step"): step_name(step),
+            _("operations"): operations(found.sizes, point.length)[step],
+            **times_columns(point.times[step]),
+            _("bytes"): point.memory[step],
+        }
+        for point in found.points
+        for step in STEPS
+    )

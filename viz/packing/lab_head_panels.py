@@ -1,0 +1,83 @@
+"""Numbers of a model's heads, layer by head, and which head of the trace is looked at, as the laboratory shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from viz.components.views import Panel, panels
+from viz.i18n import _
+from viz.packing.plots import array
+from viz.parts import plot_words, stamp
+from viz.words import significant
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from model.trace import Trace
+    from viz.components.views import Mount
+
+
+def head_panels(
+    trace: Trace,
+    values: Mapping[str, Tensor],
+    title: str,
+    quantity: str,
+    high: float,
+    chosen: tuple[int, int],
+    key: str,
+    on_cell: Callable[[], None],
+) -> Mount:
+    """Maps (layer, head) side by side on one scale from 0, or −high, to `high`; a click chooses a head."""
+    shown = []
+    for name, tensor in values.items():
+        each = array(tensor)
+        layers, heads = each.shape
+        known = each[~np.isnan(each)]
+        low, top = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+        described = {
+            "name": name,
+            "note": f"{significant(low)} – {significant(top)}" if known.size else "–",
+            "rows": {"title": _("layer"), "labels": labels(layers), "side": ""},
+            "columns": {"title": _("head"), "labels": labels(heads), "side": ""},
+            "scale": {"low": -high if low < 0 else 0.0, "high": high, "difference": False},
+            "line": 0,
+            "chosen": -1,
+            "framed": list(chosen),
+            "choose": True,
+        }
+        shown.append(Panel(~np.isnan(each), described, np.nan_to_num(each)))
+    ranges = "; ".join(f"{panel.described['name']} {panel.described['note']}" for panel in shown)
+    header: dict[str, Any] = {
+        "slot": 150,
+        "cell": 34,
+        "name": title,
+        "sentence": _("of every head; a click chooses one"),
+        "alt": f"{title}: {ranges}",
+        "file": key,
+        "stamp": stamp(trace),
+        "words": {
+            **plot_words(_("map"), _("layer"), _("head"), quantity, _("masked")),
+            "visible": _("visible"),
+            "changed": _("changed"),
+            "missing": _("masked"),
+        },
+    }
+    return panels(shown, header, key, on_cell)
+
+
+def labels(count: int) -> list[str]:
+    return [str(number) for number in range(1, count + 1)]
+
+
+def marked(words: Sequence[str], place: int) -> str:
+    """A token of a sentence of plain text."""
+    return f"“{words[place]}”"
+
+
+def mean(values: Tensor) -> float:
+    """Over all that is a number."""
+    return float(torch.nanmean(values.double()))

@@ -1,0 +1,187 @@
+"""Attention: what each head is good for, and a button that removes it from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.importance import Effect, Place, removable
+from model.analysis.likeness import Likeness, likeness
+from model.errors import require
+from model.head_removal import RemovedHead
+from model.inspectable import Inspectable
+from model.trace import AttentionKind
+from viz import i18n, training
+from viz.attention.importance import importance_table, pack_alike, pack_effects, pack_ranking
+from viz.attention.importance_words import Weighed, of_chosen, together, verdict
+from viz.i18n import _
+from viz.parts import arrange_again, data_table, mount
+from viz.said import said
+from viz.sections.attention_measuring import Measured, Measuring, measured, shown, weigh
+from viz.what_if import change
+from viz.words import as_sentence
+from viz.workbench import Key, Selection, Workbench, attention_kinds, workbench
+
+if TYPE_CHECKING:
+    from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
+
+LOOK = 0.5  # seconds between two looks at one that goes on
+
+
+class Part(StrEnum):
+    """Keys of this section's components."""
+
+    EFFECTS = "head_effects"
+    RANKING = "head_ranking"
+    ALIKE = "heads_alike"
+    MEASURE = "importance_measure"
+    CANCEL = "importance_cancel"
+    PAUSE = "importance_pause"
+    REMOVE = "head_remove"
+    DATA = "importance_data"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Under the heads; under the chosen one; and for the numbers behind it all."""
+
+    heads: DeltaGenerator
+    chosen: DeltaGenerator
+    table: ExpanderContainer
+
+
+def show(places: Places, lens: Inspectable, kind: AttentionKind, chosen: Selection) -> Iterator[None]:
+    """What stands under the heads and under the chosen one: packed up to the one `yield`, then mounted.
+
+    Raises:
+        AbsentError: the model does not show its heads apart.
+    """
+    require(lens.model, removable(kind))
+    bench = workbench()
+    if bench.moving and bench.step is not None:
+        yield
+        with places.heads:
+            hold(bench)
+        return
+    found = measured(bench, lens)
+    weighed = weigh(bench, found)
+    if weighed is None or found.measuring is None:
+        yield
+        with places.heads:
+            offer(found)
+        return
+    head: Place = (kind, chosen.layer, chosen.head)
+    labels = weighed.trace.tokens_of("output.logits")
+    found.ranked = weighed.ranked
+    maps = [
+        pack_effects(weighed, found.kinds, head, Part.EFFECTS, on_effect),
+        pack_ranking(weighed, head, Part.RANKING, on_ranked),
+    ]
+    alike: Likeness = found.measuring.remember(("alike", head), lambda: likeness(weighed.trace, *head))
+    likest = pack_alike(weighed, alike, head, Part.ALIKE, on_alike)
+    both = pair_sentence(found, weighed, alike, head)
+    yield
+    with places.heads:
+        st.markdown(verdict(weighed, labels))
+        if told := pinned_sentence(bench, weighed):
+            st.caption(told)
+    mount((places.heads, part) for part in maps)
+    said_of, button = places.chosen.columns([5, 3], vertical_alignment="center")
+    said_of.markdown(of_chosen(weighed, head, labels))
+    label = _("Restore this head") if head in weighed.removed else _("Remove this head")
+    button.button(label, key=Part.REMOVE, on_click=on_remove, args=(head,), width="stretch")
+    mount([(places.chosen, likest)])
+    if both:
+        places.chosen.markdown(both)
+    data_table(Part.DATA, lambda: importance_table(weighed), "attention-importance", place=places.table)
+
+
+def hold(bench: Workbench) -> None:
+    """What is shown of a model that is being trained: each of its steps would have to be measured anew."""
+    st.caption(_("While this model is trained its heads are not measured: that would slow the training down."))
+    if live := training.training(bench):
+        st.button(_("Pause the training and measure"), key=Part.PAUSE, on_click=live.pause)
+
+
+def pinned_sentence(bench: Workbench, weighed: Weighed) -> str:
+    """Whether there is something to compare with."""
+    if bench.pin is None or weighed.pinned is not None:
+        return ""
+    return _("The pinned trace was not measured, which takes its own passes: open this view first, then pin.")
+
+
+def pair_sentence(found: Measured, weighed: Weighed, alike: Likeness, head: Place) -> str:
+    """What is lost with the head and the one most like it; nothing of a head that is removed."""
+    nearest = None if head in weighed.removed else alike.nearest(*head[1:])
+    if nearest is None or found.measuring is None:
+        return ""
+    other: Place = (head[0], *nearest)
+    both: Effect = found.measuring.remember((head, other), lambda: found.removals.without(head, other))
+    return together(weighed, head, other, both)
+
+
+def offer(found: Measured) -> None:
+    """What is shown until all is measured: a button, or how far it is."""
+    going = found.measuring
+    if going is not None and going.failed:
+        st.error(as_sentence(said(next(iter(going.failed.values())))))
+    elif going is None or (going.stopped and going.finished):
+        st.caption(_("Each head is removed in turn, and the text is read again without it."))
+        count = len(found.removals.places(found.kinds))
+        label = _("Measure {count} heads (at most {seconds} s)")
+        seconds = f"{max(1, found.most):,.0f}"
+        st.button(label.format(count=count, seconds=seconds), key=Part.MEASURE, on_click=found.begin)
+    else:
+        st.fragment(watch, run_every=LOOK)(going)
+
+
+def watch(going: Measuring) -> None:
+    """How far it is, until it has come to an end; the page can be used meanwhile."""
+    i18n.use(st.session_state[Key.LANGUAGE])
+    if going.finished:
+        st.rerun()
+    told = going.progress or {"share": 0.0, "text": ""}
+    st.progress(told["share"], told["text"])
+    st.button(_("Cancel"), key=Part.CANCEL, on_click=going.stop, disabled=going.stopped)
+
+
+def on_effect() -> None:
+    clicked = st.session_state[Part.EFFECTS].cell
+    if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
+        kind = shown(workbench()).kinds[int(clicked["panel"])]
+        open_head((kind, int(clicked["row"]), int(clicked["column"])))
+
+
+def on_ranked() -> None:
+    ranked, index = shown(workbench()).ranked, int(st.session_state[Part.RANKING].place["index"])
+    if index < len(ranked):
+        open_head(ranked[index])
+
+
+def on_alike() -> None:
+    clicked = st.session_state[Part.ALIKE].cell
+    if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
+        workbench().select(layer=int(clicked["row"]), head=int(clicked["column"]))
+
+
+def open_head(place: Place) -> None:
+    """Show this head large, of whichever kind of attention it is."""
+    bench, (kind, layer, head) = workbench(), place
+    bench.select(layer=layer, head=head)
+    if len(attention_kinds(bench.lens.model) if bench.lens else []) > 1:
+        bench.asked[Key.KIND] = kind
+        bench.say(Key.KIND, kind)
+        arrange_again()
+
+
+def on_remove(place: Place) -> None:
+    """The head is taken out of the forward pass, or put into it again."""
+    bench, removed = workbench(), RemovedHead(*place)
+    others = [each for each in bench.what_if.changes if each != removed]
+    change(bench, others if len(others) < len(bench.what_if.changes) else [*others, removed])
+    arrange_again()

@@ -1,0 +1,37 @@
+"""Part costs of the laboratory: time, operations, parameters and memory of attention, counted and measured."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.inspectable import Inspectable
+from viz.i18n import _
+from viz.parts import Views, nothing
+from viz.sections import lab_growth, lab_heads, lab_tying
+from viz.workbench import choose
+
+SHOWS = {
+    "growth": lab_growth.show,
+    "heads": lab_heads.show_heads,
+    "ways": lab_heads.show_ways,
+    "tying": lab_tying.show,
+}
+
+
+def section(lens: Inspectable, row: DeltaGenerator) -> Views:
+    """Nothing here depends on the text: all stays as it is while the user types."""
+    name = choose(_("Claim"), list(SHOWS), "growth", "cost", view_name, row)
+    SHOWS[name](lens)
+    label = _("Dropout: Norms and residual")
+    st.page_link("viz/pages/residual.py", label=label, query_params={"residual_view": "dropout"})
+    return nothing
+
+
+def view_name(name: str) -> str:
+    return {
+        "growth": "O(n² d)",
+        "heads": _("h heads or one"),
+        "ways": _("Narrow or wide heads"),
+        "tying": _("One matrix"),
+    }[name]

@@ -1,0 +1,194 @@
+"""The softmax as a distribution, with a temperature, and where it saturates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.maps import Maps
+from model.analysis.predictions import derivative_norm, saturation
+from model.attention import Weights
+from model.device import exact
+from model.errors import require
+from model.experiments.saturation import first_factor, jacobian, thresholds
+from model.experiments.worked_example import DOCUMENT, Rows, take_steps
+from model.inspectable import Inspectable
+from model.trace import AttentionKind
+from viz.absent import unless_absent
+from viz.i18n import _
+from viz.packing import lab_softmax as packing
+from viz.packing.lab_softmax import Subject
+from viz.parts import Views, data_table, explanation, folded, mount
+from viz.sections import lab_example
+from viz.sections.lab_claim import show_claim
+from viz.sections.lab_selection import choose_kind
+from viz.sections.memory import remembered
+from viz.sides import sides, tokens
+from viz.words import literal, significant, token_sign
+from viz.workbench import choose, workbench
+
+SLIDER = [float(f"{value:.3g}") for value in np.geomspace(0.01, 100, 81)]
+
+
+class Part(StrEnum):
+    """Names in the session state; FROM, QUERY and TEMPERATURE are parameters of the address bar too."""
+
+    FROM = "softmax_from"
+    QUERY = "softmax_query"
+    TEMPERATURE = "softmax_t"
+    BARS = "softmax_bars"
+    CURVES = "softmax_curves"
+    LIMITS = "softmax_limits"
+    EXPLANATION = "softmax_explanation"
+    DATA = "softmax_data"
+
+
+def section(lens: Inspectable) -> Views:
+    show_claim(
+        _("Softmax turns scores into a distribution, in O(n)."),
+        _(
+            "The farther the largest score is from the others, the nearer its weight comes to 1 and the softmax's "
+            "derivative diag(w) − wwᵀ to 0: it saturates. Largest scores that are equal share the weight at any size."
+        ),
+    )
+    controls = st.container(horizontal=True, vertical_alignment="center")
+    source = choose(_("Scores"), ("example", "head"), "example", Part.FROM, source_name, controls)
+    if source == "example":
+        query = int(choose(_("Query"), ("1", "2", "3"), "2", Part.QUERY, query_name, controls))
+        scores_of = partial(of_example, query)
+    else:
+        scores_of = partial(of_head, choose_kind(lens, controls))
+    temperature = slide(controls)
+    said = st.container()
+    left, right = st.columns(2, gap="medium")
+    with left:
+        bars = st.container()
+        explain()
+    with right:
+        curves = st.container()
+        data = folded(Part.DATA, _("Data"))
+
+    def views(_lens: Inspectable) -> Iterator[None]:
+        subject, lacking = unless_absent(scores_of)
+        if subject is None:
+            yield
+            said.info(lacking)
+            return
+        scores = subject.scores
+        if not len(scores):
+            yield
+            said.info(literal(_("{query} sees no key.").format(query=subject.name)))
+            return
+        limits = remembered(Part.LIMITS, (tuple(scores.tolist()),), lambda: thresholds(scores))
+        parts = [
+            (bars, packing.pack_bars(subject, temperature, Part.BARS)),
+            (curves, packing.pack_curves(subject, temperature, Part.CURVES)),
+        ]
+        yield
+        said.text("\n".join(packing.verdicts(subject, temperature, limits)))
+        mount(parts)
+        data_table(Part.DATA, lambda: table(subject, temperature), "softmax", place=data)
+
+    return views
+
+
+def slide(place: DeltaGenerator) -> float:
+    """The temperature, in the address where it is not 1."""
+    if Part.TEMPERATURE not in st.session_state:
+        st.session_state[Part.TEMPERATURE] = nearest(st.query_params.get(Part.TEMPERATURE, "1"))
+    label, key = _("temperature T"), Part.TEMPERATURE
+    named = {value: f"T = {significant(value)}" for value in SLIDER}
+    chosen = float(place.select_slider(label, SLIDER, format_func=named.__getitem__, key=key, width=320))
+    if chosen != 1.0 or Part.TEMPERATURE in st.query_params:
+        workbench().say(Part.TEMPERATURE, None if chosen == 1.0 else f"{chosen:g}")
+    return chosen
+
+
+def nearest(text: str) -> float:
+    """The slider's place that is nearest to what the address says; 1 if that is no number."""
+    try:
+        wish = float(text)
+    except ValueError:
+        wish = 1.0
+    wish = wish if wish > 0 else 1.0
+    return min(SLIDER, key=lambda value: abs(np.log(value) - np.log(wish)))
+
+
+def source_name(name: str) -> str:
+    return {"example": _("of the worked example"), "head": _("of the chosen head")}[name]
+
+
+def query_name(name: str) -> str:
+    return _("query {n}").format(n=name)
+
+
+def of_example(query: int) -> Subject:
+    """The scores of one input of the worked example, as it stands in this session."""
+    matrices: dict[str, Rows] = st.session_state.get(lab_example.Part.GOOD, DOCUMENT)
+    steps = take_steps(matrices, scaled=False)
+    keys = [_("key {n}").format(n=number) for number in range(1, 4)]
+    return Subject(steps.scores[query - 1], keys, steps.query.shape[-1], query_name(str(query)))
+
+
+def of_head(kind: AttentionKind) -> Subject:
+    """The scores of the chosen query of the chosen head, of the keys that it may look at.
+
+    Raises:
+        AbsentError: the model does not show its scores.
+    """
+    bench = workbench()
+    trace = bench.trace
+    assert trace is not None
+    maps = Maps(trace, kind)
+    chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
+    path = maps.paths[chosen.layer]
+    require(trace.model, f"{path}.scores", f"{path}.query")
+    row = maps.row(chosen.layer, chosen.head, chosen.query)
+    keys = (row["masked"] > -float("inf")).nonzero()[:, 0].tolist()
+    rows, columns = sides(trace, kind)
+    labels = tokens(trace, columns)
+    sentence = _("“{query}”, head {layer}.{head}")
+    name = sentence.format(
+        query=token_sign(tokens(trace, rows)[chosen.query]), layer=chosen.layer + 1, head=chosen.head + 1
+    )
+    side = columns if len(keys) == len(labels) <= packing.MOST else ""
+    pinned = bench.comparison.counterpart(f"{path}.scores") if bench.comparison else None
+    other = exact(pinned[chosen.head, chosen.query, keys]).cpu() if pinned is not None else None
+    other = None if other is None or bool(other.isnan().any()) else other
+    scores = exact(row["scores"][keys]).cpu()
+    return Subject(scores, [labels[key] for key in keys], trace[f"{path}.query"].shape[-1], name, side, other)
+
+
+def table(subject: Subject, temperature: float) -> pd.DataFrame:
+    """A row for each key."""
+    at = (subject.scores / temperature).softmax(dim=-1)
+    columns = {
+        _("key"): list(subject.labels),
+        _("score"): subject.scores.tolist(),
+        _("weight at T = 1"): subject.scores.softmax(dim=-1).tolist(),
+        _("weight at T"): at.tolist(),
+    }
+    return pd.DataFrame(columns)
+
+
+def explain() -> None:
+    explanation(
+        Part.EXPLANATION,
+        [
+            r"w_i = \frac{e^{s_i/T}}{\sum_j e^{s_j/T}}",
+            r"\frac{\partial w}{\partial s} = \mathrm{diag}(w) - ww^\top \quad (T = 1)",
+        ],
+        _(
+            "Scores are q · k before any factor; dividing them by √d_k (Vaswani et al., section 3.2.1) is a softmax at "
+            "the temperature T = √d_k, which the right chart marks. What positions add to the scores is left out. A "
+            "small T does what large scores do. The weights are those of the model's own softmax in float64; the last "
+            "factors come from its gradients in float32 by autograd. This is the code that has just run:"
+        ),
+        *(Weights, saturation, derivative_norm, jacobian, first_factor, thresholds),
+    )
