@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import zipfile
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ from tests.viz.pages.training_page import (
 )
 from tests.viz.small import write_small
 from viz import training
+from viz.opening import CHECKPOINTS as BUNDLED
 from viz.opening import find, open_place, places
 from viz.sections import training_settings
 from viz.sections.training_saving import refused
@@ -188,6 +190,21 @@ def test_the_model_that_a_training_began_with_can_be_shown_meanwhile():
     bench = sound(app.run()).session_state["workbench"]
     assert bench.step is None
     assert bench.lens is live(app).start
+
+
+def test_what_another_model_wrote_is_not_read_by_the_one_in_training(here):
+    shutil.copytree(BUNDLED / "eng-cmn", here / "bundled" / "eng-cmn")
+    app = page(model="small", begin="on", training_data="phrases")
+    app.session_state["setting_steps"] = "1"
+    app.run()
+    app.button(key="begin_button").click().run()
+    live(app)
+    app.session_state["source"] = "We go home."
+    app.selectbox(key="model").set_value("eng-cmn")
+    other = sound(app.run()).session_state["workbench"].target
+    app.selectbox(key="model").set_value(training.ENTRY)
+    bench = sound(app.run()).session_state["workbench"]
+    assert max(other.ids) >= len(live(app).start.target_tokenizer) > max(bench.target.ids)
 
 
 def test_a_name_is_letters_digits_and_signs(here):
