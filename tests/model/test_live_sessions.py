@@ -51,9 +51,9 @@ def test_more_than_the_limit_wait_for_their_turn():
     gate = Gate(first)
     first.advance(2)
     assert gate.reached.wait(LONG)
-    second.advance(1)
-    third.advance(1)
-    assert (status(second), status(third)) == ("waiting", "waiting")
+    for each in (second, third):  # a thread each: the second one is to come first
+        each.advance(1)
+        assert status(each) == "waiting"
     assert (second.snapshot.ahead, third.snapshot.ahead) == (0, 1)
     assert second.snapshot.step == 0
     second.change(rate=1e-3)  # is done while it waits
