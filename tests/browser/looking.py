@@ -48,6 +48,11 @@ def eventually(page: Page, holds: Callable[[], bool]) -> None:
     assert holds()
 
 
+def stands_still(page: Page) -> None:
+    """All is drawn: a button that is drawn anew between press and release is not clicked."""
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+
+
 def source(page: Page) -> Locator:
     return page.locator('input[aria-label="Source"]')
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually, source
+from tests.browser.looking import eventually, source, stands_still
 
 pytestmark = pytest.mark.browser
 
@@ -79,6 +79,7 @@ def test_the_story_of_a_training(visit):
     page.get_by_role("option", name="a-story").click()
     expect(page.locator('[data-testid="stSidebar"]')).to_contain_text("0.172")
     eventually(page, lambda: "model=a-story" in page.url)
+    stands_still(page)
     page.get_by_text("Saved models: 1").click()
     page.get_by_role("button", name="Delete a-story from the disk").click()
     expect(page.get_by_text("a-story is deleted.")).to_be_visible()
