@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import sys
@@ -17,6 +18,7 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+from streamlit.components.v2 import manifest_scanner
 
 # Before anything goes backwards: torch's autograd counts devices when it first runs.
 from tests.pretended_device import pretending
@@ -25,6 +27,9 @@ from tests.pretended_device import pretending
 jaxtyping.install_import_hook(["model", "viz.figures"], "beartype.beartype")
 
 torch.set_num_threads(1)
+
+# Every AppTest reads what all installed packages say of themselves, for a third of a second: once is enough.
+manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 
 # Examples are the same in every run, and no test fails for being slow.
 hypothesis.settings.register_profile("vitrine", deadline=None, derandomize=True)

@@ -125,10 +125,7 @@ def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
 
 
 def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str, typed: str) -> Tokens | None:
-    """What is typed; else the right answer of a task; else what the model wrote when this text was first seen.
-
-    Not what another model wrote for the same text: its tokens are of other words.
-    """
+    """What is typed; else the right answer of a task; else what the model wrote when this text was first seen."""
     from model.writing import Translator
 
     if not isinstance(lens, Translator):
@@ -140,7 +137,7 @@ def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str
 
         with suppress(ValueError):  # none of this task: the model's own answer, as without a rule
             return lens.target_tokens(find_task(task).solve(source))
-    before = bench.lens.target_tokenizer if bench.lens else None
+    before = bench.lens.target_tokenizer if bench.lens else None  # another's tokens are of other words
     if bench.target is None or bench.traced != (source, typed) or before is not lens.target_tokenizer:
         return lens.trace_generated(lens.source_tokens(source))[1]
     return bench.target
