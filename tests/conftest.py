@@ -1,4 +1,6 @@
-"""Every test runs with shapes checked, one torch thread, a fixed seed, on the CPU and without a network."""
+"""Every test runs with one torch thread, a fixed seed, on the CPU and without a network; shapes are checked in all that
+do not run the application.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 # Before torch and transformers are imported: they read these once.
 os.environ.setdefault("VITRINE_DEVICE", "cpu")
@@ -31,6 +34,8 @@ torch.set_num_threads(1)
 # Every AppTest reads what all installed packages say of themselves, for a third of a second: once is enough.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 
+TESTS = Path(__file__).parent
+
 # Examples are the same in every run, and no test fails for being slow.
 hypothesis.settings.register_profile("vitrine", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("vitrine")
@@ -40,6 +45,17 @@ hypothesis.settings.load_profile("vitrine")
 def nothing_saved(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test sees the checkpoints that a user of this machine has saved, or saves among them."""
     os.environ["VITRINE_SAVED"] = str(tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture(autouse=True)
+def as_users_run_it(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of the application do not check shapes, which takes a third of their time: tests of the model do. And no
+    model that is opened has all objects of the tests collected first.
+    """
+    where = request.path.relative_to(TESTS)
+    if (where.parts[0] == "viz" and where.parts[1] != "figures") or where.name.startswith("test_app"):
+        monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+        monkeypatch.setattr("viz.opening.spare_collections", lambda: None)
 
 
 @pytest.fixture(params=[True, False], ids=["as-cuda", "as-mps"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from model.checkpoints import open_checkpoint
 from model.inspectable import Inspectable
@@ -25,7 +25,7 @@ class Visit:
         self.errors: list[str] = []
         self.foreign: list[str] = []
         self.local = 0
-        context.route("**/*", self._route)
+        context.on("request", lambda request: self._count(request.url))
         self.page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
@@ -38,18 +38,11 @@ class Visit:
         expect(self.page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
         return self.page
 
-    def _count(self, url: str) -> bool:
+    def _count(self, url: str) -> None:
         ours = urlsplit(url).hostname in HERE or urlsplit(url).scheme in ("data", "blob")
         self.local += ours
         if not ours:
             self.foreign.append(url)
-        return ours
-
-    def _route(self, route: Route) -> None:
-        if self._count(route.request.url):
-            route.continue_()
-        else:
-            route.abort()
 
 
 @pytest.fixture(scope="session")

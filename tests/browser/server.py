@@ -26,6 +26,7 @@ CHROMIUM_OPTIONS: dict[str, object] = {
         "--disable-background-networking",
         "--disable-component-update",
         "--disable-sync",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",  # no other machine is found
     ],
 }
 

@@ -117,7 +117,7 @@ def test_a_lone_surrogate_does_not_end_the_session(visit, lens):
 
 
 def test_everything_works_without_a_network(visit, lens):
-    """`visit` refuses and counts every request to another machine; here all that loads late is opened too."""
+    """Requests to other machines are counted, and refused by the browser; here all that loads late is opened too."""
     visited = visit()
     page = visited.open()
     source(page).fill("I am a teacher.")
