@@ -47,7 +47,9 @@ def test_likeness_is_that_of_the_full_products(monkeypatch, options, most):
             [head_weights(each, left).double().mT @ head_weights(each, right).double() for each in chosen]
         ).flatten(1)
         unit = products / products.norm(dim=1, keepdim=True)
-        torch.testing.assert_close(head_similarity(chosen, circuit), unit @ unit.T, rtol=0, atol=1e-6)  # made in float32
+        torch.testing.assert_close(
+            head_similarity(chosen, circuit), unit @ unit.T, rtol=0, atol=1e-6
+        )  # made in float32
 
 
 def test_a_head_of_zeros_is_like_none():

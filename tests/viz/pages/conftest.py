@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import viz.opening
+from model.checkpoints import open_checkpoint
+from tests.viz.small import write_small
 
 
 @pytest.fixture
@@ -12,3 +14,9 @@ def here(tmp_path, monkeypatch):
     """Where the only checkpoints are."""
     monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def small(here):
+    """A small checkpoint, the only one."""
+    return open_checkpoint(write_small(here / "small"))

@@ -11,23 +11,16 @@ import viz.workbench
 from model.analysis.importance import Removals
 from model.analysis.likeness import likeness
 from model.analysis.predictions import actual_tokens
-from model.checkpoints import open_checkpoint
 from model.head_removal import RemovedHead
 from tests.app_reading import component, heads, opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.training_page import demonstrated, short_trainings
-from tests.viz.small import write_small
 from viz import training
 from viz.sections import attention_measuring
 from viz.sections.attention_importance import Part
 
 TEXT = "The cat sees."
 KINDS = ["encoder", "decoder", "cross"]
-
-
-@pytest.fixture
-def small(here):
-    return open_checkpoint(write_small(here / "small"))
 
 
 def importance(**address):

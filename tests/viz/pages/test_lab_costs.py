@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from model.checkpoints import open_checkpoint
 from model.experiments import attentions
 from model.experiments.attentions import Sizes, operations
 from tests.app_reading import experimented, opened, sent, sound
 from tests.viz.small import write_small
 
 KEYS = {"growth": "cost_counts", "heads": "cost_heads_counts", "ways": "cost_ways_bars", "tying": "cost_tying_0"}
-
-
-@pytest.fixture
-def small(here):
-    return open_checkpoint(write_small(here / "small"))
 
 
 def page(view: str, **address: str):

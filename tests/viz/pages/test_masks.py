@@ -22,17 +22,10 @@ from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
 from tests.viz.components.test_pack import unpack
-from tests.viz.small import write_small
 from viz.words import token_code
 
 TEXT = "The cat sees the dog."
 HIDE = "decoder.*.*:hide:2,0;cross.1.1:hide:1,*"
-
-
-@pytest.fixture
-def small(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
-    return open_checkpoint(write_small(tmp_path / "small"))
 
 
 def masks(**address: str) -> AppTest:

@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoints import open_checkpoint
 from model.text import MASK, train_characters
 from tests.viz.pages.positions_page import HOSTILE, TEXT, one, page, said, series, sound, views
 from tests.viz.small import write_small
 
 EXPERIMENTS = ["curves", "wavelengths", "shift", "any_length", "misread", "learned", "relative"]
 PARTS = ["tokens", "laboratory", "applied", "order"]
-
-
-@pytest.fixture
-def small(here):
-    return open_checkpoint(write_small(here / "small"))
 
 
 def test_tokens_are_shown_with_their_ids_vectors_and_norms(small):

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from model.checkpoints import open_checkpoint
 from model.variation import vary
 from tests.app_reading import labels
 from tests.viz.pages.positions_page import TEXT, one, page, said, sound, views
 from tests.viz.small import write_small
-
-
-@pytest.fixture
-def small(here):
-    return open_checkpoint(write_small(here / "small"))
 
 
 def test_other_positions_are_applied_to_the_model_on_every_page(small):

@@ -1,0 +1,150 @@
+"""Every text that the application looks up, read from its code."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from pathlib import Path
+from typing import get_args
+
+from model.commands.options import HELP
+from model.config import Kind
+from model.experiments import running
+from model.failures import BROKEN_OFF, NO_ROOM, NO_WAY_BACK, WENT_BACK
+from model.hub import REASONS
+from model.safe_calls import UNREADABLE, why_not
+from model.safe_formats import REFUSED
+from model.tasks import TASKS
+
+ROOT = Path(__file__).resolve().parents[2]
+# What `_()` is given that is not a literal, and every value it can have.
+DYNAMIC = {
+    "lens.kind": set(get_args(Kind)),
+    "found.kind": set(get_args(Kind)),
+    "HELP[name]": set(HELP.values()),
+    "task.description": {task.description for task in TASKS.values()},
+}
+
+
+# The files of model/ whose errors a page shows.
+SPEAKING = (
+    *(
+        "config",
+        "config_rules",
+        "training_settings",
+        "changes",
+        "tables",
+        "reading",
+        "inspection",
+        "beam",
+        "sampling",
+        "writing",
+    ),
+    *(
+        "beginnings",
+        "materials",
+        "tasks",
+        "forecast",
+        "interventions",
+        "change_texts",
+        "head_removal",
+        "corpus",
+        "training",
+        "watched",
+        "live",
+    ),
+    *(
+        "checkpoints",
+        "tensors",
+        "pickled",
+        "uploads",
+        "hub",
+        "keeping",
+        "listing",
+        "memory",
+        "exporting",
+        "inspectable",
+        "counterparts/families",
+        "analysis/head_tensors",
+        "experiments/attentions",
+        "experiments/lengths",
+    ),
+    *("safe_archive", "safe_folder", "safe_formats", "safe_gguf", "safe_header", "safe_json", "safe_pickle"),
+    *("safe_tokenizer", "safe_pieces", "text", "foreign/*", "hosted/*"),
+)
+INHERITED = "super().__init__"  # an error with a sentence of its own
+ERRORS = ("ValueError", "FloatingPointError", "CheckpointError", "FormatError", "RefusedError", INHERITED)
+# Sentences that are put together elsewhere: an error said again, or words of a known set.
+TOLD = (
+    *("str(error)", "why_not(asked.path)", "self._go_back(error)"),
+    "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')",
+)
+PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
+PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
+PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "step {0}: loss {1}, gradient norm {2}"}
+PIECES |= {", not finite first in {0}"}
+PIECES |= {"{0} ({1} is not said)", "norms behind each block", "relu in the feed-forward networks"}  # what is assumed
+PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
+PIECES |= {"there is no tokenizer.json beside the weights"}
+PIECES |= {"meta.pkl beside the weights is a pickle, which could run code and is never read"}
+PIECES |= {"targets begin with token 0 (there is no tokenizer)"}
+PIECES |= {"every token sees every other (a causal mask is in no tensor)"}
+PIECES |= {f"{{0}} {why_not(path)}".replace(UNREADABLE[path], "{1}") for path in UNREADABLE}
+
+
+def lookups() -> list[tuple[str, ast.expr]]:
+    """Where a text is looked up, and the expression that is."""
+    found = []
+    for file in [ROOT / "app.py", *sorted((ROOT / "viz").rglob("*.py"))]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_", "i18n._"):
+                (argument,) = node.args
+                found.append((f"{file.relative_to(ROOT)}:{node.lineno}", argument))
+    return found
+
+
+def texts() -> set[str]:
+    """Every text that is looked up, where it is a literal or one of a known set."""
+    found = set()
+    for place, argument in lookups():
+        if isinstance(argument, ast.Constant):
+            assert isinstance(argument.value, str), place
+            found.add(argument.value)
+        else:
+            assert ast.unparse(argument) in DYNAMIC, f"{place}: {ast.unparse(argument)} cannot be found in a catalogue"
+            found |= DYNAMIC[ast.unparse(argument)]
+    return found | said_by_model()
+
+
+def said_by_model() -> set[str]:
+    """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
+    found = PIECES | {numbered(text) for text in (NO_ROOM, BROKEN_OFF, WENT_BACK, NO_WAY_BACK)}
+    found |= {numbered(text) for text in (running.NO_ROOM, running.BROKEN_OFF)}
+    for path in [path for name in SPEAKING for path in sorted((ROOT / "model").glob(f"{name}.py"))]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ERRORS:
+                continue
+            if ast.unparse(node.func) == INHERITED and [type(each) for each in node.args] != [ast.JoinedStr]:
+                continue  # a module's, not an error's
+            (sentence,) = node.args
+            if ast.unparse(sentence) in TOLD:
+                continue
+            for each in (sentence.body, sentence.orelse) if isinstance(sentence, ast.IfExp) else (sentence,):
+                before = "{file} " if ast.unparse(node.func) == "RefusedError" else ""  # it is said of a file
+                found.add(numbered(before + template(each)))
+    return {text for text in found if re.search(r"[a-z]", text)}
+
+
+def numbered(text: str) -> str:
+    numbers = itertools.count()
+    return re.sub(r"\{\w+(:[^}]*)?\}", lambda _found: f"{{{next(numbers)}}}", text)
+
+
+def template(sentence: ast.expr) -> str:
+    if isinstance(sentence, ast.Constant):
+        return str(sentence.value)
+    assert isinstance(sentence, ast.JoinedStr), ast.unparse(sentence)
+    numbers = itertools.count()
+    parts = (part.value if isinstance(part, ast.Constant) else f"{{{next(numbers)}}}" for part in sentence.values)
+    return "".join(map(str, parts))
