@@ -20,8 +20,11 @@ from model.tensors import TensorInfo
 
 PIECE = 1 << 17  # elements looked at together: 512 KB of float32, which a second-level cache holds
 BLOCK = 1 << 20  # elements of another type that are converted together
+ROW = 256  # elements summed in float32
+ONES = np.ones(ROW, dtype=np.float32)
 SAMPLE = 1 << 16  # elements of a histogram, at most
 BINS = 64
+TOGETHER = 1 << 13  # elements of the sample that are counted together, while they are in the first cache
 # A piece whose mean is this many times its deviation, or whose squares come near the ends of float32's range, is
 # summed again, exactly: Σ x² − n·mean² has lost that many digits.
 MEAN_OVER_DEVIATION = 4.0
@@ -109,10 +112,17 @@ def histogram(sample: Float[np.ndarray, " count"]) -> tuple[tuple[int, ...], flo
     low, high = float(sample.min()), float(sample.max())
     if low == high:
         return (len(sample),), low, high
-    scaled, _exponent = _scaled(sample.astype(np.float64), max(abs(low), abs(high)))
-    least = scaled.min()
-    places = ((scaled - least) * (BINS / (scaled.max() - least))).astype(np.int64)
-    *counts, last = np.bincount(places, minlength=BINS + 1).tolist()  # the greatest value ends the last bin
+    ends, exponent = _scaled(np.array([low, high]), max(abs(low), abs(high)))
+    per_value = BINS / (ends[1] - ends[0])
+    found = np.zeros(BINS + 1, dtype=np.int64)
+    for first in range(0, len(sample), TOGETHER):
+        places = sample[first : first + TOGETHER].astype(np.float64)
+        if exponent:
+            np.ldexp(places, -exponent, out=places)
+        places -= ends[0]
+        places *= per_value
+        found += np.bincount(places.astype(np.intp), minlength=BINS + 1)
+    *counts, last = found.tolist()  # the greatest value ends the last bin
     return (*counts[:-1], counts[-1] + last), low, high
 
 
@@ -126,7 +136,7 @@ class _Parts:
         self.samples: list[Values] = []
         self.minimum, self.maximum = math.inf, -math.inf
         self.zeros = self.nan = self.infinite = 0
-        self.equal, self.ones = np.empty(largest, dtype=bool), np.ones(largest, dtype=np.float32)
+        self.equal = np.empty(largest, dtype=bool)
 
     def add(self, values: Values, first: int, step: int) -> None:
         """Measure a piece, of which every step-th element from `first` on belongs to the histogram's sample."""
@@ -142,10 +152,10 @@ class _Parts:
         self.samples.append(sample.copy())
         self.minimum, self.maximum = min(self.minimum, low), max(self.maximum, high)
         if low <= 0 <= high:
-            self.zeros += int(np.count_nonzero(np.equal(values, 0, out=self.equal[: len(values)])))
-        # A product with ones takes half as long as numpy's sum, and rounds no worse: BLAS adds blocks up in float64.
-        total = np.dot(values, self.ones[: len(values)]) if values.dtype == np.float32 else np.add.reduce(values)
-        mean, deviation = _mean_and_deviation(values, float(total) / len(values), max(abs(low), abs(high)))
+            equal = np.equal(values, 0, out=self.equal[: len(values)])
+            if equal.any():  # in a trained matrix none is: that is seen in a third of the time of counting
+                self.zeros += int(np.count_nonzero(equal))
+        mean, deviation = _mean_and_deviation(values, _total(values) / len(values), max(abs(low), abs(high)))
         self.sizes.append(len(values))
         self.means.append(mean)
         self.deviations.append(deviation)
@@ -174,6 +184,17 @@ class _Parts:
             high=high,
             sampled=sum(counts),
         )
+
+
+def _total(values: Values) -> float:
+    """Their sum. Of float32 by a product of rows with ones, which takes a third of the time of numpy's sum and rounds no
+    worse: what the rows add up to is added in float64.
+    """
+    if values.dtype != np.float32:
+        return float(np.add.reduce(values))
+    whole = len(values) - len(values) % ROW
+    rows = values[:whole].reshape(-1, ROW) @ ONES
+    return float(np.add.reduce(rows, dtype=np.float64) + np.add.reduce(values[whole:], dtype=np.float64))
 
 
 def _mean_and_deviation(values: Values, mean: float, largest: float) -> tuple[float, float]:
