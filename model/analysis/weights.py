@@ -187,8 +187,8 @@ class _Parts:
 
 
 def _total(values: Values) -> float:
-    """Their sum. Of float32 by a product of rows with ones, which takes a third of the time of numpy's sum and rounds no
-    worse: what the rows add up to is added in float64.
+    """Their sum. Of float32 by a product of rows with ones, which takes a third of the time of numpy's sum and rounds
+    no worse: what the rows add up to is added in float64.
     """
     if values.dtype != np.float32:
         return float(np.add.reduce(values))
