@@ -16,6 +16,7 @@ EARLY = 10  # steps before which nothing is said
 HOLDS = 0.5  # of the answers at the lengths trained on: with fewer right of longer texts, codes do not carry over
 FACTOR = 2.0  # between gradients: less is about the same
 ALMOST_NOTHING = 0.25  # of the fall of the loss that residuals give
+AS_MUCH = 0.9  # of it, and more
 SHARE = 0.01  # of tokens predicted rightly, or of a perplexity: less is no difference
 LOSSLESS = ("positions", "smoothing")  # whose verdict is not on the loss of the training
 
@@ -74,14 +75,17 @@ def gradients(side: Side, one: str, other: str) -> str:
 
 
 def norms(side: Side) -> list[str]:
-    worse = [other for other in ("post", "pre") if clearly_below(ends(side.of(other)), ends(side.of("wrong")))]
-    better = [other for other in ("post", "pre") if clearly_below(ends(side.of("wrong")), ends(side.of(other)))]
-    if worse and not better:
-        verdict = _("Here the wrong formula learns worse.")
-    elif better and not worse:
-        verdict = _("Here the wrong formula learns better; it is still another network than the one it is named after.")
+    """The wrong formula is given as pre-norm, and so it is judged by pre-norm; post-norm's loss is told beside."""
+    wrong, pre = ends(side.of("wrong")), ends(side.of("pre"))
+    if clearly_below(pre, wrong):
+        verdict = _("Here the wrong formula learns worse than pre-norm.")
+    elif clearly_below(wrong, pre):
+        verdict = _("Here the wrong formula learns better than pre-norm; it is still another network.")
     else:
-        verdict = _("On this task and depth, the wrong formula is not clearly worse: more layers may tell them apart.")
+        verdict = _(
+            "On this task and depth, the wrong formula is not clearly worse than pre-norm: more layers may tell them "
+            "apart."
+        )
     return [verdict, compared(side, "wrong", "pre"), compared(side, "wrong", "post")]
 
 
@@ -107,10 +111,15 @@ def residual(side: Side) -> list[str]:
         verdict = _("With residuals too, no more is learnt yet than how frequent each token is: train longer.")
     else:
         share = share_of_fall(side, "off", "on")
+        on, off = ends(side.of("on")), ends(side.of("off"))
         if share < ALMOST_NOTHING:
             said = _("almost nothing is learnt, as said")
-        elif clearly_below(ends(side.of("on")), ends(side.of("off"))):
+        elif clearly_below(on, off):
             said = _("clearly less is learnt, but not nothing: more layers may make it so")
+        elif clearly_below(off, on):
+            said = _("clearly more is learnt, against what is said")
+        elif share < AS_MUCH:
+            said = _("less is learnt, but not clearly: longer training or more layers may tell them apart")
         else:
             said = _("as much is learnt, against what is said: more layers may tell them apart")
         sentence = _(

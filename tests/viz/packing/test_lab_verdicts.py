@@ -34,6 +34,20 @@ def test_the_wrong_norm_may_be_worse_better_or_as_good() -> None:
     assert "the wrong formula learns better" in said("norms", made[0.5])
 
 
+@pytest.mark.parametrize(
+    ("post", "pre", "words", "beside"),
+    [
+        (1.0, 2.0, "learns better than pre-norm", "of post-norm: 1; the first is clearly higher."),
+        (2.0, 1.0, "learns worse than pre-norm", "of post-norm: 2; the first is clearly lower."),
+        (1.0, 1.5, "is not clearly worse than pre-norm", "of post-norm: 1; the first is clearly higher."),
+    ],
+)
+def test_the_wrong_norm_is_judged_by_pre_norm_and_not_by_post_norm(post, pre, words, beside) -> None:
+    found = said("norms", side(course("post", post), course("pre", pre), course("wrong", 1.5)))
+    assert words in found
+    assert beside in found
+
+
 def test_several_seeds_must_agree() -> None:
     pair = [course("post", 1.0), course("pre", 1.0), course("wrong", 2.0)]
     agreed = side(*pair, *(course(each.arm, each.losses[0] + 0.1, 2) for each in pair))
@@ -88,12 +102,20 @@ def test_residuals_that_diverge_with_one_seed_have_not_learnt() -> None:
     [
         (1.0, 2.8, "10 % as far below that of token frequencies as with them: almost nothing is learnt, as said"),
         (1.0, 2.0, "50 % as far below that of token frequencies as with them: clearly less"),
-        (1.0, 1.0, "against what is said"),
+        (1.0, 1.0, "100 % as far below that of token frequencies as with them: as much is learnt, against what"),
+        (1.0, 1.1, "95 % as far below that of token frequencies as with them: as much is learnt, against what"),
+        (2.0, 1.0, "200 % as far below that of token frequencies as with them: clearly more is learnt, against what"),
         (2.9, 3.0, "train longer"),
     ],
 )
 def test_residuals_may_matter_or_not(on, off, words) -> None:
     assert words in said("residual", side(course("on", on), course("off", off)))
+
+
+def test_a_loss_that_falls_less_without_residuals_is_not_as_much_even_where_losses_are_not_clearly_apart() -> None:
+    found = said("residual", side(course("on", 1.75), course("off", 1.93), chance=2.0))
+    assert "28 % as far below that of token frequencies as with them: less is learnt, but not clearly" in found
+    assert "as much" not in found
 
 
 def test_counts_and_times_are_those_measured() -> None:
