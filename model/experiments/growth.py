@@ -65,14 +65,14 @@ class Growth:
         return operations(self.sizes, self.lengths[-1])[step] / self.seconds(step)[-1]
 
     def overtaken(self) -> int | None:
-        """The first length at which the steps that grow with n² take longer than the projections."""
-        for point in self.points:
-            if (
-                sum(point.times[step].median for step in ("scores", "softmax", "values"))
-                > point.times["projections"].median
-            ):
-                return point.length
-        return None
+        """The length from which on the steps that grow with n² take longer than the projections; None: from none."""
+        found = None
+        for point in reversed(self.points):
+            quadratic = sum(point.times[step].median for step in ("scores", "softmax", "values"))
+            if not quadratic > point.times["projections"].median:
+                break
+            found = point.length
+        return found
 
 
 def lengths_up_to(longest: int) -> list[int]:

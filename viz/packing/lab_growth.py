@@ -140,7 +140,11 @@ def fused_verdict(found: Growth, fitted: Fit | None, steps: float) -> str:
 def overtaking(found: Growth) -> str:
     first = found.overtaken()
     if first is None:
-        return _("The three steps took less time than the projections at every length measured: here O(n d²) is more.")
+        sentence = _(
+            "At n = {n}, the longest measured, the three steps took no longer than the projections: here O(n d²) is "
+            "more."
+        )
+        return sentence.format(n=f"{found.lengths[-1]:,}")
     counted = crossing(found.sizes)
     sentence = _("The three steps took longer than the projections from n = {first} on; by operations from n = {n} on.")
     return sentence.format(first=f"{first:,}", n=f"{counted:,}")

@@ -57,12 +57,25 @@ def test_what_an_operation_costs_is_told_by_the_times() -> None:
 
 def test_where_the_three_steps_overtake_the_projections() -> None:
     assert "from n = 32 on" in lab_growth.overtaking(grown())
-    assert "at every length measured" in lab_growth.overtaking(grown(projections=3.0))
+    assert "At n = 512, the longest measured" in lab_growth.overtaking(grown(projections=3.0))
     crossed = lab_growth.crossing(SIZES)
     parts = ("scores", "softmax", "values")
     for length, more in ((crossed - 1, False), (crossed, True)):
         count = operations(SIZES, length)
         assert (sum(count[part] for part in parts) > count["projections"]) is more
+
+
+def test_the_three_steps_have_overtaken_from_where_that_stays_so() -> None:
+    found = grown()
+    points = [
+        replace(point, times=dict(point.times, projections=times(1.0))) if point.length == 64 else point
+        for point in found.points
+    ]
+    later = next(point.length for point in points if point.length > 64)
+    assert replace(found, points=tuple(points)).overtaken() == later
+    ended = replace(found, points=tuple(point for point in points if point.length <= 64))
+    assert ended.overtaken() is None
+    assert "At n = 64, the longest measured" in lab_growth.overtaking(ended)
 
 
 def test_counts_and_times_are_drawn_with_their_fits() -> None:
