@@ -32,7 +32,8 @@ def pack_effects(
     for kind, table in zip(kinds, tables, strict=True):
         gone = _table(weighed.effects, kind, lambda place: float(place in weighed.removed)) > 0
         costs = [weighed.shown(place) for place in weighed.effects if place[0] == kind]
-        note = _("mean {mean}").format(mean=significant(float(np.mean(costs))))
+        known = [cost for cost in costs if not np.isnan(cost)]
+        note = _("mean {mean}").format(mean=significant(float(np.mean(known)))) if known else ""
         scale = {"low": low, "high": top, "difference": weighed.differing}
         described = _described(attention_name(kind), note, scale, table, chosen if kind == chosen[0] else None)
         shown.append(Panel(np.ones_like(table, dtype=bool), described, table, gone))

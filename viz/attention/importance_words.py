@@ -19,7 +19,7 @@ class Weighed:
     """effects: what the loss of each head costs, `pinned`: in the pinned trace, none where it was not measured there.
 
     loss: with all heads. predicts: whether the model does. removed: heads that are so already. differing: differences
-    from the pinned trace are shown.
+    from the pinned trace are shown. unlike: the pinned model's heads were measured in another quantity.
     """
 
     trace: Trace
@@ -29,6 +29,7 @@ class Weighed:
     removed: Sequence[Place] = ()
     pinned: Mapping[Place, Effect] | None = None
     differing: bool = False
+    unlike: bool = False
 
     @property
     def by_divergence(self) -> bool:

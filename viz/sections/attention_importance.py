@@ -112,6 +112,11 @@ def pinned_sentence(bench: Workbench, weighed: Weighed) -> str:
     """Whether there is something to compare with."""
     if bench.pin is None or weighed.pinned is not None:
         return ""
+    if weighed.unlike:
+        return _(
+            "One of the two models predicts and the other does not, so their heads are measured in different "
+            "quantities: they are not compared with the pinned ones."
+        )
     return _("The pinned trace was not measured, which takes its own passes: open this view first, then pin.")
 
 

@@ -100,10 +100,11 @@ def weigh(bench: Workbench, found: Measured) -> Weighed | None:
     if not found.measuring.whole:
         return None
     removed = [(each.kind, each.layer, each.head) for each in found.trace.changes if isinstance(each, RemovedHead)]
-    pinned = None
+    loss, predicts = found.removals.loss, found.removals.predicts
+    pinned, unlike = None, False
     for each in st.session_state[KEPT]:
         if bench.pin and each.trace is bench.pin.trace and each.measuring is not None and each.measuring.whole:
-            pinned = each.measuring.effects
+            unlike = each.removals.predicts != predicts
+            pinned = None if unlike else each.measuring.effects
     differing = bench.differing and pinned is not None
-    loss, predicts = found.removals.loss, found.removals.predicts
-    return Weighed(found.trace, found.measuring.effects, loss, predicts, removed, pinned, differing)
+    return Weighed(found.trace, found.measuring.effects, loss, predicts, removed, pinned, differing, unlike)

@@ -18,6 +18,7 @@ from tests.viz.pages.training_page import demonstrated, short_trainings
 from viz import training
 from viz.sections import attention_measuring
 from viz.sections.attention_importance import Part
+from viz.words import significant
 
 TEXT = "The cat sees."
 KINDS = ["encoder", "decoder", "cross"]
@@ -173,6 +174,43 @@ def test_the_pinned_trace_is_compared_with_where_it_was_measured(small):
     header, arrays = sent(app, Part.EFFECTS)
     assert header["panels"][0]["scale"]["difference"]
     assert np.allclose(arrays[0], now - before, atol=1e-6)
+
+
+def beside_a_pinned_model(here, kind, text, **options):
+    """A predicting encoder with differences on, beside a pinned model of this kind."""
+    write(here / "a", kind, **options)
+    write(here / "b", "encoder-only")
+    app = sound(opened(source=text, below="importance", model="a"))
+    bench = app.session_state[viz.workbench.Key.WORKBENCH]
+    bench.keep()
+    bench.differing = True
+    app.selectbox(key="model").set_value("b").run()
+    return sound(app)
+
+
+def test_heads_that_a_pinned_model_lacks_have_no_part_in_the_mean(here):
+    app = beside_a_pinned_model(here, "encoder-only", TEXT, n_heads=1)
+    header, arrays = sent(app, Part.EFFECTS)
+    assert np.isfinite(arrays[0]).ravel().tolist() == [True, False, True, False]
+    assert header["panels"][0]["note"] == f"mean {significant(float(np.nanmean(arrays[0])))}"
+
+
+def test_a_pinned_model_that_shares_no_head_has_no_mean(here):
+    app = beside_a_pinned_model(here, "decoder-only", TEXT)
+    header, arrays = sent(app, Part.EFFECTS)
+    assert np.isnan(arrays[0]).all()
+    assert header["panels"][0]["note"] == ""
+
+
+def test_a_pinned_model_that_predicts_nothing_is_not_subtracted(here):
+    app = beside_a_pinned_model(here, "encoder-only", TEXT, output_head="none")
+    header, arrays = sent(app, Part.EFFECTS)
+    kept = app.session_state[attention_measuring.KEPT][-1].measuring.effects
+    assert not header["panels"][0]["scale"]["difference"]
+    assert np.allclose(arrays[0].ravel(), [effect.loss for effect in kept.values()], atol=1e-6)
+    assert len(sent(app, Part.RANKING)[0]["series"]) == 1
+    assert any("different quantities" in each.value for each in app.caption)
+    assert not any("was not measured" in each.value for each in app.caption)
 
 
 def test_a_click_is_on_the_trace_that_is_shown_after_a_change_was_taken_back(small, monkeypatch):
