@@ -94,8 +94,8 @@ def keep(typed: list[str]) -> None:
     """Remember the cells; in the address too, where they are others than the document's and short enough."""
     st.session_state[Part.TEXTS] = typed
     written = ",".join(each.strip() for each in typed)
-    plain = typed != texts_of(DOCUMENT) and len(written) <= LONGEST and written.count(",") == len(typed) - 1
-    workbench().say(Part.EXAMPLE, written if plain else None)
+    told = typed != texts_of(DOCUMENT) and len(written) <= LONGEST and written.count(",") == len(typed) - 1
+    workbench().say(Part.EXAMPLE, written if told else None)
 
 
 def on_edit() -> None:
