@@ -15,10 +15,11 @@ from model.trace import AttentionKind
 from viz.attention.importance_words import Weighed, head_name
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _
+from viz.packing.plots import PINNED
 from viz.parts import stamp
 from viz.words import attention_name, significant
 
-BAR, PINNED = "#5c7cfa", "#963cbe"
+BAR = "#5c7cfa"
 
 
 def pack_effects(

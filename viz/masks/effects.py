@@ -14,13 +14,14 @@ from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _
 from viz.masks.views import largest, words
+from viz.packing.plots import PINNED
 from viz.parts import stamp
 from viz.sides import side_name
 from viz.words import attention_name, significant, token_sign
 from viz.workbench import Selection
 
 TOPS = 5  # predicted tokens
-NOW, BEFORE, PINNED = "#0072b2", "#8a8f98", "#963cbe"
+NOW, BEFORE = "#0072b2", "#8a8f98"
 
 
 def pack_where(

@@ -12,8 +12,8 @@ from model.experiments.scaling import first_below, last_alike
 from viz.components.views import Series, chart
 from viz.i18n import _
 from viz.packing.lab_head_panels import mean
+from viz.packing.lab_plots import header
 from viz.packing.plots import array
-from viz.parts import plot_words
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -56,16 +56,9 @@ def pack_norms(found: Against, values: Tensor, name: str, title: str, file: str,
 
 
 def _header(found: Against, name: str, title: str, axis: dict[str, Any], file: str) -> dict[str, Any]:
-    return {
-        "x": {"title": "d_k", "log": True},
-        "y": {"title": title, **axis},
-        "tall": 210,
-        "name": name,
-        "alt": _("{name} over d_k, with 1/√d_k and without").format(name=name),
-        "file": f"d-k-{file}",
-        "stamp": f"{file} {found.keys} {len(found.widths)}",
-        "words": plot_words(_("series"), "d_k", title),
-    }
+    alt, stamp = _("over d_k, with 1/√d_k and without"), f"{file} {found.keys} {len(found.widths)}"
+    more = {"x": {"title": "d_k", "log": True}, "y": {"title": title, **axis}, "tall": 210}
+    return header(name, alt, f"d-k-{file}", stamp, (_("series"), "d_k", title), more)
 
 
 def verdicts(found: Against) -> list[str]:

@@ -18,7 +18,7 @@ from viz.components.views import Series, chart
 from viz.i18n import _
 from viz.packing.lab_head_panels import marked, mean
 from viz.packing.lab_plots import percent
-from viz.packing.plots import array
+from viz.packing.plots import PINNED, array
 from viz.parts import plot_words, stamp
 from viz.sides import sides, tokens
 from viz.words import significant, token_sign
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 NAMES = ("q", "a", "b")
 COLOURS = ("#0072b2", "#d55e00", "#e69f00")
-PINNED = "#a03cc0"
 Places = tuple[tuple[float, float], ...]
 
 

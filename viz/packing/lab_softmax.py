@@ -13,9 +13,8 @@ from model.device import exact
 from model.experiments.saturation import SURE
 from viz.components.views import Series, chart
 from viz.i18n import _
-from viz.packing.lab_plots import percent
-from viz.packing.plots import EXPECTED, array
-from viz.parts import plot_words
+from viz.packing.lab_plots import header, percent
+from viz.packing.plots import EXPECTED, PINNED, array
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from viz.components.views import Mount
 
 TEMPERATURES = [float(value) for value in np.geomspace(0.01, 100, 121)]
-WEIGHT, LARGEST, SMALL, PINNED = "#5c7cfa", "#d55e00", "#009e73", "#a03cc0"
+WEIGHT, LARGEST, SMALL = "#5c7cfa", "#d55e00", "#009e73"
 MOST = 64  # bars
 
 
@@ -56,21 +55,19 @@ def pack_bars(subject: Subject, temperature: float, key: str) -> Mount:
     if temperature != 1:
         before = array(subject.scores.softmax(dim=-1))[shown]
         series.insert(0, Series(_("at T = 1"), places, before, EXPECTED, "bars"))
-    header = {
+    title = _("Weights of {query}").format(query=subject.name)
+    alt = _("at temperature {temperature} the largest is {largest}").format(
+        temperature=significant(temperature), largest=significant(float(weights.max()))
+    )
+    more = {
         "x": {"title": _("key"), "labels": [subject.labels[place] for place in shown], "side": subject.side},
         "y": {"title": _("weight"), "low": 0.0, "high": 1.0},
         "tall": 210,
-        "name": _("Weights of {query}").format(query=subject.name),
         "sentence": "softmax(s/T)",
         "note": left_out(len(weights) - len(shown)),
-        "alt": _("Weights of {query} at temperature {temperature}: the largest is {largest}.").format(
-            query=subject.name, temperature=significant(temperature), largest=significant(float(weights.max()))
-        ),
-        "file": "softmax-weights",
-        "stamp": f"{subject.name} {temperature:g}",
-        "words": plot_words(_("series"), _("key"), _("weight")),
     }
-    return chart(series, header, key)
+    stamp, csv = f"{subject.name} {temperature:g}", (_("series"), _("key"), _("weight"))
+    return chart(series, header(title, alt, "softmax-weights", stamp, csv, more), key)
 
 
 def left_out(count: int) -> str:
@@ -89,7 +86,8 @@ def pack_curves(subject: Subject, temperature: float, key: str) -> Mount:
     if subject.pinned is not None:
         other = saturation(subject.pinned, TEMPERATURES)
         series.append(Series(_("largest weight, pinned"), xs, array(other.largest), PINNED, dash=True))
-    header = {
+    alt = _("largest weight, entropy and derivative of the softmax")
+    more = {
         "x": {"title": _("temperature T"), "log": True},
         "y": {"title": _("value"), "low": 0.0, "high": 1.0},
         "marks": [
@@ -97,13 +95,9 @@ def pack_curves(subject: Subject, temperature: float, key: str) -> Mount:
             {"x": subject.d_k**0.5, "text": f"√d_k = {significant(subject.d_k**0.5)}"},
         ],
         "tall": 210,
-        "name": _("Over the temperature"),
-        "alt": _("Largest weight, entropy and derivative of the softmax over the temperature"),
-        "file": "softmax-temperature",
-        "stamp": f"{subject.name} {temperature:g}",
-        "words": plot_words(_("series"), _("temperature T"), _("value")),
     }
-    return chart(series, header, key)
+    stamp, csv = f"{subject.name} {temperature:g}", (_("series"), _("temperature T"), _("value"))
+    return chart(series, header(_("Over the temperature"), alt, "softmax-temperature", stamp, csv, more), key)
 
 
 def verdicts(subject: Subject, temperature: float, limits: Thresholds) -> list[str]:

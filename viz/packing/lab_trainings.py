@@ -12,8 +12,8 @@ from model.experiments.courses import Course, Side
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.lab_arms import arm_name, colours
+from viz.packing.lab_plots import header
 from viz.packing.plots import EXPECTED
-from viz.parts import plot_words
 from viz.sections.curve_names import part_name
 from viz.words import significant
 
@@ -126,20 +126,10 @@ def drawn(
     marks: Sequence[dict[str, Any]] = (),
 ) -> Mount:
     last = [f"{each.name} {significant(float(each.ys[-1]))}" for each in series if len(each.ys) and not each.quiet]
-    header = {
-        "x": x,
-        "y": y,
-        "marks": list(marks),
-        "tall": TALL,
-        "name": title,
-        "sentence": sentence,
-        "note": "",
-        "alt": f"{title}: {'; '.join(last)}",
-        "file": f"trained-{name}-{file}",
-        "stamp": f"{name} {side.step} {len(side.tests)}",
-        "words": plot_words(_("arm"), x["title"], y["title"]),
-    }
-    return chart(series, header, f"lab_{name}_{file}")
+    stamp, csv = f"{name} {side.step} {len(side.tests)}", (_("arm"), x["title"], y["title"])
+    more = {"x": x, "y": y, "marks": list(marks), "tall": TALL, "sentence": sentence}
+    described = header(title, "; ".join(last), f"trained-{name}-{file}", stamp, csv, more)
+    return chart(series, described, f"lab_{name}_{file}")
 
 
 def label(course: Course, side: Side) -> str:

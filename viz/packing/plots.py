@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours that query, key, value and output leave over, and a grey for what is expected.
 FIRST, SECOND, THIRD, FOURTH = "#e69f00", "#56b4e9", "#8a63d2", "#cc6677"
 EXPECTED = "#888888"
+PINNED = "#963cbe"  # of the pinned trace, wherever it is drawn beside; the browser's purple of differences too
 
 
 def array(tensor: Tensor) -> NDArray[np.float32]:

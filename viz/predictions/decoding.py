@@ -16,8 +16,9 @@ from model.trace import AttentionKind
 from viz.components.decoding_views import film
 from viz.components.views import Mount
 from viz.i18n import _
+from viz.packing.plots import PINNED
 from viz.parts import stamp
-from viz.predictions.subject import LOSS, PINNED, Subject, choice_words, gathered, visible
+from viz.predictions.subject import LOSS, Subject, choice_words, gathered, visible
 from viz.words import significant
 
 ROWS = 8  # alternatives of a frame, and the actual token behind them

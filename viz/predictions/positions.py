@@ -11,8 +11,9 @@ from model.analysis.predictions import UNKNOWN, entropies, perplexity
 from viz.components.decoding_views import ranking
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
+from viz.packing.plots import PINNED
 from viz.parts import plot_words, stamp
-from viz.predictions.subject import BITS, GOOD, LOSS, PINNED, Subject, choice_words, gathered, visible
+from viz.predictions.subject import BITS, GOOD, LOSS, Subject, choice_words, gathered, visible
 from viz.words import significant
 
 COLUMNS = 6  # of the heatmap: the most probable tokens of each position

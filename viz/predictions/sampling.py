@@ -14,8 +14,9 @@ from model.sampling import Sampling
 from viz.components.decoding_views import ranking
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
+from viz.packing.plots import PINNED
 from viz.parts import plot_words, stamp
-from viz.predictions.subject import GOOD, LOSS, PINNED, Subject, choice_words, gathered
+from viz.predictions.subject import GOOD, LOSS, Subject, choice_words, gathered
 from viz.words import significant
 
 ROWS = 14

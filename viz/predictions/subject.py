@@ -20,7 +20,7 @@ from viz.i18n import _
 from viz.parts import plot_words
 from viz.workbench import Workbench
 
-LOSS, PINNED, GOOD = "#5c7cfa", "#963cbe", "#009e73"
+LOSS, GOOD = "#5c7cfa", "#009e73"
 BITS = float(np.log2(np.e))  # in a nat
 SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
 

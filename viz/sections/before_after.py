@@ -18,11 +18,12 @@ from model.trace import Trace
 from model.writing import Translator
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
+from viz.packing.plots import PINNED
 from viz.parts import plot_words, stamp
 from viz.words import attention_name, no_predictions, significant
 from viz.workbench import Workbench
 
-NOW, BEFORE, PINNED = "#0072b2", "#8a6a00", "#a03cc0"
+NOW, BEFORE = "#0072b2", "#8a6a00"
 
 
 @dataclass(frozen=True)

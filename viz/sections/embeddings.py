@@ -15,6 +15,7 @@ from model.text import Tokens
 from model.trace import Trace
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
+from viz.packing.plots import PINNED
 from viz.parts import plot_words, stamp
 from viz.varying import position_name
 from viz.words import significant
@@ -22,7 +23,6 @@ from viz.workbench import Workbench, workbench
 
 WIDE = 256  # channels that a heatmap shows one by one
 COLOURS = {"plain": "#5b7083", "times": "#0072b2", "over": "#8a6fb0", "positions": "#d55e00", "sum": "#009e73"}
-PINNED = "#a03cc0"
 TABLE, NORMS = "embedding", "norms"
 
 

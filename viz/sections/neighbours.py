@@ -13,8 +13,9 @@ from model.analysis.tokens import nearest, principal_plane
 from model.text import Tokenizer, Tokens
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
+from viz.packing.plots import PINNED
 from viz.parts import plot_words, stamp
-from viz.sections.embeddings import PINNED, Chosen, quantity_name
+from viz.sections.embeddings import Chosen, quantity_name
 from viz.words import significant
 from viz.workbench import Workbench, workbench
 

@@ -21,13 +21,14 @@ from model.trace import Trace
 from model.variation import vary
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
+from viz.packing.plots import PINNED
 from viz.parts import Views, data_table, explanation, folded, mount, nothing, plot_words, stamp
 from viz.sections.memory import remembered
 from viz.varying import as_trained
 from viz.words import not_ours, significant
 from viz.workbench import Workbench, workbench
 
-OFF, ON, PINNED = "#009e73", "#d55e00", "#a03cc0"
+OFF, ON = "#009e73", "#d55e00"
 
 
 @dataclass(frozen=True)
