@@ -108,6 +108,8 @@ def test_no_page_imports_a_page() -> None:
 def test_imports_point_inwards() -> None:
     for file in files("viz/figures", "viz/components"):
         assert not forbidden(file, "viz.pages", "viz.workbench", "app"), file
+    for file in files("viz/packing"):
+        assert not forbidden(file, "viz.sections", "viz.pages", "app"), file
     for file in (
         "viz/workbench.py",
         "viz/opening.py",

@@ -10,8 +10,8 @@ import pandas as pd
 
 from model.experiments.courses import Side
 from viz.i18n import _
+from viz.packing.curve_names import part_name, title_of
 from viz.packing.lab_arms import arm_name, colours
-from viz.sections.curve_names import part_name, title_of
 from viz.words import significant
 
 

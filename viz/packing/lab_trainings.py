@@ -11,10 +11,10 @@ from model.analysis.series import outline, smoothed
 from model.experiments.courses import Course, Side
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
+from viz.packing.curve_names import part_name
 from viz.packing.lab_arms import arm_name, colours
 from viz.packing.lab_plots import header
 from viz.packing.plots import EXPECTED
-from viz.sections.curve_names import part_name
 from viz.words import significant
 
 KEEP = 0.9  # the weight of the past in a smoothed curve

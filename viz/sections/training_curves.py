@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from model.analysis.series import outline, smoothed
 from viz.components.views import Series, chart
 from viz.i18n import _
+from viz.packing.curve_names import change_text, group_name, part_name, smoothing_name, title_of
 from viz.parts import plot_words
-from viz.sections.curve_names import change_text, group_name, part_name, smoothing_name, title_of
 from viz.sections.training_start import nothing_begun
 from viz.training import training
 from viz.words import attention_name
