@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from model.text import Tokens
     from model.trace import AttentionKind
 
-LONG = 256  # tokens of both texts
+LONG = 100  # tokens of both texts
 FIRST_SOURCE = "She bought a red car yesterday."
 
 
