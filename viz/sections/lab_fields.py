@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from model.experiments.attentions import Sizes, room
+from model.experiments.attentions import Room, Sizes
 from model.experiments.running import Report
 from model.inspectable import Inspectable
 from viz.components.fields import Field, number_field
@@ -40,14 +40,13 @@ def measuring(
     key: str,
     sizes: Sizes,
     length: int,
-    most: Sizes,
+    found: Room,
     measure: Callable[[Sizes, int], Iterator[Report[Found]]],
     draw: Callable[[Found], None],
     before: Callable[[], None],
     forecast: str,
 ) -> None:
-    """The experiment, or why it cannot be and what is known without it. most: of all it measures, the largest."""
-    found = room(most, length)
+    """The experiment, or why it cannot be and what is known without it. found: of the largest it measures."""
     if found.enough:
         settings = (sizes, length)
         make = partial(measure, *settings)

@@ -77,6 +77,12 @@ def test_what_does_not_fit_is_refused_with_the_numbers(small, monkeypatch) -> No
     assert sent(app, "cost_counts")  # counting needs no memory
 
 
+def test_no_length_is_suggested_that_the_field_refuses(small, monkeypatch) -> None:
+    monkeypatch.setattr(attentions, "available", lambda _device: 200_000)
+    (refusal,) = page("growth").error
+    assert refusal.value.endswith("200 kB are free: make the other numbers smaller.")
+
+
 def test_what_cannot_be_is_said(small) -> None:
     (refusal,) = page("ways", cost_ways_h="3").error
     assert refusal.value == "d = 16 cannot be split among 3 heads: choose one of 1, 2, 4, 8, 16."
