@@ -16,7 +16,7 @@ from model.inspectable import Inspectable
 from viz.components.fields import Field, number_field
 from viz.i18n import _
 from viz.packing.weights_table import bytes_text
-from viz.sections.lab_running import experiment
+from viz.sections.lab_running import Kept, experiment
 
 Found = TypeVar("Found")
 MODEL = "cost_model"  # whose sizes the fields of each view began with
@@ -47,7 +47,9 @@ def measuring(
     forecast: str,
 ) -> None:
     """The experiment, or why it cannot be and what is known without it. found: of the largest it measures."""
-    if found.enough:
+    kept: Kept | None = st.session_state.get(key)
+    going = kept is not None and not kept.running.ended  # what it takes meanwhile is not free
+    if found.enough or going:
         settings = (sizes, length)
         make = partial(measure, *settings)
         experiment(key, settings, make, draw, begin=_("Measure"), forecast=forecast, before=before)
