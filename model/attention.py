@@ -173,8 +173,8 @@ class MultiHeadAttention(nn.Module):
     def explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """Equation 1 step by step; holds (batch, head, query, key) in memory."""
         visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
-        biased = self.biased(self.scaled(self.scores(query, key)))
-        weights = self.weights(self.masked(biased, visible), visible)
+        masked = self.masked(self.biased(self.scaled(self.scores(query, key))), visible)
+        weights = self.weights(masked, visible)
         return dropout(weights, self.dropout, self.training) @ for_each_head(value, query.shape[1])
 
     def unseen(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:

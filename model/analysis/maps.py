@@ -17,6 +17,7 @@ from model.position_bias import PositionBias
 from model.trace import KEPT_MAP, AttentionKind, Trace, ordinary
 
 AT_ONCE = 1 << 20  # numbers of a layer's maps that are computed together; one head's are, however many
+CELLS = 1 << 22  # of a layer's maps that are looked into at once; of longer texts every k-th query
 
 
 class Quantity(StrEnum):
@@ -87,6 +88,11 @@ class Maps:
     def small(self) -> bool:
         """Whether the trace computes all heads of a layer and keeps them."""
         return self.heads * self.queries * self.keys <= KEPT_MAP or self.given
+
+    @property
+    def every(self) -> int:
+        """The k of every k-th query, so that no layer has more than `CELLS` cells."""
+        return max(1, -(-self.heads * self.queries * self.keys // CELLS))
 
     def _norms(self, layer: int) -> Float[Tensor, "head key"]:
         """What each weight is multiplied by: w ≥ 0, so ‖w·v‖ = w·‖v‖."""

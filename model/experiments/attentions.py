@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,14 @@ from torch import Tensor
 from model.analysis.costs import attention_flops, parameters
 from model.attention import MultiHeadAttention, explicit_attention
 from model.config import TransformerConfig
+from model.device import give_back_memory
 from model.masks import Mask
 from model.memory import SPARE, available
 from model.skeleton import NothingDrawn
 
 MAPS = 3  # of size query × key that are there at once: what softmax reads, what it makes, what the next step makes
-ROWS = 8  # of size length × d: the input, queries, keys, values, heads, the output, and two that are being made
+ROWS = 12  # of size length × d: the input, queries, keys, values, heads, and what a step makes of them
+ROWS_BACKWARD = 14  # and what is kept for the way back, and the gradients
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,17 +66,23 @@ def operations(sizes: Sizes, length: int) -> dict[str, int]:
     }
 
 
-def memory_needed(sizes: Sizes, length: int) -> int:
-    """Bytes that measuring takes at its fullest."""
-    maps = MAPS * sizes.batch * sizes.heads * length * length * sizes.dtype.itemsize
-    rows = ROWS * sizes.batch * length * max(sizes.config.d_model, sizes.heads * sizes.width) * sizes.dtype.itemsize
-    visible = 2 * length * length  # booleans
-    return maps + rows + visible + sizes.parameters * sizes.dtype.itemsize
+def memory_needed(sizes: Sizes, length: int, backward: bool = False) -> int:
+    """Bytes that measuring takes at its fullest. backward: gradients are made, and another attention is there too,
+    which is no larger.
+    """
+    size = sizes.dtype.itemsize
+    maps = MAPS * sizes.batch * sizes.heads * length * length * size
+    width = max(sizes.config.d_model, sizes.heads * sizes.width)
+    rows = (ROWS_BACKWARD if backward else ROWS) * sizes.batch * length * width * size
+    visible = (2 + size) * length * length  # as booleans, and as what is added to the scores
+    weights = (3 if backward else 1) * sizes.parameters * size
+    drawn = sizes.parameters // 4 * torch.float32.itemsize  # the one of four matrices that is being made
+    return maps + rows + visible + weights + drawn
 
 
 @dataclass(frozen=True)
 class Room:
-    """Bytes that are needed and free, and the longest length that would fit, 0 where none does."""
+    """Bytes that are needed and free, and the longest length that would fit, 0 where none that is allowed does."""
 
     needed: int
     free: int
@@ -84,22 +93,25 @@ class Room:
         return SPARE * self.needed <= self.free
 
 
-def room(sizes: Sizes, length: int, free: int | None = None) -> Room:
-    """Whether so many tokens fit. free: bytes, for the device's own where None."""
+def room(sizes: Sizes, length: int, free: int | None = None, *, backward: bool = False, least: int = 1) -> Room:
+    """Whether so many tokens fit. free: bytes, for the device's own where None. least: tokens that are allowed."""
     free = available(sizes.device) if free is None else free
-    longest = length
-    while longest and SPARE * memory_needed(sizes, longest) > free:
-        longest //= 2
-    return Room(memory_needed(sizes, length), free, longest)
+
+    def too_many(tokens: int) -> bool:
+        return SPARE * memory_needed(sizes, tokens, backward) > free
+
+    longest = bisect_left(range(length + 1), True, lo=1, key=too_many) - 1
+    return Room(memory_needed(sizes, length, backward), free, longest if longest >= least else 0)
 
 
-def require_room(sizes: Sizes, length: int) -> None:
+def require_room(sizes: Sizes, length: int, *, backward: bool = False) -> None:
     """What does not fit is not begun: a process that takes more than there is is killed.
 
     Raises:
         ValueError: it does not fit.
     """
-    found = room(sizes, length)
+    give_back_memory()  # what this process has freed is free
+    found = room(sizes, length, backward=backward)
     if not found.enough:
         raise ValueError(
             f"{length} tokens need {found.needed / 1e9:.1f} GB of memory and {found.free / 1e9:.1f} GB are free: "
@@ -109,15 +121,24 @@ def require_room(sizes: Sizes, length: int) -> None:
 
 def made(sizes: Sizes, seed: int = 0) -> MultiHeadAttention:
     """The network's own module with random weights, on the device; other draws of random numbers go on undisturbed."""
-    with torch.device("meta"), NothingDrawn():
-        attention = MultiHeadAttention(sizes.config)
-    attention = attention.to(sizes.dtype).to_empty(device=sizes.device)
+    attention = _hollow(sizes).to_empty(device=sizes.device)
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in attention.parameters():
-            drawn = torch.randn(weight.shape, generator=draw) * weight.shape[-1] ** -0.5
-            weight.copy_(drawn.to(weight.device, weight.dtype))
-    return attention.eval()
+            weight.copy_(torch.randn(weight.shape, generator=draw).mul_(weight.shape[-1] ** -0.5))
+    return attention
+
+
+def cut(attention: MultiHeadAttention, sizes: Sizes) -> MultiHeadAttention:
+    """The very same weights, in other heads."""
+    other = _hollow(sizes)
+    other.load_state_dict(attention.state_dict(), assign=True)
+    return other
+
+
+def _hollow(sizes: Sizes) -> MultiHeadAttention:
+    with torch.device("meta"), NothingDrawn():
+        return MultiHeadAttention(sizes.config).to(sizes.dtype).eval()
 
 
 def drawn(sizes: Sizes, *shape: int, seed: int = 0) -> Tensor:

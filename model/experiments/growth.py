@@ -120,6 +120,7 @@ def growth(sizes: Sizes, longest: int, least: int = ROUNDS, seconds: float = SEC
                 yield Report(min(1.0, share), Growth(sizes, here, (*points, newest)))
             points.append(newest)
             spent += taken
+            del tasks  # its tensors, before the next length is asked whether it fits
 
 
 def steps(attention: MultiHeadAttention, sizes: Sizes, length: int) -> dict[str, Task]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from model.attention import MultiHeadAttention
-from model.experiments.attentions import Sizes, drawn, made, operations, require_room, step_by_step
+from model.experiments.attentions import Sizes, cut, drawn, made, operations, require_room, step_by_step
 from model.experiments.running import Report
 from model.experiments.timing import ROUNDS, SECONDS, Machine, Task, Times, machine, rounds
 from model.masks import Mask
@@ -58,35 +58,35 @@ def by_heads(sizes: Sizes, length: int, least: int = ROUNDS, seconds: float = SE
     """
     several = {heads: with_heads(sizes, heads) for heads in head_counts(sizes.config.d_model)}
     require_room(several[max(several)], length)
-    attentions: dict[int, MultiHeadAttention] = {}
-    for heads, each in several.items():
-        attentions[heads] = made(each)
-        # The same weights for all: they are only cut otherwise.
-        attentions[heads].load_state_dict(attentions[1].state_dict(), assign=True)
+    attention = made(several[1])
     tasks: dict[tuple[Any, str], Task] = {}
     with torch.inference_mode():
         x = drawn(sizes, sizes.batch, length, sizes.config.d_model)
-        for heads, attention in attentions.items():
-            tasks |= {(heads, piece): task for piece, task in _pieces(attention, x).items()}
+        for heads, each in several.items():
+            tasks |= {(heads, piece): task for piece, task in _pieces(cut(attention, each), x).items()}
         yield from _timed(several, length, tasks, sizes, least, seconds)
 
 
 def _pieces(attention: MultiHeadAttention, x: Tensor) -> dict[str, Task]:
-    """Maps are made when they are needed, and not kept: all numbers of heads together have many."""
-    length = x.shape[1]
-    visible = Mask().visible(length, length, x.device)
-    query = attention.query(x)
-    key, value = attention.project(x)
+    """What a piece reads is made when it is needed, and not kept: all numbers of heads together have much of it."""
 
-    def scaled() -> Tensor:
-        found: Tensor = attention.scaled(attention.scores(query, key))
+    def projected() -> tuple[Tensor, Tensor, Tensor]:
+        return attention.query(x), *attention.project(x)
+
+    def products(given: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        query, key, value = given
+        found: Tensor = attention.scores(query, key) @ value
         return found
+
+    def masked() -> tuple[Tensor, Tensor]:
+        scaled = attention.scaled(attention.scores(attention.query(x), attention.key(x)))
+        return scaled, Mask().visible(x.shape[1], x.shape[1], x.device)
 
     return {
         "fused": Task(lambda _given: attention(x, x, Mask())),
         "explicit": Task(lambda _given: step_by_step(attention, x)),
-        "products": Task(lambda _given: attention.scores(query, key) @ value),
-        "softmax": Task(lambda given: attention.weights(given, visible), scaled),
+        "products": Task(products, projected),
+        "softmax": Task(lambda given: attention.weights(*given), masked),
     }
 
 
@@ -94,8 +94,8 @@ def narrow_and_wide(sizes: Sizes) -> dict[str, Sizes]:
     """h heads of d / h, and h heads that are each as wide as the whole d."""
     d_model = sizes.config.d_model
     return {
-        "narrow": Sizes(**(vars(sizes) | {"width": d_model // sizes.heads, "d_model": d_model})),
-        "wide": Sizes(**(vars(sizes) | {"width": d_model, "d_model": d_model})),
+        "narrow": replace(sizes, width=d_model // sizes.heads, d_model=d_model),
+        "wide": replace(sizes, width=d_model, d_model=d_model),
     }
 
 
@@ -106,7 +106,7 @@ def ways(sizes: Sizes, length: int, least: int = ROUNDS, seconds: float = SECOND
         ValueError: the wide one does not fit.
     """
     both = narrow_and_wide(sizes)
-    require_room(both["wide"], length)
+    require_room(both["wide"], length, backward=True)
     tasks: dict[tuple[Any, str], Task] = {}
     for way, each in both.items():
         attention = made(each).train()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from model.device import compute_alone
+from model.device import compute_alone, give_back_memory
 from model.errors import first_line
 from model.failures import is_out_of_memory
 
@@ -97,10 +97,12 @@ class Running(Generic[Result]):
         if self._alone:
             compute_alone()
         try:
-            self.status = self._go_through()
+            status = self._go_through()
         except Exception as error:  # else the page would wait for ever
             self.message = explained(error)
-            self.status = "failed"
+            status = "failed"
+        give_back_memory()  # before anybody asks whether the next one fits
+        self.status = status
 
     def _go_through(self) -> Status:
         reports = self._experiment()

@@ -13,7 +13,7 @@ from model.attention import Weights
 from model.device import exact
 
 SURE = 0.99
-MOST = 1e9  # a factor beyond which nobody looks
+MOST = 1e9  # a factor beyond which nobody looks, nor below its inverse
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,10 @@ def thresholds(scores: Float[Tensor, " key"]) -> Thresholds:
 
 
 def first_factor(holds: Callable[[float], bool]) -> float | None:
-    """The smallest factor from which on something holds that holds for all larger ones, to a part in 10⁴."""
-    low, high = MOST**-0.5, MOST
+    """The smallest factor from which on something holds that holds for all larger ones, to a part in 10⁴; 10⁻⁹ where it
+    holds there, and so for smaller ones too perhaps.
+    """
+    low, high = 1 / MOST, MOST
     if not holds(high):
         return None
     if holds(low):

@@ -22,7 +22,6 @@ from model.position_bias import PositionBias
 
 WIDTHS = tuple(2**power for power in range(1, 11))
 DRAWS, QUERIES = 8, 64  # of keys and values, and queries of each
-CELLS = 1 << 22  # of a layer's maps that are computed at once; of longer texts every k-th query
 
 
 @dataclass(frozen=True)
@@ -127,8 +126,7 @@ def _layer(maps: Maps, path: str) -> Float[Tensor, "2 2 head"]:
     trace, attention = maps.trace, maps.trace.module(path)
     query = trace[f"{path}.query"]
     key = for_each_head(trace[f"{path}.key"], len(query))
-    every = max(1, -(-len(query) * maps.queries * maps.keys // CELLS))
-    rows = slice(None, None, every)
+    rows = slice(None, None, maps.every)
     visible = trace.visible(path)[:, rows]
     entropies, derivatives = [], []
     with torch.inference_mode(), ordinary():

@@ -13,8 +13,6 @@ from model.analysis.maps import Maps
 from model.attention import for_each_head
 from model.device import exact
 
-CELLS = 1 << 22  # cells of a layer's maps that are ranked at most; of longer texts every k-th query
-
 
 def dots(query: Float[Tensor, "*query channel"], key: Float[Tensor, "*key channel"]) -> Float[Tensor, "*query_key"]:
     """q · k = ‖q‖ ‖k‖ cos(q, k), in float64."""
@@ -73,8 +71,7 @@ class Agreement:
 
 def agreement(maps: Maps) -> Agreement:
     """Every query of every head, or so many as can be ranked at once, evenly spread."""
-    every = max(1, -(-maps.heads * maps.queries * maps.keys // CELLS))
-    queries = torch.arange(0, maps.queries, every)
+    queries = torch.arange(0, maps.queries, maps.every)
     found = [_layer(maps, path, queries) for path in maps.paths]
     correlations, same = zip(*found, strict=True)
     return Agreement(torch.stack(correlations), torch.stack(same), queries)

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import streamlit as st
 
-from model.experiments.attentions import Sizes, room
+from model.experiments.attentions import Room, Sizes
 from model.experiments.running import Report
 from model.inspectable import Inspectable
 from viz.components.fields import Field, number_field
 from viz.i18n import _
 from viz.packing.weights_table import bytes_text
-from viz.sections.lab_running import experiment
+from viz.sections.lab_running import Kept, experiment
 
 Found = TypeVar("Found")
 MODEL = "cost_model"  # whose sizes the fields of each view began with
@@ -40,15 +40,16 @@ def measuring(
     key: str,
     sizes: Sizes,
     length: int,
-    most: Sizes,
+    found: Room,
     measure: Callable[[Sizes, int], Iterator[Report[Found]]],
     draw: Callable[[Found], None],
     before: Callable[[], None],
     forecast: str,
 ) -> None:
-    """The experiment, or why it cannot be and what is known without it. most: of all it measures, the largest."""
-    found = room(most, length)
-    if found.enough:
+    """The experiment, or why it cannot be and what is known without it. found: of the largest it measures."""
+    kept: Kept | None = st.session_state.get(key)
+    going = kept is not None and not kept.running.ended  # what it takes meanwhile is not free
+    if found.enough or going:
         settings = (sizes, length)
         make = partial(measure, *settings)
         experiment(key, settings, make, draw, begin=_("Measure"), forecast=forecast, before=before)

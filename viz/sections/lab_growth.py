@@ -8,7 +8,7 @@ import streamlit as st
 
 from model.analysis.costs import attention_flops
 from model.attention import MultiHeadAttention, Scores, Weights
-from model.experiments.attentions import Sizes, operations
+from model.experiments.attentions import Sizes, operations, room
 from model.experiments.growth import Growth, growth, lengths_up_to, steps, upper_fit
 from model.experiments.timing import ROUNDS, SECONDS, fit
 from model.inspectable import Inspectable
@@ -31,7 +31,8 @@ def show(lens: Inspectable) -> None:
             "grows with n² only where the maps are written down."
         ),
     )
-    given = sizes_of(lens, "growth", fields(lens))
+    asked = fields(lens)
+    given = sizes_of(lens, "growth", asked)
     if given is None:
         return
     longest = given["cost_longest"]
@@ -45,7 +46,8 @@ def show(lens: Inspectable) -> None:
     words = _("{count} lengths, each at least {seconds} s and {runs} runs; in the background")
     forecast = words.format(count=len(lengths_up_to(longest)), seconds=f"{SECONDS:g}", runs=ROUNDS)
     before = partial(draw_counts, sizes, longest)
-    measuring("cost_growth", sizes, longest, sizes, growth, draw, before, forecast)
+    found = room(sizes, longest, least=int(asked[0].low))
+    measuring("cost_growth", sizes, longest, found, growth, draw, before, forecast)
     explain()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import streamlit as st
 
 from model.analysis.costs import attention_flops
 from model.attention import MultiHeadAttention
-from model.experiments.attentions import Sizes, operations
+from model.experiments.attentions import Sizes, operations, room
 from model.experiments.heads import SAME, Timed, by_heads, counted, head_counts, narrow_and_wide, ways, with_heads
 from model.experiments.timing import ROUNDS, SECONDS
 from model.inspectable import Inspectable
@@ -18,7 +20,7 @@ from viz.parts import data_table, explanation, mount
 from viz.sections.lab_claim import show_claim
 from viz.sections.lab_fields import measuring, sizes_of
 
-LONGEST, WIDEST = 4096, 4096
+SHORTEST, LONGEST, WIDEST = 2, 4096, 4096
 
 
 def show_heads(lens: Inspectable) -> None:
@@ -39,18 +41,17 @@ def show_heads(lens: Inspectable) -> None:
     length, d_model = given["cost_heads_n"], given["cost_heads_d"]
     sizes = _sizes(lens, given["cost_heads_batch"], 1, d_model)
     several = {heads: with_heads(sizes, heads) for heads in head_counts(d_model)}
-    own = min(several, key=lambda heads: abs(heads - lens.config.n_heads))
 
     def before() -> None:
-        st.text(packing.counts_verdict(several, length, own))
+        st.text(packing.counts_verdict(several, length, nearest(several, lens.config.n_heads)))
         left, right = st.columns(2, gap="medium")
         right.dataframe(packing.head_table(several, length, None), hide_index=True)
         mount([(left, packing.pack_head_counts(several, length, "cost_heads_counts"))])
 
     def draw(found: Timed) -> None:
-        nearest = min(found.sizes, key=lambda heads: abs(heads - lens.config.n_heads))
-        counts = packing.counts_verdict(found.sizes, found.length, nearest)
-        st.text("\n".join([*packing.head_verdicts(found, nearest), counts]))
+        own = nearest(found.sizes, lens.config.n_heads)
+        counts = packing.counts_verdict(found.sizes, found.length, own)
+        st.text("\n".join([*packing.head_verdicts(found, own), counts]))
         left, right = st.columns(2, gap="medium")
         mount(
             [
@@ -61,8 +62,8 @@ def show_heads(lens: Inspectable) -> None:
         st.dataframe(packing.head_table(found.sizes, found.length, found), hide_index=True)
         data_table("cost_heads_data", lambda: packing.timed_table(found), "lab-heads")
 
-    most = several[max(several)]
-    measuring("cost_heads_run", sizes, length, most, by_heads, draw, before, _forecast(len(several)))
+    enough = room(several[max(several)], length, least=SHORTEST)
+    measuring("cost_heads_run", sizes, length, enough, by_heads, draw, before, _forecast(len(several)))
     explain_heads()
 
 
@@ -107,14 +108,19 @@ def show_ways(lens: Inspectable) -> None:
             data_table("cost_ways_data", lambda: packing.timed_table(found), "lab-ways")
         mount([(left, packing.pack_ways(found.sizes, found.length, found, "cost_ways_bars"))])
 
-    measuring("cost_ways_run", sizes, length, both["wide"], ways, draw, before, _forecast(len(both)))
+    enough = room(both["wide"], length, backward=True, least=SHORTEST)
+    measuring("cost_ways_run", sizes, length, enough, ways, draw, before, _forecast(len(both)))
     explain_ways()
+
+
+def nearest(several: Iterable[int], wish: int) -> int:
+    return min(several, key=lambda heads: abs(heads - wish))
 
 
 def _common(lens: Inspectable, key: str) -> list[Field]:
     length = min(lens.config.max_length, 1024)
     return [
-        Field(f"{key}_n", "n", str(length), 2, LONGEST, log=True),
+        Field(f"{key}_n", "n", str(length), SHORTEST, LONGEST, log=True),
         Field(f"{key}_batch", _("batch"), "1", 1, 64),
     ]
 

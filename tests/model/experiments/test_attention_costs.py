@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.experiments.attentions import Sizes, drawn, made, memory_needed, operations, require_room, room, step_by_step
+from model.experiments.attentions import Sizes, drawn, made, memory_needed, operations, step_by_step
 from model.experiments.growth import STEPS, growth, lengths_up_to, steps, upper_fit
 from model.experiments.heads import by_heads, counted, head_counts, narrow_and_wide, ways, with_heads
 from model.experiments.timing import peak_memory
@@ -76,18 +76,6 @@ def test_the_numbers_of_others_go_on_undisturbed() -> None:
     torch.manual_seed(5)
     list(growth(TINY, 32, least=1, seconds=0.0))
     assert torch.equal(torch.rand(3), expected)
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    needed = memory_needed(TINY, 64)
-    assert needed > 3 * 4 * 2 * 2 * 64 * 64  # three maps at least
-    assert room(TINY, 64, free=2 * needed).enough
-    refused = room(TINY, 64, free=needed)  # nothing to spare
-    assert not refused.enough
-    assert refused.longest == 32
-    assert room(TINY, 64, free=10).longest == 0
-    with pytest.raises(ValueError, match=r"10000000 tokens need .* GB of memory"):
-        require_room(TINY, 10_000_000)
 
 
 def test_the_forecast_covers_what_a_step_makes() -> None:

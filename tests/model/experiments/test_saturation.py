@@ -50,4 +50,11 @@ def test_the_derivatives_norm_is_exact_where_one_weight_is_nearly_1():
 def test_the_first_factor_is_found_by_halving():
     assert first_factor(lambda factor: factor > 123.4) == pytest.approx(123.4, rel=2e-4)
     assert first_factor(lambda factor: False) is None
-    assert first_factor(lambda factor: True) == MOST**-0.5
+    assert first_factor(lambda factor: factor > 2e-9) == pytest.approx(2e-9, rel=2e-4)
+    assert first_factor(lambda factor: True) == 1 / MOST
+
+
+def test_large_scores_saturate_at_small_factors():
+    found, small = thresholds(torch.tensor([0.0, 1e6, 2e6])), thresholds(torch.tensor([0.0, 1.0, 2.0]))
+    assert found.sure == pytest.approx(small.sure * 1e-6, rel=2e-4)
+    assert found.own_gradient == pytest.approx(small.own_gradient * 1e-6, rel=1e-2)

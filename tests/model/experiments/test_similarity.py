@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from model.analysis.maps import Maps
-from model.experiments import similarity
 from model.experiments.similarity import agreement, cosines, dots, plane, ranks, spearman
 from tests.viz.small import small_lens
 
@@ -88,7 +87,7 @@ def test_of_a_long_text_every_kth_query_is_ranked(tmp_path, monkeypatch):
     trace = lens.trace("The cat sees the dog.")
     maps = Maps(trace, "encoder")
     whole = agreement(maps)
-    monkeypatch.setattr(similarity, "CELLS", maps.heads * maps.queries * maps.keys // 2)
+    monkeypatch.setattr("model.analysis.maps.CELLS", maps.heads * maps.queries * maps.keys // 2)
     half = agreement(maps)
     assert half.queries.tolist() == list(range(0, maps.queries, 2))
     assert torch.equal(half.correlation, whole.correlation[..., ::2])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from model.experiments import attentions
 from model.experiments.attentions import Sizes, operations
+from model.experiments.running import Report, Running
 from tests.app_reading import experimented, opened, sent, sound
 from tests.viz.small import write_small
+from viz.sections.lab_running import Kept
 
 KEYS = {"growth": "cost_counts", "heads": "cost_heads_counts", "ways": "cost_ways_bars", "tying": "cost_tying_0"}
 
@@ -75,6 +79,28 @@ def test_what_does_not_fit_is_refused_with_the_numbers(small, monkeypatch) -> No
     assert "10 MB are free: choose n up to" in refusal.value
     assert not [each for each in app.button if each.key == "cost_growth_begin"]
     assert sent(app, "cost_counts")  # counting needs no memory
+
+
+def test_what_runs_stays_in_view_while_its_memory_is_taken(small, monkeypatch) -> None:
+    monkeypatch.setattr(attentions, "available", lambda _device: 200_000)
+    end = threading.Event()
+    running = Running(lambda: (Report(1.0, None) for _ in (1,) if end.wait(60.0) and False))
+    app = page("growth")
+    app.session_state["cost_growth"] = Kept((), running)
+    try:
+        app = sound(app.run())
+        assert not app.error
+        assert [each for each in app.button if each.key == "cost_growth_stop"]
+    finally:
+        end.set()
+        running.stop()
+        assert running.wait(30.0)
+
+
+def test_no_length_is_suggested_that_the_field_refuses(small, monkeypatch) -> None:
+    monkeypatch.setattr(attentions, "available", lambda _device: 200_000)
+    (refusal,) = page("growth").error
+    assert refusal.value.endswith("200 kB are free: make the other numbers smaller.")
 
 
 def test_what_cannot_be_is_said(small) -> None:
