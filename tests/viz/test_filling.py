@@ -47,7 +47,7 @@ def test_it_is_stopped_between_two_numbers_and_goes_on(monkeypatch):
     assert filling.finished
     assert filling.found == {"a": 1}
     taken, left = filling.seconds
-    assert left == pytest.approx(3 * taken, rel=0.2)  # 100 of 400 bytes are read
+    assert left == pytest.approx(3 * taken, rel=0.2)  # 100 of 400 are done
     filling.go_on()
     filling.wait(5)
     assert filling.found == {"a": 1, "b": 2}
