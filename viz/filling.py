@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from model.errors import why_it_broke_off
 from viz.i18n import _
 
 TOLD = 1.0  # seconds after which the time that is left can be told
@@ -108,8 +109,8 @@ class Filling:
                     continue
                 try:
                     self.found[key] = compute()
-                except (ValueError, RuntimeError, OSError, MemoryError) as error:
-                    self.failed[key] = str(error) or type(error).__name__
+                except Exception as error:  # else what is there would look like all of it
+                    self.failed[key] = why_it_broke_off(error)
                 self._done += size
         finally:
             self._finished.set()
