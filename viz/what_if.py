@@ -66,7 +66,7 @@ class WhatIf:
         from model.interventions import intervening
 
         heads = tuple(each for each in self.changes if isinstance(each, RemovedHead))
-        masks = tuple(each for each in self.changes if each not in heads)
+        masks = tuple(each for each in self.changes if not isinstance(each, RemovedHead))
         trace, made, why = None, self.changes, ""
         for made in dict.fromkeys((self.changes, masks, heads, ())):
             try:
@@ -77,7 +77,8 @@ class WhatIf:
             except ValueError as error:
                 why = why or str(error)
         if why:
-            aside = (each for each in self.changes if each not in made)
+            kept = set(made)
+            aside = (each for each in self.changes if each not in kept)
             self._lens, self._aside, self.changes = lens, (*self._aside, *aside), made
             self.refused = self._why = why
         return trace
