@@ -1,16 +1,26 @@
-"""What can go wrong on the way from a file to a model."""
+"""What can go wrong on the way from a file to a model, and what is said of it."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 LONGEST = 600  # characters of a sentence: a file may hold names of any length
+BROKEN_OFF = "computing this broke off with {name}: {first}; the log says where"
 
 
 def first_line(error: BaseException, longest: int = 160) -> str:
     """What an error says, as a part of a sentence: libraries go on for many lines, or say nothing."""
     lines = str(error).strip().splitlines()
     return lines[0][:longest] if lines else type(error).__name__
+
+
+def why_it_broke_off(error: Exception) -> str:
+    """What ended a computation, as a sentence; what nobody expected goes to the log too."""
+    if isinstance(error, ValueError | RuntimeError | OSError | MemoryError):
+        return str(error) or type(error).__name__
+    logging.getLogger(__name__).error("a computation broke off", exc_info=error)
+    return BROKEN_OFF.format(name=type(error).__name__, first=first_line(error))
 
 
 class CheckpointError(ValueError):

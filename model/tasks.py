@@ -25,6 +25,7 @@ class Task:
     draw: a source of a given length with its target, by chance. solve: the target of any source, found in another
     way than `draw` finds it; ValueError where the source is none of this task. lengths: those to train with.
     sources: how many there are of a length. answers: the only targets there are, each equally frequent; none: any text.
+    one_alphabet: targets are of the characters of sources, all of them. any_length: there are sources of every length.
     """
 
     name: str
@@ -34,6 +35,8 @@ class Task:
     lengths: tuple[int, ...]
     sources: Callable[[int], int]
     answers: tuple[str, ...] = ()
+    one_alphabet: bool = False
+    any_length: bool = False
 
 
 def find_task(name: str) -> Task:
@@ -125,7 +128,11 @@ def _string_task(
             raise ValueError(f"source ({source!r}) must be of the characters {alphabet[0]} to {alphabet[-1]} only")
         return solve(source)
 
-    return Task(name, description, draw, checked, tuple(range(2, 13)), lambda length: len(alphabet) ** length)
+    def sources(length: int) -> int:
+        return len(alphabet) ** length
+
+    lengths = tuple(range(2, 13))
+    return Task(name, description, draw, checked, lengths, sources, one_alphabet=True, any_length=True)
 
 
 def _reverse(source: str) -> str:

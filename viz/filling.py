@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from model.errors import why_it_broke_off
 from viz.i18n import _
 
 TOLD = 1.0  # seconds after which the time that is left can be told
@@ -29,7 +30,7 @@ class Filling:
         self.found: dict[str, Any] = {}
         self.failed: dict[str, str] = {}
         self._jobs = jobs
-        self._read, self._total = 0, sum(size for _key, size, _compute in jobs)
+        self._done, self._total = 0, sum(size for _key, size, _compute in jobs)
         self._finished, self._stopped = threading.Event(), threading.Event()
         self._memory: OrderedDict[Hashable, Any] = OrderedDict()
         self._start()
@@ -58,9 +59,9 @@ class Filling:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """How long it has taken, and how much longer it will, by the bytes that are left."""
+        """How long it has taken, and how much longer it will, by the work that is left."""
         taken = time.monotonic() - self._began
-        return taken, taken * (self._total - self._read) / max(1, self._read - self._before)
+        return taken, taken * (self._total - self._done) / max(1, self._done - self._before)
 
     @property
     def progress(self) -> dict[str, Any] | None:
@@ -70,13 +71,13 @@ class Filling:
         if self.finished:
             return None
         done, count = f"{len(self.found):,}", f"{len(self._jobs):,}"
-        if taken < TOLD or self._read == self._before:
+        if taken < TOLD or self._done == self._before:
             text = _("measured {done} of {all}").format(done=done, all=count)
         else:
             text = _("measured {done} of {all} · {seconds} s left").format(
                 done=done, all=count, seconds=f"{max(1, left):.0f}"
             )
-        return {"share": self._read / max(1, self._total), "text": text}
+        return {"share": self._done / max(1, self._total), "text": text}
 
     def wait(self, seconds: float) -> None:
         """Until it is finished, or so long after its beginning: only the first look at a file waits."""
@@ -94,8 +95,8 @@ class Filling:
 
     def _start(self) -> None:
         self._began = self._seen = time.monotonic()
-        self._before = self._read
-        threading.Thread(target=self._run, name="statistics", daemon=True).start()
+        self._before = self._done
+        threading.Thread(target=self._run, name="filling", daemon=True).start()
 
     def _run(self) -> None:
         try:
@@ -108,8 +109,8 @@ class Filling:
                     continue
                 try:
                     self.found[key] = compute()
-                except (ValueError, RuntimeError, OSError, MemoryError) as error:
-                    self.failed[key] = str(error) or type(error).__name__
-                self._read += size
+                except Exception as error:  # else what is there would look like all of it
+                    self.failed[key] = why_it_broke_off(error)
+                self._done += size
         finally:
             self._finished.set()

@@ -12,7 +12,7 @@ from viz.input_bar import lens_and_text, write_source
 from viz.parts import arrange_again
 from viz.pinning import pinned
 from viz.said import said
-from viz.what_if import change, note
+from viz.what_if import note, restore
 from viz.words import check_explanation, check_name, significant
 from viz.workbench import Key, Workbench, attention_kinds, choice, workbench
 
@@ -87,7 +87,7 @@ def on_pin() -> None:
 
 def on_restore() -> None:
     """The model computes as it was trained again."""
-    change(workbench(), ())
+    restore(workbench())
     arrange_again()
 
 

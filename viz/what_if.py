@@ -25,7 +25,7 @@ NAMED = 3  # changes that a note spells out
 class WhatIf:
     """changes: what the workbench's trace is computed with. plain: the trace of the same tokens without them.
 
-    refused: what is wrong with the changes in the address bar, or why this model cannot make them, in a sentence.
+    refused: what is wrong with the changes in the address bar, or why this model cannot make some, in a sentence.
     """
 
     changes: tuple[AttentionChange, ...] = ()
@@ -34,6 +34,7 @@ class WhatIf:
     _made: tuple[AttentionChange, ...] = ()
     _trace: Trace | None = None
     _aside: tuple[AttentionChange, ...] = ()  # changes that `_lens` cannot make, until another model is shown
+    _why: str = ""
     _lens: Inspectable | None = None
 
     def look(self, lens: Inspectable, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
@@ -47,17 +48,40 @@ class WhatIf:
         assert self.plain is not None
         assert self._trace is not None
         if self._aside and lens is not self._lens:
-            self.changes, self._aside, self.refused = self._aside, (), ""
+            self.changes, self._aside = self.listed, ()
+            self.refused = self._why = ""
         if self.changes != self._made:
-            self._trace = self.plain
-            if self.changes:
-                try:
-                    with self.in_effect(lens):
-                        self._trace = lens.trace_tokens(source, target)
-                except ValueError as error:
-                    self._lens, self._aside, self.changes, self.refused = lens, self.changes, (), str(error)
+            self._trace = self._make(lens, source, target) or self.plain
             self._made = self.changes
         return self._trace
+
+    @property
+    def listed(self) -> tuple[AttentionChange, ...]:
+        """What the address bar lists: those that this model cannot make too."""
+        return (*self.changes, *self._aside)
+
+    def _make(self, lens: Inspectable, source: Tokens, target: Tokens | None) -> Trace | None:
+        """The trace with as many changes as this model can make: of masks, of heads, or of both; None with none."""
+        from model.head_removal import RemovedHead
+        from model.interventions import intervening
+
+        heads = tuple(each for each in self.changes if isinstance(each, RemovedHead))
+        masks = tuple(each for each in self.changes if not isinstance(each, RemovedHead))
+        trace, made, why = None, self.changes, ""
+        for made in dict.fromkeys((self.changes, masks, heads, ())):
+            try:
+                if made:
+                    with intervening(lens.model, made):
+                        trace = lens.trace_tokens(source, target)
+                break
+            except ValueError as error:
+                why = why or str(error)
+        if why:
+            kept = set(made)
+            aside = (each for each in self.changes if each not in kept)
+            self._lens, self._aside, self.changes = lens, (*self._aside, *aside), made
+            self.refused = self._why = why
+        return trace
 
     @contextmanager
     def in_effect(self, lens: Inspectable) -> Iterator[None]:
@@ -89,15 +113,23 @@ class WhatIf:
 
 
 def change(bench: Workbench, changes: Sequence[AttentionChange]) -> None:
-    """Make these changes and no others, and put them into the address bar."""
+    """Make these changes, and put them into the address bar; what this model cannot make still waits for another."""
     from model.change_texts import MOST, write_changes
 
-    if len(changes) > MOST:
+    what_if = bench.what_if
+    count = len(changes) + len(what_if._aside)
+    if count > MOST:
         refused = _("{count} changes are too many: {most} are the most, restore some first")
-        bench.what_if.refused = refused.format(count=len(changes), most=MOST)
+        what_if.refused = refused.format(count=count, most=MOST)
         return
-    bench.what_if.changes, bench.what_if.refused, bench.what_if._aside = tuple(changes), "", ()
-    bench.say(CHANGES, write_changes(changes) or None)
+    what_if.changes, what_if.refused = tuple(changes), what_if._why
+    bench.say(CHANGES, write_changes(what_if.listed) or None)
+
+
+def restore(bench: Workbench) -> None:
+    """The model computes as it was trained, and so does the next one."""
+    bench.what_if._aside, bench.what_if._why = (), ""
+    change(bench, ())
 
 
 def note(bench: Workbench) -> str:

@@ -76,8 +76,8 @@ def _residual(setup: Setup) -> Sequence[Arm]:
 def _tying(setup: Setup) -> Sequence[Arm]:
     """All three matrices can only be one where both sides have the same alphabet."""
     every = (Arm("all", {"tied_embeddings": "all"}),) if setup.kind == "encoder-decoder" else ()
-    same = find_task(setup.task).name in ("copy", "reverse", "sort")
-    return (Arm("untied"), Arm("output", {"tied_embeddings": "output"}), *(every if same else ()))
+    one = find_task(setup.task).one_alphabet
+    return (Arm("untied"), Arm("output", {"tied_embeddings": "output"}), *(every if one else ()))
 
 
 def _heads(setup: Setup) -> Sequence[Arm]:

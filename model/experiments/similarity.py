@@ -12,6 +12,7 @@ from torch import Tensor
 from model.analysis.maps import Maps
 from model.attention import for_each_head
 from model.device import exact
+from model.errors import require
 
 
 def dots(query: Float[Tensor, "*query channel"], key: Float[Tensor, "*key channel"]) -> Float[Tensor, "*query_key"]:
@@ -70,20 +71,54 @@ class Agreement:
 
 
 def agreement(maps: Maps) -> Agreement:
-    """Every query of every head, or so many as can be ranked at once, evenly spread."""
+    """Every query of every head, or so many as can be ranked at once, evenly spread.
+
+    Raises:
+        AbsentError: the model does not show its queries and keys.
+    """
     queries = torch.arange(0, maps.queries, maps.every)
-    found = [_layer(maps, path, queries) for path in maps.paths]
+    found = [_agreement(*_compare(maps, layer, slice(None), queries)) for layer in range(maps.layers)]
     correlations, same = zip(*found, strict=True)
     return Agreement(torch.stack(correlations), torch.stack(same), queries)
 
 
-def _layer(maps: Maps, path: str, queries: Tensor) -> tuple[Tensor, Tensor]:
-    trace = maps.trace
-    query = exact(trace[f"{path}.query"])
-    key = for_each_head(exact(trace[f"{path}.key"]), len(query))
+@dataclass(frozen=True)
+class RankedKeys:
+    """The keys that one query may look at: their places, dot products and cosines, and the rank correlation."""
+
+    places: list[int]
+    dot: Float[Tensor, " key"]
+    cosine: Float[Tensor, " key"]
+    correlation: float
+
+
+def rank_keys(maps: Maps, layer: int, head: int, query: int) -> RankedKeys:
+    """
+    Raises:
+        AbsentError: the model does not show its queries and keys.
+    """
+    compared = _compare(maps, layer, slice(head, head + 1), torch.tensor([query]))
+    dot, cosine, visible = (values[0, 0].cpu() for values in compared)
+    return RankedKeys(
+        visible.nonzero()[:, 0].tolist(), dot[visible], cosine[visible], float(spearman(dot, cosine, visible))
+    )
+
+
+def _compare(
+    maps: Maps, layer: int, heads: slice, queries: Tensor
+) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"], Bool[Tensor, "head query key"]]:
+    """Dot products and cosines of these queries with all keys, and which of them they may look at."""
+    trace, path = maps.trace, maps.paths[layer]
+    require(trace.model, f"{path}.query", f"{path}.scores")
+    query = exact(trace[f"{path}.query"][heads])
+    key = exact(for_each_head(trace[f"{path}.key"], maps.heads)[heads])
     queries = queries.to(query.device)
-    visible = trace.visible(path).to(query.device)[:, queries].expand(len(query), -1, -1)
-    dot, cosine = dots(query[:, queries], key), cosines(query[:, queries], key)
+    visible = trace.visible(path).to(query.device)[:, queries].expand(maps.heads, -1, -1)[heads]
+    return dots(query[:, queries], key), cosines(query[:, queries], key), visible
+
+
+def _agreement(dot: Tensor, cosine: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
+    """The rank correlation of each query, and whether its best key is the same."""
     best = [values.masked_fill(~visible, -torch.inf).argmax(dim=-1) for values in (dot, cosine)]
     usable = (visible.sum(dim=-1) > 1) & ~(cosine.isnan() & visible).any(dim=-1)
     same = (best[0] == best[1]).double().masked_fill(~usable, torch.nan)

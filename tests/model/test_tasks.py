@@ -10,7 +10,7 @@ import pytest
 from model.brackets import BRACKETS, balanced_count, judge_brackets
 from model.data import Pair
 from model.dates import FIRST_YEAR, LAST_YEAR, date_count, lengths, solve_date
-from model.tasks import TASKS, exact_match, find_task, task_pairs
+from model.tasks import LONGEST, TASKS, exact_match, find_task, task_pairs
 from model.text import train_characters
 
 NAMES = tuple(TASKS)
@@ -191,6 +191,14 @@ def test_exact_match_is_the_share_of_right_targets():
             exact_match("addition", ["1+2", "2+2"], written)
     with pytest.raises(ValueError, match="0 written targets for 0 sources"):
         exact_match("addition", [], [])
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=NAMES)
+def test_what_a_task_says_of_its_texts_is_so(task):
+    pairs = task_pairs(task.name, 600, task.lengths[2:], 5)
+    sources, targets = ({letter for text in texts for letter in text} for texts in zip(*pairs, strict=True))
+    assert task.one_alphabet == (sources == targets)
+    assert task.any_length == all(task.sources(length) for length in range(1, LONGEST + 1))
 
 
 def test_a_task_is_found_by_its_name_and_says_what_it_asks():

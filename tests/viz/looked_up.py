@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from model import errors
 from model.commands.options import HELP
 from model.config import Kind
 from model.experiments import running
@@ -120,7 +121,7 @@ def texts() -> set[str]:
 def said_by_model() -> set[str]:
     """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
     found = PIECES | {numbered(text) for text in (NO_ROOM, BROKEN_OFF, WENT_BACK, NO_WAY_BACK)}
-    found |= {numbered(text) for text in (running.NO_ROOM, running.BROKEN_OFF)}
+    found |= {numbered(text) for text in (running.NO_ROOM, running.BROKEN_OFF, errors.BROKEN_OFF)}
     for path in [path for name in SPEAKING for path in sorted((ROOT / "model").glob(f"{name}.py"))]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ERRORS:

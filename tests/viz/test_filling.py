@@ -22,6 +22,17 @@ def test_what_fails_is_kept_and_the_rest_goes_on():
     assert filling.progress is None
 
 
+def test_what_nobody_expected_fails_as_anything_does_and_is_said(caplog):
+    def astray() -> int:
+        return {}["layer"]
+
+    filling = Filling([("a", 1, lambda: 1), ("b", 1, astray), ("c", 1, lambda: 3)])
+    filling.wait(5)
+    assert filling.found == {"a": 1, "c": 3}
+    assert filling.failed == {"b": "computing this broke off with KeyError: 'layer'; the log says where"}
+    assert "astray" in caplog.text
+
+
 def test_it_is_stopped_between_two_numbers_and_goes_on(monkeypatch):
     begun, go = threading.Event(), threading.Event()
 
@@ -47,7 +58,7 @@ def test_it_is_stopped_between_two_numbers_and_goes_on(monkeypatch):
     assert filling.finished
     assert filling.found == {"a": 1}
     taken, left = filling.seconds
-    assert left == pytest.approx(3 * taken, rel=0.2)  # 100 of 400 bytes are read
+    assert left == pytest.approx(3 * taken, rel=0.2)  # 100 of 400 are done
     filling.go_on()
     filling.wait(5)
     assert filling.found == {"a": 1, "b": 2}

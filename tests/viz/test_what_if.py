@@ -13,8 +13,14 @@ from model.hosted.opening import open_hosted
 from model.interventions import Causal, Cells, PaddingSeen, Window
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import small_lens
-from viz.what_if import WhatIf, change, change_name, note
+from viz.what_if import WhatIf, change, change_name, note, restore
 from viz.workbench import Workbench
+
+
+def hosted_lens(folder, name):
+    shutil.copytree(theirs(name)[1], folder)
+    write_tokenizer(folder)
+    return open_hosted(folder, settings_in(folder), torch.device("cpu"), torch.float32)
 
 
 @pytest.fixture
@@ -47,10 +53,7 @@ def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address
 
 def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
     """The pages show it as it is and say why, so that nobody is caught on it."""
-    folder = shutil.copytree(theirs("gptj")[1], tmp_path / "gptj")
-    write_tokenizer(folder)
-    unable = open_hosted(folder, settings_in(folder), torch.device("cpu"), torch.float32)
-    able, bench = small_lens(tmp_path / "small"), Workbench()
+    able, unable, bench = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gptj", "gptj"), Workbench()
     change(bench, [RemovedHead("decoder", 0, 0)])
     changed = bench.look(able, "The cat sees.", "")
     assert not changed["decoder.layers.0.self_attention.heads"][0].any()
@@ -62,8 +65,34 @@ def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
     assert torch.equal(again["output.logits"], changed["output.logits"])
     assert bench.what_if.refused == ""
     bench.look(unable, "the cat", "")
-    change(bench, [])
+    restore(bench)
+    assert address == {}
     assert bench.look(able, "The cat sees.", "") is bench.what_if.plain
+
+
+def test_what_a_model_can_make_of_the_changes_is_made_and_a_click_there_loses_nothing(tmp_path, address):
+    """A mask of code of its own, heads that can be removed."""
+    able, partly = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gpt_oss", "gpt_oss")
+    removed, other, unmasked = RemovedHead("decoder", 0, 0), RemovedHead("decoder", 1, 1), Causal("decoder", False)
+    bench = Workbench()
+    change(bench, [unmasked, removed])
+    changed = bench.look(able, "The cat sees.", "")
+    assert bench.look(partly, "the cat", "").changes == bench.what_if.changes == (removed,)
+    assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
+    assert torch.equal(bench.look(able, "The cat sees.", "")["output.logits"], changed["output.logits"])
+    assert bench.what_if.refused == ""
+    bench.look(partly, "the cat", "")
+    change(bench, [Window("decoder", 2), removed, other])
+    assert bench.look(partly, "the cat", "").changes == (removed, other)
+    assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
+    change(bench, [])
+    assert address == {"changes": "decoder:causal:off;decoder:window:2"}
+    assert bench.look(partly, "the cat", "") is bench.what_if.plain
+    assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
+    assert bench.look(able, "The cat sees.", "").changes == (unmasked, Window("decoder", 2))
+    bench.look(partly, "the cat", "")
+    change(bench, [Cells("cross", False, query) for query in range(MOST - 1)])
+    assert bench.what_if.refused.startswith(f"{MOST + 1} changes are too many")
 
 
 def test_a_session_begins_with_the_changes_of_its_address(address):

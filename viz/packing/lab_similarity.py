@@ -10,9 +10,7 @@ import numpy as np
 import torch
 
 from model.analysis.maps import Maps
-from model.attention import for_each_head
-from model.errors import require
-from model.experiments.similarity import agreement, cosines, dots, plane, spearman
+from model.experiments.similarity import RankedKeys, plane, rank_keys
 from viz.components.arithmetic_views import vectors
 from viz.components.views import Series, chart
 from viz.i18n import _
@@ -24,8 +22,6 @@ from viz.sides import sides, tokens
 from viz.words import significant, token_sign
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from model.experiments.similarity import Agreement
     from model.trace import AttentionKind, Trace
     from viz.components.views import Mount
@@ -99,47 +95,28 @@ def plane_rows(places: Places) -> dict[str, list[str] | list[float]]:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The keys of one query: those that it may look at, their dot products and cosines, and the rank correlation."""
+    """The keys of one query, and the token of each."""
 
-    keys: list[int]
+    keys: RankedKeys
     labels: list[str]
-    dot: Tensor
-    cosine: Tensor
-    correlation: float
 
 
-def found_in(trace: Trace, kind: AttentionKind) -> Agreement:
-    """How far the two rankings agree over all heads.
-
-    Raises:
-        AbsentError: the model does not show its queries and keys.
-    """
-    maps = Maps(trace, kind)
-    require(trace.model, f"{maps.paths[0]}.query", f"{maps.paths[0]}.scores")
-    return agreement(maps)
-
-
-def rank_keys(trace: Trace, kind: AttentionKind, chosen: Selection) -> Ranked:
-    path = Maps(trace, kind).paths[chosen.layer]
-    query = trace[f"{path}.query"]
-    key = for_each_head(trace[f"{path}.key"], len(query))[chosen.head]
-    query = query[chosen.head, chosen.query][None]
-    visible = trace.visible(path)
-    seen = visible[min(chosen.head, len(visible) - 1), chosen.query]
-    dot, cosine = dots(query, key)[0].cpu(), cosines(query, key)[0].cpu()
-    keys = seen.nonzero()[:, 0].tolist()
-    labels = [tokens(trace, sides(trace, kind)[1])[place] for place in keys]
-    return Ranked(keys, labels, dot[keys], cosine[keys], float(spearman(dot, cosine, seen.cpu())))
+def rank(trace: Trace, kind: AttentionKind, chosen: Selection) -> Ranked:
+    keys = rank_keys(Maps(trace, kind), chosen.layer, chosen.head, chosen.query)
+    asked = tokens(trace, sides(trace, kind)[1])
+    return Ranked(keys, [asked[place] for place in keys.places])
 
 
 def pack_scatter(trace: Trace, ranked: Ranked, pinned: Ranked | None, query: str, key: str) -> Mount:
     """Each key at its cosine and its dot product."""
-    series = [Series(_("keys"), array(ranked.cosine), array(ranked.dot), COLOURS[1], "dots", labels=ranked.labels)]
+    series = [
+        Series(_("keys"), array(ranked.keys.cosine), array(ranked.keys.dot), COLOURS[1], "dots", labels=ranked.labels)
+    ]
     if pinned is not None:
         series.append(
-            Series(_("pinned"), array(pinned.cosine), array(pinned.dot), PINNED, "dots", labels=pinned.labels)
+            Series(_("pinned"), array(pinned.keys.cosine), array(pinned.keys.dot), PINNED, "dots", labels=pinned.labels)
         )
-    rho = ranked.correlation
+    rho = ranked.keys.correlation
     note = "" if np.isnan(rho) else _("rank correlation {rho}").format(rho=significant(rho))
     header = {
         "x": {"title": _("cosine of query and key")},
@@ -212,9 +189,9 @@ def model_verdict(found: Agreement, other: Agreement | None) -> str:
 
 def query_verdict(ranked: Ranked, query: str) -> str:
     """Which key each of the two prefers."""
-    if len(ranked.keys) < 2:
+    if len(ranked.labels) < 2:
         return _("The query {query} sees fewer than two keys.").format(query=f"“{token_sign(query)}”")
-    by_dot, by_cosine = (int(values.argmax()) for values in (ranked.dot, ranked.cosine.nan_to_num(-2)))
+    by_dot, by_cosine = (int(values.argmax()) for values in (ranked.keys.dot, ranked.keys.cosine.nan_to_num(-2)))
     words = [token_sign(label) for label in ranked.labels]
     sentence = (
         _("The query {query}: by dot product and by cosine the best key is {one}.")
@@ -226,10 +203,10 @@ def query_verdict(ranked: Ranked, query: str) -> str:
 
 def ranked_rows(ranked: Ranked) -> dict[str, Any]:
     """A row for each key, by dot product."""
-    order = np.argsort(-array(ranked.dot), kind="stable")
+    order = np.argsort(-array(ranked.keys.dot), kind="stable")
     return {
         _("key"): [ranked.labels[place] for place in order],
-        _("place"): [ranked.keys[place] for place in order],
-        "q · k": [float(ranked.dot[place]) for place in order],
-        _("cosine of query and key"): [float(ranked.cosine[place]) for place in order],
+        _("place"): [ranked.keys.places[place] for place in order],
+        "q · k": [float(ranked.keys.dot[place]) for place in order],
+        _("cosine of query and key"): [float(ranked.keys.cosine[place]) for place in order],
     }

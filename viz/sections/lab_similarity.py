@@ -101,11 +101,11 @@ def of_model(bench: Workbench, kind: AttentionKind) -> tuple[list[str], packing.
     trace = bench.trace
     assert trace is not None
     maps = Maps(trace, kind)
-    found = remembered(Part.FOUND, (trace, kind), lambda: packing.found_in(trace, kind))
+    found = remembered(Part.FOUND, (trace, kind), lambda: agreement(maps))
     chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
     side = sides(trace, kind)[0]
     labels = tokens(trace, side)
-    ranked = packing.rank_keys(trace, kind, chosen)
+    ranked = packing.rank(trace, kind, chosen)
     other, pinned = of_pinned(bench, kind, chosen, side)
     values = {
         _("same best key"): found.same_best.nanmean(dim=-1),
@@ -132,13 +132,13 @@ def of_pinned(
     if not trace.attention_paths(kind):
         return None, None
     found, _lacking = unless_absent(
-        lambda: remembered(Part.PINNED, (trace, kind), lambda: packing.found_in(trace, kind))
+        lambda: remembered(Part.PINNED, (trace, kind), lambda: agreement(Maps(trace, kind)))
     )
     alignment = bench.comparison.source if side == "source" else bench.comparison.target
     query = alignment.places[chosen.query]
     if found is None or query < 0 or chosen.layer >= len(found.same_best) or chosen.head >= found.same_best.shape[1]:
         return found, None
-    return found, packing.rank_keys(trace, kind, replace(chosen, query=query))
+    return found, packing.rank(trace, kind, replace(chosen, query=query))
 
 
 def vectors() -> Places:

@@ -72,7 +72,7 @@ def controls(place: DeltaGenerator, name: str, lens: Inspectable) -> tuple[Setup
     if usual.longest:
         fields["trained"] = Field(f"{name}_trained", _("trained up to length"), "8", 4, 16)
         fields["longest"] = Field(f"{name}_longest", _("tested up to length"), str(usual.longest), 5, 64)
-    tasks = [task for task in TASKS if not usual.longest or task in ("copy", "reverse", "sort")]
+    tasks = [name for name, task in TASKS.items() if task.any_length or not usual.longest]
     place.html(NARROW)
     places = place.container(key=f"fields_{name}").columns(len(fields) + 1, gap="small")
     key = f"{name}_task"

@@ -9,7 +9,10 @@ import pytest
 import torch
 
 from model.analysis.maps import Maps
-from model.experiments.similarity import agreement, cosines, dots, plane, ranks, spearman
+from model.errors import AbsentError
+from model.experiments.similarity import agreement, cosines, dots, plane, rank_keys, ranks, spearman
+from model.trace import record
+from tests.model.hosted.models import hosted, inputs
 from tests.viz.small import small_lens
 
 
@@ -60,6 +63,11 @@ def test_a_models_agreement_is_that_counted_query_by_query(tmp_path, kind):
         seen = visible[place]
         dot = (key @ query[place])[seen]
         cosine = dot / np.linalg.norm(key, axis=1)[seen]
+        one = rank_keys(maps, 1, 1, place)
+        assert one.places == seen.nonzero()[0].tolist()
+        assert np.allclose(one.dot, dot)
+        assert np.allclose(one.cosine, cosine / np.linalg.norm(query[place]))
+        assert one.correlation == pytest.approx(float(found.correlation[1, 1, place]), abs=1e-9, nan_ok=True)
         if len(dot) < 2:
             assert math.isnan(found.same_best[1, 1, place])
             continue
@@ -67,6 +75,15 @@ def test_a_models_agreement_is_that_counted_query_by_query(tmp_path, kind):
         expected = np.corrcoef(ranked(dot), ranked(cosine))[0, 1]
         assert float(found.correlation[1, 1, place]) == pytest.approx(expected, abs=1e-9)
     assert found.share == pytest.approx(float(np.nanmean(found.same_best.numpy())))
+
+
+@pytest.mark.parametrize("compared", [agreement, lambda maps: rank_keys(maps, 0, 0, 0)])
+def test_a_model_that_shows_no_queries_says_so(compared):
+    network = hosted("gptj")
+    with torch.inference_mode(), record(network) as trace:
+        network(*inputs(network))
+    with pytest.raises(AbsentError, match="query"):
+        compared(Maps(trace, "decoder"))
 
 
 def test_a_vector_without_a_direction_has_no_rank(tmp_path):

@@ -124,6 +124,24 @@ def test_what_takes_long_waits_for_a_button_and_can_be_cancelled(small, monkeypa
     assert app.button(key=Part.MEASURE)
 
 
+def test_half_the_heads_are_not_shown_as_all(small, monkeypatch):
+    """A hosted model's code can raise anything."""
+    measured = Removals.without_each
+
+    def astray(removals, group):
+        if group.kind != "encoder":
+            raise TypeError("no such argument")
+        return measured(removals, group)
+
+    monkeypatch.setattr(Removals, "without_each", astray)
+    app = importance()
+    assert not app.exception
+    assert not [e for e in app.get("bidi_component") if e.proto.id.endswith(f"-{Part.EFFECTS}")]
+    assert [each.value for each in app.error] == [
+        "computing this broke off with TypeError: no such argument; the log says where."
+    ]
+
+
 @pytest.fixture
 def trained(tmp_path, monkeypatch):
     """See `short_trainings`."""

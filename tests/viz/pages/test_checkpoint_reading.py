@@ -219,7 +219,7 @@ def test_the_bar_is_there_before_the_first_tensor_is_measured(here, monkeypatch)
     go, measured = threading.Event(), weights.statistics
 
     def slow(tensor):
-        if threading.current_thread().name == "statistics":
+        if threading.current_thread().name == "filling":
             assert go.wait(60)
         return measured(tensor)
 
