@@ -20,7 +20,7 @@ from model.tensors import TensorInfo
 
 PIECE = 1 << 17  # elements looked at together: 512 KB of float32, which a second-level cache holds
 BLOCK = 1 << 20  # elements of another type that are converted together
-ROW = 256  # elements summed in float32
+ROW = 1 << 10  # elements summed in float32
 ONES = np.ones(ROW, dtype=np.float32)
 SAMPLE = 1 << 16  # elements of a histogram, at most
 BINS = 64
@@ -193,8 +193,8 @@ def _total(values: Values) -> float:
     if values.dtype != np.float32:
         return float(np.add.reduce(values))
     whole = len(values) - len(values) % ROW
-    rows = values[:whole].reshape(-1, ROW) @ ONES
-    return float(np.add.reduce(rows, dtype=np.float64) + np.add.reduce(values[whole:], dtype=np.float64))
+    total = np.add.reduce(values[:whole].reshape(-1, ROW) @ ONES, dtype=np.float64)
+    return float(total + np.add.reduce(values[whole:], dtype=np.float64) if whole < len(values) else total)
 
 
 def _mean_and_deviation(values: Values, mean: float, largest: float) -> tuple[float, float]:
