@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually, expect_tokens, source
+from tests.browser.looking import eventually, expect_tokens, source, stands_still
 
 pytestmark = pytest.mark.browser
 
@@ -32,6 +32,8 @@ def test_a_measurement_grows_and_is_stopped(visit, lens) -> None:
     eventually(page, lambda: dots(page) > before)
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.get_by_text("Stopped: what is shown was found until then.")).to_be_visible()
+    stands_still(page)
+    page.wait_for_timeout(500)  # the chart paints what came last in a frame of its own
     kept = dots(page)
     assert kept > before
     source(page).fill("Where is the station?")
