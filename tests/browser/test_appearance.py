@@ -57,6 +57,7 @@ CONTRASTS = """
 """
 
 
+@pytest.mark.slow  # test_pages.py looks at every page, light and dark
 @pytest.mark.parametrize(("scheme", "kind"), [("light", "cross"), ("dark", "decoder")])
 def test_every_text_has_a_contrast_of_4_5(visit, lens, scheme, kind):
     page = visit(color_scheme=scheme).open(attention=kind, target="我" * 200, layer="0", head="0")

@@ -74,6 +74,7 @@ def test_the_axes_of_the_large_figure_show_tokens_literally(visit, lens):
     assert page.evaluate(INTRUDERS) == 0
 
 
+@pytest.mark.slow  # tests/test_app.py reads such addresses without a browser
 @pytest.mark.parametrize("parameters", [("model",), ("attention", "scale", "language"), ("layer", "head", "query")])
 def test_a_hostile_address_shows_the_page(visit, lens, parameters):
     page = visit().open(**dict.fromkeys(parameters, SCRIPT))

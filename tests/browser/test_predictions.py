@@ -108,7 +108,7 @@ def test_hostile_tokens_are_shown_and_never_run(visit, lens):
     [
         ("Positions", ".vitrine.ranking", "rank,token,probability"),
         pytest.param("Decoding film", FILM, "step,actual token,rank,token", marks=pytest.mark.slow),
-        ("Beam tree", ".vitrine.tree", "candidate,step,continues row,token"),
+        pytest.param("Beam tree", ".vitrine.tree", "candidate,step,continues row,token", marks=pytest.mark.slow),
     ],
 )
 def test_what_is_made_of_elements_is_saved_as_it_stands(visit, lens, view, component, columns):
