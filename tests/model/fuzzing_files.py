@@ -7,6 +7,7 @@ import json
 import shutil
 import struct
 import zipfile
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -82,7 +83,7 @@ def changed(random: Random, value: Any) -> Any:
             elif action == 1 and isinstance(inner, dict):
                 inner[str(random.choice([*NASTY, "another", "one.more"]))] = inner.pop(key)
             else:
-                inner[key] = random.choice(NASTY)
+                inner[key] = deepcopy(random.choice(NASTY))  # a later round may change what stands there
             break
     return value
 
