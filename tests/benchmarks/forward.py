@@ -15,16 +15,13 @@ Memory: how far the resident set rises in a forward, each in a process of its ow
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import importlib.util
 import multiprocessing
 import statistics
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -32,6 +29,7 @@ from torch import Tensor
 from model.device import keep_freed_memory
 from tests.benchmarks import results
 from tests.benchmarks.subjects import LENGTHS, NEEDS, SIZES, SUBJECTS, Forward, Size, tokens
+from tests.resident import forget_peak, highest_resident
 
 SECONDS = 1.0  # a cell takes at least this long: short forwards get more rounds than asked for
 MB = 1_000_000
@@ -81,25 +79,6 @@ def peak(subject: str, size: Size, length: int, name: str) -> float:
     after = highest_resident()
     del held
     return (after - before) / MB
-
-
-def forget_peak() -> None:
-    """Give freed memory back and let the high-water mark start from what is in use, where the system can."""
-    clear = Path("/proc/self/clear_refs")
-    if clear.exists():
-        ctypes.CDLL(None).malloc_trim(0)
-        clear.write_text("5", encoding="ascii")
-
-
-def highest_resident() -> int:
-    """Bytes: the high-water mark of the resident set."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        lines = status.read_text(encoding="utf-8").splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    import resource  # not on Windows
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def most(length: int) -> float:
