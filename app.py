@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitInvalidLayoutContextError
 
-from viz import i18n, input_bar, opened, showing, token_bar, training, unsaid, varying
+from viz import i18n, input_bar, opened, showing, strip, token_bar, training, unsaid, varying
 from viz.components.views import page_file
 from viz.film_feed import is_behind
 from viz.given import unfollowed
@@ -74,7 +74,7 @@ def main() -> None:
             for link in links:
                 st.page_link(link)
         st.caption(_("Steps of training"))
-        strip = st.container()
+        strip_place = st.container()
         page_file(
             {
                 "save": _("Save this page"),
@@ -104,8 +104,8 @@ def main() -> None:
     input_bar.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
-    with strip:
-        st.fragment(training.strip, run_every=every)(bench, lens, moving)
+    with strip_place:
+        st.fragment(strip.strip, run_every=None if trained else every)(bench, lens, moving)
     st.fragment(arrange, key=ARRANGED)(bench, lens, chosen, trained, every if trained else None)
 
 
@@ -168,7 +168,8 @@ def look(
             return
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long
-    mount_tokens = None if late else token_bar.pack_tokens(bench)
+    news = strip.news(bench, live) if live and bench.moving else None
+    mount_tokens = None if late else token_bar.pack_tokens(bench, news)
     drawing = views(lens)
     with telling():
         next(drawing, None)
@@ -178,10 +179,10 @@ def look(
         with telling():
             next(drawing, None)
     with bar:
-        (mount_tokens or token_bar.pack_tokens(bench))()
+        (mount_tokens or token_bar.pack_tokens(bench, news))()
     with telling():
         next(drawing, None)
-    if live and is_behind(bench, live):
+    if live and (training.is_moving(live) != bench.moving or is_behind(bench, live)):
         st.rerun()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -17,12 +18,17 @@ from viz.words import check_explanation, check_name, significant
 from viz.workbench import Key, Workbench, attention_kinds, choice, workbench
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from model import Inspectable
     from model.decoding import Guess
 
 
-def pack_tokens(bench: Workbench) -> Mount:
-    """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace."""
+def pack_tokens(bench: Workbench, news: tuple[Mapping[str, Any], Sequence[NDArray[Any]]] | None = None) -> Mount:
+    """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace.
+
+    news: for the strip of the training, `viz.strip.news`; it needs no run of its own then.
+    """
     from model.text import Tokens
 
     assert bench.trace is not None
@@ -54,7 +60,8 @@ def pack_tokens(bench: Workbench) -> Mount:
     guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
     data["changed"] = {"text": note(bench), "refused": said(bench.what_if.refused), "words": _changed_words(bench)}
-    return token_bar(data, Key.TOKENS, on_token, on_guess, on_pin, on_restore)
+    strip, frames = news or (None, ())
+    return token_bar({**data, "strip": strip}, frames, Key.TOKENS, on_token, on_guess, on_pin, on_restore)
 
 
 def on_token() -> None:

@@ -1,22 +1,15 @@
-"""Training in the session: what is trained on, where it stands, and the model as it is after the newest step."""
+"""Training in the session: what is trained on, and the model as it is after the newest step."""
 
 from __future__ import annotations
 
 import secrets
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz import i18n
-from viz.components.views import training_strip
-from viz.film_feed import film_data
-from viz.i18n import _
-from viz.opening import spare_imports
-from viz.said import said
-from viz.words import no_training, significant
-from viz.workbench import Key, Workbench, workbench
+from viz.workbench import Key, Workbench
 
 if TYPE_CHECKING:
     from model import Inspectable
@@ -25,15 +18,12 @@ if TYPE_CHECKING:
     from model.live_registry import LiveTrainings
     from model.materials import Material
     from model.saving import Source
-    from model.snapshots import Snapshot
     from model.text import Tokens
     from model.training_settings import TrainingSettings
 
 RUN = "run"  # in the address: a reconnect finds the training again
 EVERY = 0.5  # seconds between looks at a training
-DRAWN = 200  # points of the loss in the sidebar
 ENTRY = "training"  # in the list of models
-STRIP = "training_strip"
 STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
 FILMING = 0.02  # of the time of a training: more often than that no frame is taken
 MOVING = ("preparing", "running", "waiting")
@@ -143,107 +133,6 @@ def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str
     return bench.target
 
 
-def facts(snapshot: Snapshot) -> list[dict[str, str]]:
-    """Where a training stands, for the sidebar: text, and in full on hover."""
-    found = [
-        {
-            "text": _("step {step}").format(step=f"{snapshot.step:,}"),
-            "title": _("of {total}").format(total=snapshot.total),
-        }
-    ]
-    if snapshot.loss is not None:
-        found.append({"text": _("loss {loss}").format(loss=significant(snapshot.loss)), "title": str(snapshot.loss)})
-    if snapshot.exact_match is not None:
-        found.append({"text": f"✓ {100 * snapshot.exact_match:.0f} %", "title": _("exact match on unseen texts")})
-    if snapshot.tokens_per_second:
-        rate = snapshot.tokens_per_second
-        found.append({"text": _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), "title": str(rate)})
-    if snapshot.seconds_left and snapshot.status == "running":
-        left = "{}:{:02d}".format(*divmod(round(snapshot.seconds_left), 60))
-        found.append({"text": _("{time} left").format(time=left), "title": str(snapshot.seconds_left)})
-    return found
-
-
-def status_sentence(snapshot: Snapshot) -> str:
-    """What the sidebar says of a training that does not simply run."""
-    if snapshot.unseen:
-        return _("paused: nobody was looking")
-    return {
-        "preparing": _("preparing the data …"),
-        "waiting": _("waiting: place {count} in the queue").format(count=snapshot.ahead + 1),
-        "failed": said(snapshot.message),
-        "finished": _("finished"),
-    }.get(snapshot.status, "")
-
-
-def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
-    """For the strip in the sidebar. refused: why nothing can begin."""
-    words = {
-        "one": _("Train one step"),
-        "advance": _("Train {count} steps"),
-        "run": _("Train on"),
-        "pause": _("Pause"),
-        "reset": _("Back to the weights of before the training"),
-        "curve": _("training loss over the steps"),
-    }
-    if live is None:
-        nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": refused}
-        return {**nothing, "words": words, "possible": [] if refused else ["advance", "run"]}
-    snapshot = live.snapshot
-    losses = live.current.curves.get("loss")[1].tolist() if live.current else []
-    every = max(1, -(-len(losses) // DRAWN))
-    possible = {"advance", "run", "pause" if snapshot.status in MOVING else "run", "reset"}
-    return {
-        "status": snapshot.status,
-        "step": snapshot.step,
-        "facts": facts(snapshot),
-        "losses": losses[::every],
-        "sentence": status_sentence(snapshot),
-        "words": words,
-        "possible": sorted(possible),
-    }
-
-
 def is_moving(live: LiveTraining | None) -> bool:
     """Whether there will be something newer to show."""
     return live is not None and (live.snapshot.busy or live.snapshot.status in MOVING)
-
-
-def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
-    """The strip in the sidebar, drawn again and again while a training moves; the whole page, when one begins to."""
-    i18n.use(st.session_state[Key.LANGUAGE])
-    live = training(bench)
-    bench.moving = moving
-    film, frames = film_data(live, bench.sent)
-    if film:
-        spare_imports()
-    refused = no_training(lens.model.ours, lens.predicts)
-    training_strip({**strip_data(live, refused), "film": film}, frames, STRIP, lambda: _act(lens), bench.sent.begin)
-    if bench.message:
-        st.error(said(bench.message))
-    if is_moving(live) != moving or bench.begun:
-        bench.begun = False
-        st.rerun()
-
-
-def _act(lens: Inspectable) -> None:
-    """A button of the strip. The first one begins a training of the model that is shown."""
-    act, bench = st.session_state[STRIP].act, workbench()
-    live, bench.message = training(bench), ""
-    if live is None:
-        from model.training_settings import TrainingSettings
-
-        data = usual_data(lens)
-        settings = TrainingSettings(steps=STEPS, warmup=20, rate=RATE, label_smoothing=0.0, average=0.0)
-        try:
-            lens.model.require_logits()
-            live = begin(bench, lens, material_of(lens, data), settings, data.source)
-        except ValueError as error:
-            bench.message = str(error)
-            return
-        bench.begun = True
-    if st.session_state.get(Key.MODEL) != ENTRY:  # what is trained is what one wants to see
-        st.session_state[Key.MODEL] = ENTRY
-        bench.begun = True
-    name, steps = act["name"], int(act.get("count") or 1)
-    {"advance": lambda: live.advance(steps), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()

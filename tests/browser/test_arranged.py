@@ -41,6 +41,25 @@ def test_a_keystroke_sends_no_control_again_and_a_control_does(visit):
     eventually(page, lambda: any(CONTROL in each for each in received))
 
 
+def test_looks_at_a_training_bring_the_strips_news_along(visit):
+    """One run of the script each, not one for the page and another for the strip; the strip stands still at the end."""
+    opened = visit()
+    received = listening(opened.page)
+    page = opened.open(model="reverse", source="abcdefgh")
+    strip = page.locator(".vitrine.strip")
+    page.get_by_role("button", name="Train 100 steps").click()
+    expect(strip).to_have_attribute("data-status", "running")
+    eventually(page, lambda: any(b"vitrine_token_bar" in each for each in received[-20:]))
+    received.clear()
+    step = int(strip.get_attribute("data-step") or 0)
+    eventually(page, lambda: int(strip.get_attribute("data-step") or 0) > step + 5)
+    assert any(b"vitrine_token_bar" in each for each in received)
+    assert not any(b"vitrine_training_strip" in each for each in received)
+    page.get_by_role("button", name="Pause").click()
+    expect(strip).to_have_attribute("data-status", "paused")
+    eventually(page, lambda: any(b"vitrine_training_strip" in each for each in received))
+
+
 @pytest.mark.slow
 def test_a_view_that_had_nothing_to_show_comes_when_the_text_has_it(visit):
     page = visit().open(model="shakespeare", source="a")

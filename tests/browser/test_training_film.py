@@ -37,9 +37,10 @@ class Shown:
     def mount(self, data: bytes, *parts: str) -> None:
         self.page.evaluate(MOUNT, [*sources(*parts), list(data), 1200])
 
-    def strip(self) -> None:
+    def strip(self, at: float = 0, step: int = 0) -> None:
         film, frames = film_data(SimpleNamespace(current=self.own.run), self.sent)  # type: ignore[arg-type]
-        self.mount(pack({**STRIP, "film": film}, frames), "training_strip", "film_store")
+        header = {**STRIP, "film": film, "at": at, "step": step}
+        self.mount(pack(header, frames), "training_strip", "film_store")
 
     def grid(self, kind: str) -> None:
         film = self.own.run.film
@@ -105,6 +106,13 @@ def test_it_is_scrubbed_by_keys_and_by_the_strips_slider(shown):
     shown.page.mouse.click(box["x"] + box["width"] - 3, box["y"] + 20)
     expect(film).to_have_attribute("data-step", "12")
     assert shown.page.evaluate("window.rows") == []  # nothing was asked of the server
+
+
+def test_older_news_do_not_replace_newer_ones(shown):
+    strip = shown.page.locator(".vitrine.strip")
+    for at, step, expected in ((20, 12, 12), (10, 5, 12), (30, 13, 13)):
+        shown.strip(at, step)
+        expect(strip).to_have_attribute("data-step", str(expected))
 
 
 def test_it_plays_to_the_end_without_the_server(shown):

@@ -20,7 +20,7 @@ MEMORY = 1 << 30  # bytes beyond what the process has when it begins
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod")
 RUNS = ("exec", "compile", "import", "pickle.find_class", "subprocess.Popen", "os.system", "os.exec", "os.fork")
-TRIED = ("gguf", "sacremoses")  # imported each time where they are not installed
+TRIED = ("gguf", "sacremoses", "tiktoken", "tiktoken.load")  # imported each time where they are not installed
 RUNS += ("os.posix_spawn", "socket.connect", "ctypes.dlopen", "os.putenv")
 
 

@@ -26,15 +26,16 @@ function ticks(low, high, most) {
   return [...found, high].map((value) => [value, String(Number(value.toPrecision(3))).replace("-", "−")]);
 }
 
-// The faces and colours of the page's theme.
+// The faces and colours of the page's theme. What has just been taken off the page has none.
 function appearance(root) {
   const style = getComputedStyle(root);
+  const parts = style.color.match(/\d+/g) ?? [0];
   return {
     text: style.fontFamily,
     token: `${style.getPropertyValue("--st-code-font") || "monospace"}, "Noto Sans Mono CJK SC", monospace`,
     colour: style.color,
     background: style.getPropertyValue("--st-background-color") || "#fff",
-    mark: Math.max(...style.color.match(/\d+/g).slice(0, 3)) > 128 ? BRIGHT : MARK, // light text: a dark page
+    mark: Math.max(...parts.slice(0, 3)) > 128 ? BRIGHT : MARK, // light text: a dark page
   };
 }
 

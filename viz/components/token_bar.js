@@ -149,6 +149,7 @@ function showAlignment(tokens, { inserted, deleted }) {
 
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
+  if (data.strip) tellStrip({ ...data.strip, arrays: data.arrays });
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.choose = (side, position) => setTriggerValue("token", { side, position });
   for (const side of ["source", "target"]) {

@@ -31,9 +31,12 @@ function buildStrip(parentElement) {
   const sizes = new ResizeObserver(() => paintCurve(root));
   sizes.observe(root.curve);
   const silent = onFilm(() => showFilm(root), () => showFilm(root));
+  const told = () => showStrip(root, bus.strip);
+  bus.addEventListener("strip", told);
   root.stop = () => {
     sizes.disconnect();
     silent();
+    bus.removeEventListener("strip", told);
   };
   return root;
 }
@@ -87,10 +90,10 @@ function showFilm(root) {
   root.slider.setAttribute("aria-valuetext", text);
 }
 
-export default function ({ data: bytes, parentElement, setTriggerValue }) {
-  const data = unpack(bytes);
-  const root = parentElement.querySelector(".vitrine") ?? buildStrip(parentElement);
-  root.act = (what) => setTriggerValue("act", what);
+// The newest there is: what this component is given itself may be older than what another has brought.
+function showStrip(root, data) {
+  if (data.at && root.at > data.at) return;
+  root.at = data.at;
   showButtons(root, data);
   while (root.facts.children.length > data.facts.length) root.facts.lastElementChild.remove();
   data.facts.forEach(({ text, title }, index) => {
@@ -103,11 +106,18 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   root.curve.setAttribute("aria-label", data.words.curve);
   paintCurve(root);
   if (!data.film) forgetFilm();
-  else if (!receiveFilm(data.film, data.arrays)) setTriggerValue("again", data.film.edition);
+  else if (!receiveFilm(data.film, data.arrays)) root.again(data.film.edition);
   showFilm(root);
   write(root.sentence, data.sentence);
   root.sentence.className = "sentence " + data.status;
   root.dataset.step = data.step;
   root.dataset.status = data.status;
+}
+
+export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? buildStrip(parentElement);
+  root.act = (what) => setTriggerValue("act", what);
+  root.again = (edition) => setTriggerValue("again", edition);
+  showStrip(root, unpack(bytes));
   return () => root.stop();
 }

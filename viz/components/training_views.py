@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from viz.components import component, pack
 from viz.components.views import Mount
 
+_training_strip = component("training_strip", "film_store")
 _training_film = component("training_film", "plot", "heat", "film_store", "thumbnails")
 
 
@@ -31,3 +32,19 @@ def training_film(
     """
     acts = {"on_head_change": on_head, "on_rewind_change": on_rewind, "on_branch_change": on_branch}
     return partial(_training_film, data=pack(header, [visible.astype(np.uint8)]), key=key, **acts)
+
+
+def training_strip(
+    header: Mapping[str, Any],
+    frames: Sequence[NDArray[Any]],
+    key: str,
+    on_act: Callable[[], None],
+    on_again: Callable[[], None],
+) -> None:
+    """A training's buttons, figures, loss and film. A click puts {name, count} into the state as `act`; `again`: a part
+    of the film is missing. What the token bar brings along later replaces what it shows.
+
+    header: status, step, facts ({text, title}), losses, sentence, words, `possible`, the names of what can be done, and
+    `film` with `frames` as of `viz.film_feed.film_data`.
+    """
+    _training_strip(data=pack(header, frames), key=key, on_act_change=on_act, on_again_change=on_again)

@@ -27,7 +27,6 @@ _panels = component("panels", "plot")
 _stages = component("stages")
 _model_map = component("model_map", "plot", "map_layout", "map_drawing")
 _page_file = component("page_file")
-_training_strip = component("training_strip", "film_store")
 _wiring = component("wiring", "plot")
 
 
@@ -51,6 +50,7 @@ class Series:
 
 def token_bar(
     data: Mapping[str, Any],
+    frames: Sequence[NDArray[Any]],
     key: str,
     on_token: Callable[[], None],
     on_guess: Callable[[], None],
@@ -61,9 +61,10 @@ def token_bar(
 
     A click on a token puts {side, position} into the state as `token`, one on a guess {number, token} as `guess`, one
     on the pin's buttons "keep", "release", "values" or "differences" as `pin`, one on the changes' as `restore`.
+    strip, among the data, and frames: news for the training's strip.
     """
     acts = {"on_token_change": on_token, "on_guess_change": on_guess, "on_pin_change": on_pin}
-    return partial(_token_bar, data=pack(data), key=key, **acts, on_restore_change=on_restore)
+    return partial(_token_bar, data=pack(data, frames), key=key, **acts, on_restore_change=on_restore)
 
 
 def head_grid(
@@ -231,19 +232,3 @@ def model_map(
 def page_file(words: Mapping[str, str], key: str) -> None:
     """A button that saves the page as it stands as one HTML file. words: save, explanation, saved, language."""
     _page_file(data=words, key=key)
-
-
-def training_strip(
-    header: Mapping[str, Any],
-    frames: Sequence[NDArray[Any]],
-    key: str,
-    on_act: Callable[[], None],
-    on_again: Callable[[], None],
-) -> None:
-    """A training's buttons, figures, loss and film. A click puts {name, count} into the state as `act`; `again`: a part
-    of the film is missing.
-
-    header: status, step, facts ({text, title}), losses, sentence, words, `possible`, the names of what can be done, and
-    `film` with `frames` as of `viz.film_feed.film_data`.
-    """
-    _training_strip(data=pack(header, frames), key=key, on_act_change=on_act, on_again_change=on_again)

@@ -1,0 +1,141 @@
+"""The strip in the sidebar: a training's buttons, where it stands, its loss, and its film on the way to the browser."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from viz import i18n, training
+from viz.components.training_views import training_strip
+from viz.film_feed import film_data
+from viz.i18n import _
+from viz.opening import spare_imports
+from viz.said import said
+from viz.words import no_training, significant
+from viz.workbench import Key, Workbench, workbench
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from model import Inspectable
+    from model.live import LiveTraining
+    from model.snapshots import Snapshot
+
+STRIP = "training_strip"
+DRAWN = 200  # points of the loss
+
+
+def facts(snapshot: Snapshot) -> list[dict[str, str]]:
+    """Where a training stands, for the sidebar: text, and in full on hover."""
+    found = [
+        {
+            "text": _("step {step}").format(step=f"{snapshot.step:,}"),
+            "title": _("of {total}").format(total=snapshot.total),
+        }
+    ]
+    if snapshot.loss is not None:
+        found.append({"text": _("loss {loss}").format(loss=significant(snapshot.loss)), "title": str(snapshot.loss)})
+    if snapshot.exact_match is not None:
+        found.append({"text": f"✓ {100 * snapshot.exact_match:.0f} %", "title": _("exact match on unseen texts")})
+    if snapshot.tokens_per_second:
+        rate = snapshot.tokens_per_second
+        found.append({"text": _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), "title": str(rate)})
+    if snapshot.seconds_left and snapshot.status == "running":
+        left = "{}:{:02d}".format(*divmod(round(snapshot.seconds_left), 60))
+        found.append({"text": _("{time} left").format(time=left), "title": str(snapshot.seconds_left)})
+    return found
+
+
+def status_sentence(snapshot: Snapshot) -> str:
+    """What the sidebar says of a training that does not simply run."""
+    if snapshot.unseen:
+        return _("paused: nobody was looking")
+    return {
+        "preparing": _("preparing the data …"),
+        "waiting": _("waiting: place {count} in the queue").format(count=snapshot.ahead + 1),
+        "failed": said(snapshot.message),
+        "finished": _("finished"),
+    }.get(snapshot.status, "")
+
+
+def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
+    """For the strip in the sidebar. refused: why nothing can begin."""
+    words = {
+        "one": _("Train one step"),
+        "advance": _("Train {count} steps"),
+        "run": _("Train on"),
+        "pause": _("Pause"),
+        "reset": _("Back to the weights of before the training"),
+        "curve": _("training loss over the steps"),
+    }
+    if live is None:
+        nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": refused}
+        return {**nothing, "words": words, "possible": [] if refused else ["advance", "run"]}
+    snapshot = live.snapshot
+    losses = live.current.curves.get("loss")[1].tolist() if live.current else []
+    every = max(1, -(-len(losses) // DRAWN))
+    possible = {"advance", "run", "pause" if snapshot.status in training.MOVING else "run", "reset"}
+    return {
+        "status": snapshot.status,
+        "step": snapshot.step,
+        "facts": facts(snapshot),
+        "losses": losses[::every],
+        "sentence": status_sentence(snapshot),
+        "words": words,
+        "possible": sorted(possible),
+    }
+
+
+def news(bench: Workbench, live: LiveTraining | None, refused: str = "") -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    """For the strip: where the training stands now, and what it lacks of the film. refused: why nothing can begin.
+
+    at: when this was so, in seconds; what comes later and is older is not shown. None without a training.
+    """
+    film, frames = film_data(live, bench.sent)
+    if film:
+        spare_imports()
+    return {**strip_data(live, refused), "film": film, "at": time.time() if live else None}, frames
+
+
+def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
+    """The strip, drawn again and again while a training moves; the whole page, when one begins to.
+
+    Where the model in training is shown, each look at it brings the strip's news along, and it is not drawn by itself.
+    """
+    i18n.use(st.session_state[Key.LANGUAGE])
+    live = training.training(bench)
+    bench.moving = moving
+    header, frames = news(bench, live, no_training(lens.model.ours, lens.predicts))
+    training_strip(header, frames, STRIP, lambda: _act(lens), bench.sent.begin)
+    if bench.message:
+        st.error(said(bench.message))
+    if training.is_moving(live) != moving or bench.begun:
+        bench.begun = False
+        st.rerun()
+
+
+def _act(lens: Inspectable) -> None:
+    """A button of the strip. The first one begins a training of the model that is shown."""
+    act, bench = st.session_state[STRIP].act, workbench()
+    live, bench.message = training.training(bench), ""
+    if live is None:
+        from model.training_settings import TrainingSettings
+
+        data = training.usual_data(lens)
+        settings = TrainingSettings(
+            steps=training.STEPS, warmup=20, rate=training.RATE, label_smoothing=0.0, average=0.0
+        )
+        try:
+            lens.model.require_logits()
+            live = training.begin(bench, lens, training.material_of(lens, data), settings, data.source)
+        except ValueError as error:
+            bench.message = str(error)
+            return
+        bench.begun = True
+    if st.session_state.get(Key.MODEL) != training.ENTRY:  # what is trained is what one wants to see
+        st.session_state[Key.MODEL] = training.ENTRY
+        bench.begun = True
+    name, steps = act["name"], int(act.get("count") or 1)
+    {"advance": lambda: live.advance(steps), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()
