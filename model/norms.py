@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -33,11 +35,21 @@ class Norm(nn.Module):
     def std(x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch"]:
         return x.std(dim=-1, correction=0)
 
-    def exactly(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """The formula step by step in float64, to check `forward` with."""
-        x = exact(x)
-        normal = self._normal(x, self.mean(x)[..., None], self.std(x)[..., None]) * exact(self.weight)
-        return normal if self.bias is None else normal + exact(self.bias)
+    @property
+    def rule(self) -> tuple[object, ...]:
+        """Norms of one rule differ in γ and β alone."""
+        return type(self), self.eps, self.bias is None
+
+    @staticmethod
+    def exactly(
+        norms: Sequence[Norm], x: Float[Tensor, "norm position d_model"]
+    ) -> Float[Tensor, "norm position d_model"]:
+        """The formula of norms of one rule step by step in float64, each on its input, to check `forward` with."""
+        x, first = exact(x), norms[0]
+        normal = first._normal(x, Norm.mean(x)[..., None], Norm.std(x)[..., None])
+        normal = normal * exact(torch.stack([each.weight for each in norms])[:, None])
+        shifts: list[Tensor] = [each.bias for each in norms if each.bias is not None]
+        return normal + exact(torch.stack(shifts)[:, None]) if shifts else normal
 
     def _normal(self, x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
         raise NotImplementedError

@@ -75,10 +75,16 @@ class Trace:
             names.append(name)
         return names
 
+    def dtype(self) -> torch.dtype:
+        """Of what the pass left last."""
+        return next(reversed(self._tensors.values())).dtype
+
     def __contains__(self, name: str) -> bool:
         path, _, quantity = name.rpartition(".")
-        of_map = path in self._masks and quantity in (*self.maps_of(path), "visible")
-        return name in self._tensors or of_map or (path in self._norm_inputs and quantity in ("input", "mean", "std"))
+        of_norm = path in self._norm_inputs and quantity in ("input", "mean", "std")
+        return (
+            name in self._tensors or of_norm or (path in self._masks and quantity in (*self.maps_of(path), "visible"))
+        )
 
     def __getitem__(self, name: str) -> Tensor:
         """The tensor of this name: (head, query, channel), (head, query, key), (position, d_model) …
@@ -201,13 +207,11 @@ class Trace:
         self._masks[path] = inputs[2]
 
     def _require_complete(self) -> None:
-        missing = [name for name in _attached[self.model] if name not in self._tensors]
-        if not self.maps:
-            missing = [name for name in missing if name.rpartition(".")[2] not in MAPS]
-        if missing:
-            raise RuntimeError(
-                f"the forward pass left no {missing[0]} ({len(missing)} such): run the whole model once inside record()"
-            )
+        left_out = () if self.maps else MAPS
+        names = (name for name in _attached[self.model] if name.rpartition(".")[2] not in left_out)
+        if missing := [name for name in names if name not in self._tensors]:
+            missed = f"{missing[0]} ({len(missing)} such)"
+            raise RuntimeError(f"the forward pass left no {missed}: run the whole model once inside record()")
 
 
 @contextmanager
@@ -220,10 +224,9 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
         RuntimeError: a quantity was computed twice, or not at all.
     """
     attach(model)
-    maps = maps or explicit_attention.get()
-    trace = Trace(model, maps)
+    trace = Trace(model, maps or explicit_attention.get())
     before = recording.set((*recording.get(), trace))
-    explicit = explicit_attention.set(maps)
+    explicit = explicit_attention.set(trace.maps)
     try:
         yield trace
     finally:

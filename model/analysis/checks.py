@@ -49,7 +49,7 @@ def checks(trace: Trace) -> list[Check]:
 
     What must not be seen is what the network's own masks hide, whatever an intervention made of them.
     """
-    tolerance = TOLERANCES[trace[trace.names()[-1]].dtype]
+    tolerance = TOLERANCES[trace.dtype()]
     rows, future, padding, fused = _Largest(), _Largest(), _Largest(), _Largest()
     for kind in get_args(AttentionKind):
         for paths, heads, weights in _pieces(trace, kind):
@@ -58,7 +58,11 @@ def checks(trace: Trace) -> list[Check]:
             masks = [trace.mask(path) for path in paths]
             own = [mask.original if isinstance(mask, ChangedMask) else mask for mask in masks]
             visible = _stacked([_of(trace.visible(path), heads) for path in paths])
-            unseen = _stacked([_of(trace.visible(path, mask), heads) for path, mask in zip(paths, own, strict=True)])
+            unseen = visible
+            if any(isinstance(mask, ChangedMask) for mask in masks):
+                unseen = _stacked(
+                    [_of(trace.visible(path, mask), heads) for path, mask in zip(paths, own, strict=True)]
+                )
             causal = [mask.causal or before.causal for mask, before in zip(masks, own, strict=True)]
             hidden = ~visible | ~unseen
             later = torch.ones_like(hidden).triu(1) & torch.tensor(causal, device=weights.device)[:, None, None, None]
@@ -160,15 +164,17 @@ def _without_removed(trace: Trace, path: str, heads: slice, outputs: torch.Tenso
 
 
 def _norm_errors(trace: Trace) -> _Largest:
-    """Every norm's output against its formula in float64."""
+    """Every norm's output against its formula in float64; norms of one rule at once where they see as many tokens."""
     errors = _Largest()
-    if paths := trace.norm_paths():
-        expected, names = [], []
-        for path in paths:
-            norm = trace.module(path)
-            assert isinstance(norm, Norm)
-            expected.append(norm.exactly(trace[f"{path}.input"]))
-            names += [f"{path}.output"] * len(expected[-1])
-        outputs = exact(torch.cat([trace[f"{path}.output"] for path in paths]))
-        errors.compare(torch.cat(expected), outputs, names)
+    alike: dict[object, list[tuple[str, Norm]]] = {}
+    for path in trace.norm_paths():
+        norm, given = trace.module(path), trace[f"{path}.input"]
+        assert isinstance(norm, Norm)
+        alike.setdefault((norm.rule, given.shape, given.device), []).append((path, norm))
+    for found in alike.values():
+        inputs, outputs = (
+            torch.stack([trace[f"{path}.{side}"] for path, _norm in found]) for side in ("input", "output")
+        )
+        expected = Norm.exactly([norm for _path, norm in found], inputs)
+        errors.compare(expected, exact(outputs), [f"{path}.output" for path, _norm in found])
     return errors

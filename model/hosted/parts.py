@@ -40,6 +40,10 @@ class HostedNorm(Norm):
             self.weight = frozen(weight)
         self.bias = None if bias is None else frozen(bias)
 
+    @property
+    def rule(self) -> tuple[object, ...]:
+        return *super().rule, self.centred
+
     def forward(
         self, x: Float[Tensor, "*batch d_model"], given: Float[Tensor, "*batch d_model"] | None = None
     ) -> Float[Tensor, "*batch d_model"]:

@@ -63,13 +63,17 @@ def test_rms_norm_is_torchs(epsilon):
 @pytest.mark.parametrize("name", [name for name in NORMS if name != "none"])
 def test_the_exact_formula_agrees_and_is_not_blind(name):
     norm = randomised(NORMS[name](config(norm=name, norm_epsilon=0.1)))
-    x = torch.randn(2, 5, 16) * 3 + 1
-    assert_close(norm(x).double(), norm.exactly(x), rtol=1e-5, atol=1e-5)
+    x = torch.randn(5, 16) * 3 + 1
+    other_norm = randomised(NORMS[name](config(norm=name, norm_epsilon=0.1)))
+    exactly, of_other = norm.exactly([norm, other_norm], torch.stack([x, -x]))
+    assert norm.rule == other_norm.rule
+    assert_close(norm(x).double(), exactly, rtol=1e-5, atol=1e-5)
+    assert_close(other_norm(-x).double(), of_other, rtol=1e-5, atol=1e-5)
     for other in NORMS:
         if other not in (name, "none"):
             wrong = NORMS[other](config(norm=other, norm_epsilon=0.1))
             wrong.load_state_dict(norm.state_dict(), strict=False)
-            assert not torch.allclose(wrong.eval()(x).double(), norm.exactly(x), rtol=1e-3, atol=1e-3), other
+            assert not torch.allclose(wrong.eval()(x).double(), exactly, rtol=1e-3, atol=1e-3), other
 
 
 def test_a_constant_input_gives_no_nan():
