@@ -81,10 +81,8 @@ class Trace:
 
     def __contains__(self, name: str) -> bool:
         path, _, quantity = name.rpartition(".")
-        of_norm = path in self._norm_inputs and quantity in ("input", "mean", "std")
-        return (
-            name in self._tensors or of_norm or (path in self._masks and quantity in (*self.maps_of(path), "visible"))
-        )
+        steps = (*self.maps_of(path), "visible") if path in self._masks else ("input", "mean", "std")
+        return name in self._tensors or (quantity in steps and (path in self._masks or path in self._norm_inputs))
 
     def __getitem__(self, name: str) -> Tensor:
         """The tensor of this name: (head, query, channel), (head, query, key), (position, d_model) …
