@@ -167,6 +167,13 @@ def test_what_is_sent_and_is_no_model_is_said_to_be_tensors_only():
     assert "other.pt" not in app.selectbox(key="model").options
 
 
+def test_what_is_sent_and_cannot_be_opened_is_no_success(here):
+    app = uploaded(page(), "mine.safetensors", b"\xff" * 2000, "")
+    assert not app.success
+    assert said(app) == "mine.safetensors is in the list, which says why it cannot be opened."
+    assert rows(app)["mine.safetensors"]["problem"]
+
+
 def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
     torch.save(quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), here / "models" / "layers.pt")
     app = page(model="mine")
