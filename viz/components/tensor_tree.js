@@ -292,7 +292,7 @@ function drawLine(root, line, at) {
   const [name, ...cells] = line.children;
   if (!name.firstElementChild) name.append(element("span", "turn"), element("bdi"), element("span", "muted"));
   name.className = "cell name";
-  name.style.paddingLeft = `${4 + (root.narrow ? 8 : 14) * Math.min(depth, DEEPEST)}px`;
+  name.style.paddingLeft = `${(whole ? 8 : 4) + (root.narrow ? 8 : 14) * Math.min(depth, DEEPEST)}px`;
   const [turn, text, aside] = name.children;
   write(turn, group ? (open.has(path) ? "▾" : "▸") : "");
   write(text, whole ? wholeName(root, header.names[row]) : labelText(label));
