@@ -38,6 +38,15 @@ CROSS = re.compile(r"encoder_attn|cross|EncDec", re.I)
 COUNTS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "{}_attention_heads")
 
 
+def projection_of(name: str) -> int | None:
+    """Which of `PROJECTIONS` a tensor of that name is, as ours and as transformers' code call them."""
+    if re.search(r"attention\.output\.weight$", name):  # ours
+        return 3
+    found = NAMES.match(name)
+    place = PARTS.get(found["part"], 3) if found else PACK
+    return None if place == PACK else place
+
+
 @dataclass(frozen=True)
 class Projection:
     """W_Q, W_K, W_V or W_O of a layer. columns: whether its heads lie along the second dimension, else along the first,

@@ -81,6 +81,12 @@ def test_a_logarithmic_axis_puts_powers_at_equal_distances_and_leaves_out_what_h
     assert {"1", "10", "100", "1,000"} <= set(chart.texts())
 
 
+def test_a_logarithmic_axis_of_less_than_a_power_has_more_than_one_mark(blank):
+    line = {"name": "first", "colour": BLUE, "xs": [10, 20, 30], "ys": [0.4, 3, 7]}
+    chart = Shown(blank, [line], y={"title": "σ", "log": True}, tall=130)
+    assert {"0.5", "1", "2", "5"} <= set(chart.texts())
+
+
 def test_bars_begin_at_zero_and_carry_their_tokens(blank):
     bars = {"name": "loss", "colour": GREEN, "mark": "bars", "xs": range(len(HOSTILE)), "ys": [2, 4, 0, 1, 1, 1, 1]}
     chart = Shown(blank, [bars], x={"title": "token", "labels": HOSTILE, "side": "source"})
@@ -157,4 +163,6 @@ def test_marks_are_lines_at_their_places_with_what_happened(blank):
     written = [node for node in svg.iter(f"{SVG}text") if node.text in ("rate 1 → 2", HOSTILE[1], "outside")]
     assert [node.text for node in written] == ["rate 1 → 2", HOSTILE[1]]
     assert written[0].get("transform").split()[1] != written[1].get("transform").split()[1]  # not over each other
+    drawn = list(svg.iter())
+    assert max(map(drawn.index, dotted)) < min(map(drawn.index, written))  # no line through a text
     assert blank.locator("img, script").count() == 0

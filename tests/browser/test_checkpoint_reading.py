@@ -112,6 +112,18 @@ def test_two_checkpoints_are_compared_and_their_traces_shown(visit, saved):
     expect(page.get_by_text("reading-1").first).to_be_visible()
 
 
+def test_a_phone_tells_the_moved_tensors_apart(visit, saved):
+    page = opened(visit, "reading-2", "Compare")
+    names = page.locator(".vitrine.tensors .plane .cell.name")
+    high = names.first.bounding_box()["height"]
+    page.set_viewport_size({"width": 390, "height": 844})
+    eventually(page, lambda: names.first.bounding_box()["height"] > high)
+    shown, whole = names.locator("bdi").all_inner_texts(), names.evaluate_all("(all) => all.map((cell) => cell.title)")
+    assert shown == whole
+    high = names.locator("bdi").evaluate_all("(all) => all.map((text) => [text.scrollHeight, text.clientHeight])")
+    assert all(needed <= there for needed, there in high)
+
+
 @pytest.mark.slow
 def test_names_of_tensors_are_shown_literally_and_never_run(visit, saved):
     page = opened(visit, "reading-1", "Read")

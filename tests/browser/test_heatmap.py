@@ -62,6 +62,7 @@ class Shown:
             "chosen": options.pop("chosen", 0),
         }
         header |= dict.fromkeys(("name", "sentence", "note", "stamp"), "a") | {"alt": "what it shows", "file": "saved"}
+        header["square"] = options.pop("square", False)
         assert not options
         script, style = sources("heatmap", "plot", "heat")
         data = pack(header, [self.values, self.visible.astype(np.uint8)])
@@ -116,6 +117,13 @@ def test_labels_are_shown_literally_in_their_places(page):
     assert found[6:13] == ["<s>", "</script><scrip…", "<img src=x oner…", "a&b", "مرحبا بالعالم", "我", "␀"]
     assert found[-1] == "weight"
     assert page.locator("img, script").count() == 0
+
+
+def test_cells_of_a_similarity_are_as_high_as_wide(page):
+    names = [f"{index}" for index in range(60)]
+    boxes = cells(Shown(page, names, names, width=330, square=True, values=np.ones((60, 60))).svg(), 3600)
+    ends = [max(float(box[side]) for box in boxes) - min(float(box[side]) for box in boxes) for side in "xy"]
+    assert ends[0] == pytest.approx(ends[1], abs=1)
 
 
 @pytest.mark.parametrize(("count", "labelled"), [(1, 1), (40, 40), (41, 21), (128, 32)])

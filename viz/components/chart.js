@@ -29,7 +29,10 @@ function axisMarks([low, high], log, most) {
   const every = Math.max(1, Math.ceil((last - first) / most));
   const found = [];
   for (let power = first; power <= last; power += every) found.push([10 ** power, powerName(power)]);
-  return found.length > 1 ? found : roundMarks(low, high, most);
+  if (found.length > 1) return found;
+  const within = [first - 1, first, first + 1].flatMap((power) => [1, 2, 5].map((factor) => Number((factor * 10 ** power).toPrecision(12))));
+  const steps = within.filter((value) => value >= low && value <= high).map((value) => [value, brief(value)]);
+  return steps.length > 1 ? steps : roundMarks(low, high, most);
 }
 
 function powerName(power) {
@@ -50,7 +53,7 @@ function roundMarks(low, high, most) {
 }
 
 const brief = (value) =>
-  (Math.abs(value) >= 1e7 || (value && Math.abs(value) < 1e-3) ? value.toExponential() : value.toLocaleString("en", { maximumSignificantDigits: 12 })).replace("-", "−");
+  (Math.abs(value) >= 1e7 || (value && Math.abs(value) < 1e-3) ? value.toExponential() : value.toLocaleString("en", { maximumSignificantDigits: 12 })).replaceAll("-", "−");
 
 // From a value to its place between two ends.
 function scaleOf([low, high], log, from, to) {
@@ -113,7 +116,7 @@ function drawAxes(pen, place, { x, y, lit, pointed }) {
     pen.line([[left, at], [right, at]], { width: 1, faint: true });
     pen.text(text, left - 6, at, { align: "right" });
   }
-  pen.text(y.title, 8, (top + bottom) / 2, { align: "center", turn: -90 });
+  pen.text(y.title, 8, (top + bottom) / 2, { align: "center", turn: y.title.length > 1 ? -90 : 0 }); // σ stands
   const shownX = names.length ? names.map((name, index) => [index, name]) : axisMarks(place.ranges.x, x.log, Math.floor((right - left) / 70));
   shownX.forEach(([value, text], index) => {
     const marked = names.length && (index === pointed.index || index === lit[x.side]);
@@ -182,10 +185,10 @@ function freeSpot(place, x, y, wide) {
 function drawMarks(pen, place, { marks = [], x: { log } }) {
   const { left, right, top, bottom, ranges, measure } = place;
   const ends = [];
-  for (const { x, text } of marks) {
-    if (x < ranges.x[0] || x > ranges.x[1] || (log && x <= 0)) continue;
+  const inside = marks.filter(({ x }) => x >= ranges.x[0] && x <= ranges.x[1] && (!log || x > 0));
+  for (const { x } of inside) pen.line([[place.x(x), top], [place.x(x), bottom]], { width: 1, dash: [2, 3] });
+  for (const { x, text } of inside) {
     const at = place.x(x);
-    pen.line([[at, top], [at, bottom]], { width: 1, dash: [2, 3] });
     const wide = measure.words(text);
     const from = Math.max(left + 2, at + 5 + wide > right ? at - 5 - wide : at + 5);
     let line = ends.findIndex((end) => end < from);
@@ -193,7 +196,7 @@ function drawMarks(pen, place, { marks = [], x: { log } }) {
     ends[line] = from + wide + 8;
     const y = top + 8 + line * LEGEND.line;
     if (y >= bottom) continue;
-    pen.box(from - 2, y - FONT / 2 - 1, wide + 2, FONT + 2, pen.background); // over the curves
+    pen.box(from - 2, y - FONT / 2 - 1, wide + 2, FONT + 2, pen.background); // over the curves and the lines
     pen.text(text, from, y, { faint: true });
   }
 }

@@ -33,7 +33,7 @@ function significant(value) {
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
   const text = size >= 1000 || size < 0.001 ? value.toExponential(2) : value.toPrecision(3);
-  return text.replace("-", "−");
+  return text.replaceAll("-", "−");
 }
 
 // All digits that a float32 has, and no more: reading them back gives the same number.

@@ -84,7 +84,7 @@ function fitted(words, room, measure) {
 }
 
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
-function arrange({ rows, columns, scale, texts, highest, wanted = 0 }, width, ratio, measure) {
+function arrange({ rows, columns, scale, texts, highest, square, wanted = 0 }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
   const widths = names.columns.map(measure);
@@ -110,7 +110,7 @@ function arrange({ rows, columns, scale, texts, highest, wanted = 0 }, width, ra
   // At least as long as what is written beside it; then few rows are higher.
   const beside = Math.max(LOWEST, measure(scale.title), measure(rows.title));
   const some = Math.max(wide, 22, beside / count.rows, wanted / count.rows);
-  const high = whole(Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least));
+  const high = square ? wide : whole(Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least));
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
   const length = Math.max(count.rows * high, beside);
   const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));

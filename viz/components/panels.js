@@ -72,7 +72,7 @@ function arrangePanels(header, width, ratio, measure) {
     for (const shape of shapes) {
       const start = x + shape.left;
       places[shape.index] = {
-        ...shape, high, from: x,
+        ...shape, high, from: x, measure: measure.words,
         left: snap(start),
         title: top + 8,
         top: snap(top + 18 + (noted ? 16 : 0) + above),
@@ -149,7 +149,7 @@ function drawLabels(pen, place, panel, lit, pointed) {
     if (row % every[0] && !marked) return;
     pen.text(name, left - 8, top + (row + 0.5) * high, { align: "right", marked, strong: row === panel.chosen, token: true });
   });
-  if (rows.title && names.rows.length * high > 60) pen.text(rows.title, place.from + 7, top + (names.rows.length * high) / 2, { align: "center", turn: -90 });
+  if (rows.title && names.rows.length * high > place.measure(rows.title)) pen.text(rows.title, place.from + 7, top + (names.rows.length * high) / 2, { align: "center", turn: -90 });
 }
 
 function drawScale(pen, place, { scale }) {
@@ -170,6 +170,7 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
     const { left, top, wide, high, count } = place;
     pen.text(panel.name, left, place.title, { strong: true });
     if (panel.note) pen.text(panel.note, left, place.title + 16, {});
+    drawColumnsTitle(pen, place, panel);
     drawLabels(pen, place, panel, lit, pointed);
     drawCells(pen, place, panel, Math.min(wide, high) * (window.devicePixelRatio || 1));
     pen.frame(left, top, count[1] * wide, count[0] * high, { faint: true });
@@ -180,6 +181,13 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
     }
     if (panel.scale) drawScale(pen, place, panel);
   });
+}
+
+// What the columns are, at the right end of the line above their labels, where there is room for it.
+function drawColumnsTitle(pen, { left, title, wide, count, measure }, { name, note, columns }) {
+  const right = left + count[1] * wide;
+  const room = right - left - measure(note || name) - 10;
+  if (columns.title && measure(columns.title) <= room) pen.text(columns.title, right, title + (note ? 16 : 0), { align: "right" });
 }
 
 // The panel, row and column under the pointer; -1 beside the cells, over a label.

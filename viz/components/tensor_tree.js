@@ -2,10 +2,11 @@
 // rows in view are in the page: a model may have tens of thousands. Nothing here recurses: names nest as deep as they like.
 
 const ROW = 26; // CSS pixels
+const TWO_LINES = 34; // of a row on a narrow screen
 const OPENED = 24; // rows that are open at first
 const LONGEST = 160; // letters of a label; the rest stands in its title
-const NARROW = 640; // CSS pixels of a screen where a whole name has room for its last letters only
-const ENDING = 17;
+const NARROW = 640; // CSS pixels of a screen where a whole name stands in two lines
+const ENDING = 50; // letters that they hold
 const DEEPEST = 12; // steps of indentation
 const GROUP = -1; // instead of the number of a tensor
 const MERGED = -2; // a node that is written with its parent
@@ -167,7 +168,11 @@ function buildTree(parentElement) {
   });
   root.scroll.addEventListener("scroll", () => drawRows(root), { passive: true });
   root.scroll.addEventListener("keydown", (event) => pressKey(root, event));
-  root.sizes = new ResizeObserver(() => drawRows(root));
+  root.sizes = new ResizeObserver(() => {
+    if (!root.rows || root.narrow === root.scroll.clientWidth <= NARROW) return drawRows(root);
+    root.tall = 0;
+    arrangeRows(root);
+  });
   root.sizes.observe(root.scroll);
   return root;
 }
@@ -211,10 +216,13 @@ function sortBy(root, column) {
 }
 
 function arrangeRows(root) {
+  root.narrow = root.scroll.clientWidth <= NARROW;
+  root.row = root.narrow ? TWO_LINES : ROW;
+  root.style.setProperty("--row", `${root.row}px`);
   root.rows = rowsOf(root);
   root.at = Math.max(0, Math.min(root.at, root.rows.length - 1));
-  root.plane.style.height = `${Math.max(1, root.rows.length) * ROW}px`;
-  const height = Math.min(root.header.most, Math.max(4, root.rows.length)) * ROW + 30;
+  root.plane.style.height = `${Math.max(1, root.rows.length) * root.row}px`;
+  const height = Math.min(root.header.most, Math.max(4, root.rows.length)) * root.row + 30;
   if (!root.tall || root.tall < height) root.scroll.style.height = `${(root.tall = height)}px`; // it never shrinks while one searches
   root.scroll.setAttribute("aria-rowcount", root.rows.length + 1);
   drawRows(root);
@@ -224,8 +232,8 @@ function arrangeRows(root) {
 function drawRows(root) {
   const { scroll, plane, rows, pool } = root;
   if (!rows) return;
-  const first = Math.max(0, Math.floor(scroll.scrollTop / ROW) - 2);
-  const count = Math.min(rows.length - first, Math.ceil(scroll.clientHeight / ROW) + 4);
+  const first = Math.max(0, Math.floor(scroll.scrollTop / root.row) - 2);
+  const count = Math.min(rows.length - first, Math.ceil(scroll.clientHeight / root.row) + 4);
   while (pool.length > Math.max(0, count)) pool.pop().remove();
   while (pool.length < count) pool.push(plane.appendChild(newLine(root)));
   for (let at = 0; at < count; at++) drawLine(root, pool[at], first + at);
@@ -260,7 +268,7 @@ function act(root) {
 
 // On a narrow screen the end of a name says more than its beginning.
 function wholeName(root, name) {
-  return root.scroll.clientWidth > NARROW || name.length <= ENDING ? labelText(name) : `…${labelText(name.slice(-ENDING))}`;
+  return !root.narrow || name.length <= ENDING ? labelText(name) : `…${labelText(name.slice(-ENDING))}`;
 }
 
 function drawLine(root, line, at) {
@@ -274,8 +282,8 @@ function drawLine(root, line, at) {
   while (line.children.length < count) line.appendChild(element("div", "cell")).setAttribute("role", "gridcell");
   line.dataset.at = at;
   line.id = `row-${at}`;
-  line.style.transform = `translateY(${at * ROW}px)`;
-  line.className = `line${group ? " group" : ""}${row >= 0 && row === header.chosen ? " chosen" : ""}${at === root.at ? " active" : ""}`;
+  line.style.transform = `translateY(${at * root.row}px)`;
+  line.className = `line${group ? " group" : ""}${whole ? " whole" : ""}${row >= 0 && row === header.chosen ? " chosen" : ""}${at === root.at ? " active" : ""}`;
   line.setAttribute("aria-rowindex", at + 2);
   line.setAttribute("aria-level", depth + 1);
   line.setAttribute("aria-selected", String(!group && row === header.chosen));
@@ -284,7 +292,7 @@ function drawLine(root, line, at) {
   const [name, ...cells] = line.children;
   if (!name.firstElementChild) name.append(element("span", "turn"), element("bdi"), element("span", "muted"));
   name.className = "cell name";
-  name.style.paddingLeft = `${4 + 14 * Math.min(depth, DEEPEST)}px`;
+  name.style.paddingLeft = `${(whole ? 8 : 4) + (root.narrow ? 8 : 14) * Math.min(depth, DEEPEST)}px`;
   const [turn, text, aside] = name.children;
   write(turn, group ? (open.has(path) ? "▾" : "▸") : "");
   write(text, whole ? wholeName(root, header.names[row]) : labelText(label));
@@ -326,7 +334,7 @@ function drawCell(cell, kind, row, column, { states, values, columns, pictures, 
 
 function pressKey(root, event) {
   if (event.target !== root.scroll) return;
-  const page = Math.max(1, Math.floor(root.scroll.clientHeight / ROW) - 2);
+  const page = Math.max(1, Math.floor(root.scroll.clientHeight / root.row) - 2);
   const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
   const shown = root.rows[root.at];
   const node = root.nodes[shown?.node];
@@ -345,9 +353,9 @@ function pressKey(root, event) {
 // Scroll as far as the active row needs, no further.
 function reveal(root) {
   const room = root.scroll.clientHeight - root.head.offsetHeight;
-  const top = root.at * ROW;
+  const top = root.at * root.row;
   if (top < root.scroll.scrollTop) root.scroll.scrollTop = top;
-  else if (top + ROW > root.scroll.scrollTop + room) root.scroll.scrollTop = top + ROW - room;
+  else if (top + root.row > root.scroll.scrollTop + room) root.scroll.scrollTop = top + root.row - room;
 }
 
 function showProgress(root, { progress }) {

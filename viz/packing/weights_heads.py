@@ -55,12 +55,11 @@ def norm_panels(
     """Four maps of layer by head; a click opens the head."""
     values = array(norms)
     layers, heads = values.shape[1:]
-    shown = []
+    shown, ranges = [], []
     for number, (name, each) in enumerate(zip(NAMES, values, strict=True)):
         low, high = float(each.min()), float(each.max())
         described = {
             "name": name,
-            "note": f"{significant(low)} – {significant(high)}",
             "rows": {"title": _("layer"), "labels": [str(row + 1) for row in range(layers)], "side": "layers"},
             "columns": {"title": _("head"), "labels": [str(at + 1) for at in range(heads)], "side": "heads"},
             "scale": {"low": low if low < high else 0, "high": high or 1.0, "difference": False},
@@ -70,6 +69,7 @@ def norm_panels(
             "choose": True,
         }
         shown.append(Panel(np.ones(each.shape, np.bool_), described, each))
+        ranges.append(f"{name} {significant(low)} – {significant(high)}")
     sentence = _("the Frobenius norm of each head's part; a click opens the head")
     header = {
         "slot": 150,
@@ -80,7 +80,7 @@ def norm_panels(
             title=title,
             layers=layers,
             heads=heads,
-            ranges="; ".join(f"{panel.described['name']} {panel.described['note']}" for panel in shown),
+            ranges="; ".join(ranges),
         ),
         "file": f"heads-{file}",
         "stamp": f"{file} {title}",
@@ -115,6 +115,7 @@ def similarity_map(
     header = {
         "rows": axis,
         "columns": axis,
+        "square": True,
         "scale": {"low": -top, "high": top, "title": _("cosine"), "difference": False},
         "chosen": -1,
         "name": _("Heads that are alike"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from model.analysis.head_tensors import CROSS, projection_of
 from viz.components.checkpoint_views import Column, tensor_tree
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 LAYERED = re.compile(r"^(.*?)\.(\d+)\.(.*)$", re.S)
 # The four projections have their colours everywhere; other kinds share what is left over.
-COLOURS = {"query": "#0072b2", "key": "#d55e00", "value": "#009e73", "output": "#cc79a7"}
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 OTHERS = ("#e69f00", "#56b4e9", "#8a63d2", "#a0522d", "#708090", "#b8860b", "#2f4f4f", "#c71585")
 NAMED = 14  # lines in the legend; of more, the pointer says them
 RELATION = "‖B−A‖/‖A‖"
@@ -100,11 +101,10 @@ def layer_chart(
                 changes[layer] = known.relative if np.isfinite(known.relative) else np.nan
                 most = max(most, (changes[layer], name))
         short = kind.removeprefix(f"{stack}.*.").removesuffix(".weight")
-        colour = next((hue for part, hue in COLOURS.items() if short.endswith(f"attention.{part}")), None)
-        dash = short.startswith("cross")
-        series.append(
-            Series(short, np.arange(last + 1), changes, colour or next(others), dash=dash, quiet=number >= NAMED)
-        )
+        part = projection_of(next(iter(names.values())))
+        colour = next(others) if part is None else COLOURS[part]
+        dash = CROSS.search(short) is not None
+        series.append(Series(short, np.arange(last + 1), changes, colour, dash=dash, quiet=number >= NAMED))
     sentence = _("{stack}: ‖B−A‖/‖A‖ of every matrix of a layer").format(stack=stack)
     alt = _("{sentence}; most moved: {name}, {change}.").format(
         sentence=sentence, name=most[1][:120], change=significant(most[0])

@@ -12,7 +12,7 @@ from model.analysis.tokens import nearest
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import array
-from viz.packing.weights_values import COLOURS, TALL, Weight, plot_header
+from viz.packing.weights_values import COLOURS, Weight, plot_header
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def position_map(weight: Weight, key: str) -> Mount:
     labels = [f"{row:,}" for row in range(0, rows, size)]
     said = _("p·q of the vectors of {count} positions").format(count=f"{rows:,}")
     if size > 1:
-        said += _(" · each cell is a block of {high} × {wide}").format(high=size, wide=size)
+        said += _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=size, wide=size)
     header = plot_header(
         weight,
         _("Similarity of positions"),
@@ -136,6 +136,6 @@ def position_map(weight: Weight, key: str) -> Mount:
         columns={"title": _("position q"), "labels": labels, "side": "position columns"},
         scale={"low": -top if shown.min() < 0 else 0, "high": top, "title": "p·q", "difference": False},
         sentence=said,
-        highest=TALL,
+        square=True,
     )
     return heatmap(shown, np.ones(shown.shape, np.bool_), header, key)

@@ -98,7 +98,7 @@ def spectrum_chart(weights: Sequence[Weight], key: str) -> Mount:
         (_("checkpoint"), _("number"), "σ"),
         x={"title": _("number, largest first")},
         y={"title": "σ", "log": True},
-        sentence="; ".join(said),
+        sentence="\n".join(said),
         tall=130,
     )
     return chart(series, header, key)

@@ -87,7 +87,7 @@ def summary(statistics: Statistics) -> str:
         deviation=significant(statistics.deviation),
         low=significant(statistics.minimum),
         high=significant(statistics.maximum),
-        zeros="< 0.01 %" if 0 < statistics.zeros < 1e-4 else f"{significant(100 * statistics.zeros)} %",
+        zeros="<\xa00.01\xa0%" if 0 < statistics.zeros < 1e-4 else f"{significant(100 * statistics.zeros)}\xa0%",
     )
     if statistics.nan or statistics.infinite:
         line += _(" · {nan} NaN · {infinite} infinite").format(
@@ -183,11 +183,11 @@ def value_map(
     shown, (high, wide) = blocks
     (top, bottom), (left, right) = region.rows, region.columns
     biggest = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
-    kind = _("value")
+    kind = "B − A" if difference else _("value")
     said = ""
     if high * wide > 1:
         kind = _("largest |x| of a block") if largest else _("mean of a block")
-        said = _(" · each cell is a block of {high} × {wide}").format(high=high, wide=wide)
+        said = _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=high, wide=wide)
     if len(weight.info.shape) > 2:
         said += _(" · the first dimension against the others")
     part = _("rows {top} to {bottom}, columns {left} to {right}").format(

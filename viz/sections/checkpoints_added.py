@@ -43,15 +43,17 @@ def added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ())
     from model.listing import listed
 
     name = opened.add(bench, name, path)
-    text = _("{name} is in the list.").format(name=name)
     found = listed(path)
-    if not found.computes:
+    text = _("{name} is in the list.").format(name=name)
+    if found.problem:
+        text = _("{name} is in the list, which says why it cannot be opened.").format(name=name)
+    elif not found.computes:
         text += " " + _("It is no model that is known here: its tensors can be read.")
     if left_out:
         text += " " + _("Files that no checkpoint needs are left out: {names}.").format(
             names=", ".join(left_out[:5]) + (" …" if len(left_out) > 5 else "")
         )
-    say("good", text)
+    say("wrong" if found.problem else "good", text)
     close()
     bench.begun = True  # the sidebar's list too
 

@@ -66,9 +66,9 @@ def choose_pair(
     """Two files, each field beside its letter also where the row is broken."""
     places = []
     for letter in ("**A**", "→ **B**"):
-        pair = row.container(horizontal=True, vertical_alignment="center", width="content")
-        pair.markdown(letter, width="content")
-        places.append(pair.container(width=210))
+        pair = row.container(horizontal=True, vertical_alignment="center", gap="xsmall", width=256)
+        pair.markdown(letter, width=30)
+        places.append(pair.container())
     before = choose_subject(places[0], _("A: before"), keys[0], defaults[0])
     return before, choose_subject(places[1], _("B: after"), keys[1], defaults[1])
 

@@ -15,6 +15,7 @@ from viz.parts import data_table, explanation
 from viz.sections.checkpoints_chosen import CHECKPOINT, REGION, lens_of
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
+from viz.sections.checkpoints_tensor import beside
 from viz.words import attention_name, literal
 from viz.workbench import Key, Workbench, choose, workbench
 
@@ -57,12 +58,14 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
         weights_heads.norm_panels(
             norms, subject.name, _("Norms of the projections"), framed, NORMS, partial(clicked, NORMS)
         )()
-        explain()
-        data_table("heads_data", lambda: weights_heads.norm_table(norms), f"heads-{subject.name}-{kind}")
     with right:
         similarity = weights_heads.similarity_of(lens, kind, circuit, found.remember)
         labels = weights_heads.head_labels(layers, heads)
         weights_heads.similarity_map(similarity, labels, circuit, subject.name, ALIKE, partial(clicked, ALIKE))()
+    beside(
+        explain,
+        lambda: data_table("heads_data", lambda: weights_heads.norm_table(norms), f"heads-{subject.name}-{kind}"),
+    )
 
 
 def on_head(name: str, kind: str, heads: int, key: str) -> None:

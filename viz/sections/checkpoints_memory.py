@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.listing import Listed
 from viz.i18n import _
@@ -28,10 +28,18 @@ class Room:
 
         return needed * SPARE <= self.free
 
-    def refusal(self, name: str, needed: int) -> str:
-        """Why it cannot be opened."""
-        return _("{name} needs {needed} in {precision} and {free} are free: choose a narrower precision").format(
-            name=name, needed=gigabytes(needed), precision=self.precision, free=gigabytes(self.free)
+    def refusal(self, name: str, found: Listed) -> str:
+        """Why it cannot be opened, and what would help."""
+        from model.device import DTYPES
+
+        sentence = _("{name} needs {needed} in {precision} and {free} are free: choose {what}")
+        fitting = [each for each in DTYPES if (room := replace(self, precision=each)).fits(room.needed(found))]
+        return sentence.format(
+            name=name,
+            needed=gigabytes(self.needed(found)),
+            precision=self.precision,
+            free=gigabytes(self.free),
+            what=fitting[0] if fitting else _("a smaller model, or a machine with more memory"),
         )
 
 

@@ -32,7 +32,7 @@ def show(bench: Workbench) -> None:
     here = opened.all_places(bench)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     checkpoints_adding.show(bench, row.container(horizontal=True, width="content"))
-    right = row.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", width="content")
+    right = row.container(horizontal=True, vertical_alignment="center", width="content")
     precision, known = showing.precision(), showing.state()
     space = room(precision)
     right.caption(_("{device}, {free} free, models in").format(device=space.device, free=gigabytes(space.free)))
@@ -91,7 +91,7 @@ def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
         "bytes": size(found.bytes),
         "needs": size(needed) if found.computes else "",
         "fits": fits or not found.computes,
-        "refused": "" if fits or found.problem or not found.computes else space.refusal(place.name, needed),
+        "refused": "" if fits or found.problem or not found.computes else stopped(space.refusal(place.name, found)),
         "problem": stopped(said(found.problem)),
         "shown": shown,
         "computes": found.computes,

@@ -30,13 +30,12 @@ def show(row: DeltaGenerator) -> None:
     """A statistic of the tensors whose names match a pattern, a line each."""
     found = {subject.name: subject for subject in subjects()}
     names = list(found)
-    chosen = row.multiselect(
+    chosen = st.multiselect(
         _("Checkpoints"),
         names,
         [] if CHOSEN in st.session_state else alike(list(found.values())),
         key=CHOSEN,
         label_visibility="collapsed",
-        width=330,
     )
     statistics = list(weights_steps.STATISTICS)
     statistic = row.selectbox(

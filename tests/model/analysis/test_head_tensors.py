@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.analysis.head_tensors import head_tensors, moved_heads
+from model.analysis.head_tensors import head_tensors, moved_heads, projection_of
 from model.analysis.head_weights import PROJECTIONS, attentions, head_weights
 from model.errors import CheckpointError
 from model.foreign.told import Told
@@ -35,6 +35,19 @@ CASES = {
     "m2m_100": ("cross", "model.decoder.layers.1.encoder_attn.v_proj.weight", ROWS, 2, [1]),
     "pegasus": ("encoder", "model.encoder.layers.1.self_attn.out_proj.weight", COLUMNS, 3, [1]),
 }
+
+
+@pytest.mark.parametrize("family", [family for family in CASES if family not in ("gpt2", "t5")])
+def test_a_name_alone_tells_which_projection_it_is(family):
+    _kind, name, _part, place, _heads = CASES[family]
+    assert projection_of(name) == place
+
+
+def test_our_names_tell_it_and_others_are_no_projection():
+    for place, part in enumerate(PROJECTIONS):
+        assert projection_of(f"decoder.layers.1.cross_attention.{part}.weight") == place
+    for name in ("decoder.layers.1.feed_forward.output.weight", "h.0.attn.c_attn.weight", "h.0.mlp.c_proj.weight"):
+        assert projection_of(name) is None
 
 
 def written(family: str, folder: Path) -> Path:

@@ -15,6 +15,7 @@ from torch import nn
 
 import viz.opening
 from model.checkpoints import open_checkpoint
+from model.listing import listed
 from tests.app_reading import opened, sound
 from tests.model.foreign.layout_references import GPT, Seq2Seq, quietly
 from tests.viz.pages.checkpoints_page import packed, page, places, rows, said, uploaded
@@ -76,12 +77,16 @@ def test_what_is_to_be_spread_over_devices_may_take_them_all(monkeypatch):
     assert rows(app.run())["mine"]["fits"]
 
 
-def test_the_list_says_what_does_not_fit(monkeypatch):
+def test_the_list_says_what_does_not_fit_and_what_would(here, monkeypatch):
     app = page()
     monkeypatch.setattr("model.memory.available", lambda _device=None: 1000)
     refused = rows(app.run())["mine"]
     assert not refused["fits"]
-    assert "mine needs" in refused["refused"]
+    assert refused["refused"].startswith("mine needs")
+    assert refused["refused"].endswith("choose a smaller model, or a machine with more memory.")
+    half = int(1.2 * 2 * listed(here / "saved" / "mine").parameters)
+    monkeypatch.setattr("model.memory.available", lambda _device=None: half)
+    assert rows(app.run())["mine"]["refused"].endswith("choose bfloat16.")
 
 
 def test_an_upload_is_in_this_session_only(here, monkeypatch):
@@ -160,6 +165,13 @@ def test_what_is_sent_and_is_no_model_is_said_to_be_tensors_only():
     assert "It is no model that is known here: its tensors can be read." in said(app)
     assert not rows(app)["other.pt"]["computes"]
     assert "other.pt" not in app.selectbox(key="model").options
+
+
+def test_what_is_sent_and_cannot_be_opened_is_no_success(here):
+    app = uploaded(page(), "mine.safetensors", b"\xff" * 2000, "")
+    assert not app.success
+    assert said(app) == "mine.safetensors is in the list, which says why it cannot be opened."
+    assert rows(app)["mine.safetensors"]["problem"]
 
 
 def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
