@@ -20,6 +20,7 @@ from model.foreign.told import Told
 from model.inspectable import Inspectable
 from model.network import Network
 from model.safe_folder import require_weights
+from model.safe_formats import weights_of
 from model.safe_json import read_record
 from model.tensors import read_tensors
 from model.text import Tokenizer
@@ -66,7 +67,7 @@ def _file_of(path: Path) -> Path:
         raise CheckpointError(
             f"{file.name} is not a checkpoint: open a folder of one, or a file that ends in {', '.join(SUFFIXES)}"
         )
-    return file
+    return weights_of(file).files[0]  # a file, and no pipe, which never ends
 
 
 def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> Inspectable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -201,3 +202,10 @@ def test_a_trained_sentence_encoder_opens_with_sensible_heads():
     # Heads that differ: some look at one token, some spread over all.
     spread = -(weights * weights.clamp(min=1e-9).log()).sum(-1).mean(-1)
     assert spread.min() < 1.0 < 2.0 < spread.max()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match="is neither a file nor a folder"):
+        opened(tmp_path / "model.pt")
