@@ -209,3 +209,18 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "model.pt")
     with pytest.raises(CheckpointError, match="is neither a file nor a folder"):
         opened(tmp_path / "model.pt")
+
+
+def test_a_file_larger_than_memory_is_refused_before_it_is_mapped(tmp_path, monkeypatch):
+    """As of 70 billion parameters in one file: its header says how much they need."""
+
+    def unmapped(*_given, **_options):
+        raise RuntimeError("unable to mmap 141107505433 bytes: Cannot allocate memory")
+
+    saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
+    monkeypatch.setattr("model.safe_header.safe_open", unmapped)
+    with pytest.raises(CheckpointError, match="cannot be mapped into memory: unable to mmap 141107505433 bytes"):
+        opened(tmp_path)
+    monkeypatch.setattr("model.memory.available", lambda device: 0)
+    with pytest.raises(CheckpointError, match=r"this model needs .* GB in float32 and 0.0 GB are free"):
+        opened(tmp_path)
