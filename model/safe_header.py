@@ -76,11 +76,15 @@ class SafeValues:
         """The values of a tensor.
 
         Raises:
-            CheckpointError: torch has no such type, or the file is another one by now.
+            CheckpointError: torch has no such type, the file is another one by now, or it is too large for the memory.
         """
         try:
             self._file = self._file or safe_open(self.path, framework="pt")
             tensor: Tensor = self._file.get_tensor(entry.name)
+        except RuntimeError as error:  # the system maps no file that is larger than its memory
+            raise CheckpointError(
+                f"{self.path} cannot be mapped into memory: {first_line(error)}; save it in several smaller files"
+            ) from error
         except (SafetensorError, OSError) as error:
             raise CheckpointError(
                 f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {first_line(error)}"

@@ -16,6 +16,7 @@ from model.safe_json import parse_json, read_bytes
 PANIC = "PanicException"  # of pyo3, which no module exports
 MOST_STEPS = 256  # of normalizing, splitting and decoding together
 MOST_GROWTH = 1024  # characters that one may become: forty times "a" → "aa" would make it 2⁴⁰
+MOST_ADDED = 1024  # special tokens around a text
 
 
 def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
@@ -75,6 +76,25 @@ def _require_modest(record: dict[str, Any]) -> None:
             f"it replaces and splits in {len(steps):,} steps, and one character may become {growth:,}: at most "
             f"{MOST_STEPS} and {MOST_GROWTH:,} are taken"
         )
+    templates = [_template(step) for step in _steps(record.get("post_processor"))]
+    added, copies = sum(added for added, _copies in templates), math.prod(copies for _added, copies in templates)
+    if added > MOST_ADDED or copies > 1:
+        raise CheckpointError(
+            f"it puts {added:,} special tokens around {copies:,} copies of a text: at most {MOST_ADDED:,} around one "
+            "are taken"
+        )
+
+
+def _template(step: dict[str, Any]) -> tuple[int, int]:
+    """How many special tokens a step puts around a text, at most, and how often the text itself."""
+    pieces, special = step.get("single"), step.get("special_tokens")
+    if not isinstance(pieces, list):
+        return 0, 1
+    tokens = special.values() if isinstance(special, dict) else ()
+    ids = [each.get("ids") for each in tokens if isinstance(each, dict)]
+    longest = max((len(each) for each in ids if isinstance(each, list)), default=1)
+    texts = sum(isinstance(piece, dict) and "Sequence" in piece for piece in pieces)
+    return (len(pieces) - texts) * longest, max(1, texts)
 
 
 def _growth(step: dict[str, Any]) -> int:

@@ -78,10 +78,9 @@ def checks(trace: Trace) -> list[Check]:
             padding.add_where(hidden & ~later, worst, names, times)
             if f"{paths[0]}.heads" not in trace or not all(getattr(each, "recombines", True) for each in attentions):
                 continue
-            recorded = torch.stack([trace[f"{path}.heads"][heads] for path in paths])
-            others = [_other_path(trace, path, heads, each) for path, each in zip(paths, weights, strict=True)]
-            others = [_without_removed(trace, path, heads, each) for path, each in zip(paths, others, strict=True)]
-            fused.compare(torch.stack(others), recorded, [f"{path}.heads" for path in paths])
+            for path, each in zip(paths, weights, strict=True):  # one by one: layers may have heads of other widths
+                other = _without_removed(trace, path, heads, _other_path(trace, path, heads, each))
+                fused.compare(other[None], trace[f"{path}.heads"][None, heads], [f"{path}.heads"])
     norm = _norm_errors(trace)
     return [
         Check("rows", rows.value, tolerance, rows.cells, rows.name),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -59,8 +60,7 @@ def head_similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) 
     products are made some rows at a time. A head of zeros has cosine 0.
     """
     left, right = ("query", "key") if circuit == "scores" else ("value", "output")
-    first = torch.cat([head_weights(each, left) for each in attentions])
-    second = torch.cat([head_weights(each, right) for each in attentions])
+    first, second = _of_all(attentions, left), _of_all(attentions, right)
     kept = torch.promote_types(first.dtype, torch.float32)
     first, second = first.to(kept).transpose(1, 2).contiguous(), second.to(kept)
     heads, rows = first.shape[:2]
@@ -72,3 +72,10 @@ def head_similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) 
     lengths = products.diagonal().clamp(min=0).sqrt()
     scale = torch.where(lengths > 0, 1 / lengths, 0.0)
     return products * scale[:, None] * scale
+
+
+def _of_all(attentions: Sequence[MultiHeadAttention], projection: str) -> Float[Tensor, "head channel d_model"]:
+    """The heads of several attentions in a row; narrower ones get channels of zeros, which add nothing to a product."""
+    weights = [head_weights(each, projection) for each in attentions]
+    widest = max(each.shape[1] for each in weights)
+    return torch.cat([F.pad(each, (0, 0, 0, widest - each.shape[1])) for each in weights])

@@ -18,10 +18,12 @@ from model.foreign.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.foreign.tokenizer_files import open_tokenizers
 from model.foreign.told import Told
 from model.inspectable import Inspectable
+from model.memory import require_room
 from model.network import Network
 from model.safe_folder import require_weights
+from model.safe_formats import weights_of
 from model.safe_json import read_record
-from model.tensors import read_tensors
+from model.tensors import size, tensor_table
 from model.text import Tokenizer
 
 
@@ -66,11 +68,11 @@ def _file_of(path: Path) -> Path:
         raise CheckpointError(
             f"{file.name} is not a checkpoint: open a folder of one, or a file that ends in {', '.join(SUFFIXES)}"
         )
-    return file
+    return weights_of(file).files[0]  # a file, and no pipe, which never ends
 
 
 def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> Inspectable:
-    found = _rebuilt(folder, settings)
+    found = _rebuilt(folder, settings, (dtype, device))
     if found is None:
         from model.hosted.opening import open_hosted
 
@@ -83,14 +85,19 @@ def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, d
     )
 
 
-def _rebuilt(folder: Path, settings: dict[str, Any]) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+def _rebuilt(
+    folder: Path, settings: dict[str, Any], place: tuple[torch.dtype, torch.device] | None = None
+) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+    """place: where the weights must have room, before the files, which may be larger than memory, are mapped."""
     if not isinstance(settings.get("model_type"), str):
         return None
-    weights = read_tensors(folder)
-    config = rebuilt_config(settings, weights.keys())
+    table = tensor_table(folder)
+    config = rebuilt_config(settings, [info.name for info in table])
     if config is None:
         return None
-    ours = renamed(settings, config, weights)
+    if place is not None:
+        require_room(size(table)[0], *place)
+    ours = renamed(settings, config, {info.name: info.load() for info in table})
     require_weights(config, {name: tuple(each.shape) for name, each in ours.items()}, folder.name)
     return config, ours
 

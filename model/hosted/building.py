@@ -62,6 +62,11 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
             f"{other} layers of this {family} model do not attend, as they are recurrent or convolutional: only models "
             "that attend in every layer can be looked into; its tensors can be looked at under Checkpoints → Read"
         )
+    if any(layer.layer.x.dim() > 2 for each in stacks for layer in each.layers):
+        raise CheckpointError(
+            f"the layers of this {family} model pass on several streams of states side by side: only models with one "
+            "can be looked into; its tensors can be looked at under Checkpoints → Read"
+        )
     assert states is not None
     if kind == "decoder-only":
         _require_causal(runner, ids["decoder"], states, family)

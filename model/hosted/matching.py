@@ -52,6 +52,7 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> F
         for event, name in zip(attentions, ("self_attention", "cross_attention"), strict=False)
     ]
     closed = [event for event in inside if event.within[-1] is layer and _holds(event, attentions)]
+    closed += _chosen(inside, layer)
     free = [event for event in inside if not any(each is event or each in event.within for each in closed)]
     network, told, output = match_feed_forward(free, layer.x)
     adds = [output] if output is not None else []
@@ -64,6 +65,14 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> F
         found.missing |= {f"feed_forward.{name}": Reason.UNITS for name in ("hidden", "activation", "output")}
     _match_stream(found, inside, sublayers)
     return found
+
+
+def _chosen(inside: list[Event], layer: Event) -> list[Event]:
+    """The calls of experts, which other tokens may not reach: members of a list that was not called whole."""
+    called = {event.module for event in (*inside, layer)}
+    holders = {each for module in called for each in (module, *module.children())}
+    lists = [set(each.children()) for each in holders if isinstance(each, nn.ModuleList | nn.ModuleDict)]
+    return [event for event in inside if any(event.module in members and members - called for members in lists)]
 
 
 def _holds(event: Event, attentions: list[Event]) -> bool:

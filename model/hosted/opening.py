@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,14 @@ from model.hosted.library import library, quietly
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
 from model.memory import require_room
-from model.tensors import size
+from model.tensors import TensorInfo, size
 
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE = "AutoModelForSeq2SeqLM", "AutoModel"
+# Classes whose output is none of words; ELECTRA's is trained to find replaced tokens.
+OTHER_OUTPUT = re.compile(
+    r"For(\w+Classification|QuestionAnswering|MultipleChoice|NextSentencePrediction)$|^ElectraForPreTraining$"
+)
 
 
 def open_hosted(
@@ -68,7 +74,7 @@ def open_network(
     require_room(size(table)[0], dtype, device if device_map is None else None)
     with quietly():
         with bounded(table, settings, folder.name):
-            kind, made = _load(folder, family, device, dtype, device_map)
+            kind, made = _load(folder, family, table, device, dtype, device_map)
         try:
             return build_hosted(made, kind, settings)
         except CheckpointError:
@@ -88,7 +94,12 @@ def _asks_for_code(settings: Any) -> bool:
 
 
 def _load(
-    folder: Path, family: str, device: torch.device, dtype: torch.dtype, device_map: str | dict[str, Any] | None
+    folder: Path,
+    family: str,
+    table: list[TensorInfo],
+    device: torch.device,
+    dtype: torch.dtype,
+    device_map: str | dict[str, Any] | None,
 ) -> tuple[Kind, Any]:
     transformers = library()
     try:
@@ -100,6 +111,9 @@ def _load(
     # Where a model's code never asks for a function by its name, its own would be given masks that it does not expect.
     attention = register() if kinds._supports_attention_backend or kinds._can_set_attn_implementation() else "eager"
     options: dict[str, Any] = {} if device_map is None else {"device_map": device_map}
+    pools = "add_pooling_layer" in inspect.signature(kinds).parameters
+    if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
+        options["add_pooling_layer"] = False
     try:
         made, loading = kinds.from_pretrained(
             folder,
@@ -151,6 +165,6 @@ def _order(wrote: str, two: bool, masked: bool) -> list[tuple[Kind, str]]:
         return [("encoder-decoder", TWO)]
     if "CausalLM" in wrote or "LMHead" in wrote:
         return [("decoder-only", CAUSAL)]
-    if wrote.endswith("Model") and "LM" not in wrote and masked:
+    if masked and (OTHER_OUTPUT.search(wrote) or (wrote.endswith("Model") and "LM" not in wrote)):
         return [("encoder-only", BARE)]
     return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]

@@ -69,6 +69,16 @@ def test_a_harmful_config_is_refused_before_memory_is_taken(change, message, our
         open_checkpoint(folder)
 
 
+TEXT, SPECIAL = {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<s>", "type_id": 0}}
+
+
+def template(pieces, ids):
+    """What stands around a text: `pieces`, of which a special token is so many ids."""
+    special = {"<s>": {"id": "<s>", "ids": [2] * ids, "tokens": ["<s>"] * ids}}
+    made = {"type": "TemplateProcessing", "single": pieces, "pair": [TEXT], "special_tokens": special}
+    return {"post_processor": {"type": "Sequence", "processors": [made]}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -77,6 +87,8 @@ def test_a_harmful_config_is_refused_before_memory_is_taken(change, message, our
             "become 12,157,665,",
         ),
         ({"decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}] * 299}}, "in 309 steps"),
+        (template([TEXT] + [SPECIAL] * 1000, 1000), "puts 1,000,000 special tokens around 1 copies"),
+        (template([TEXT, TEXT], 1), "puts 0 special tokens around 2 copies"),
         ({"model": {"type": "Unknown"}}, "cannot be read as a tokenizer"),
         ({"model": None}, "cannot be read as a tokenizer"),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "cannot be read as a tokenizer"),

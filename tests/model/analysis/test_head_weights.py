@@ -60,3 +60,20 @@ def test_a_head_of_zeros_is_like_none():
     found = head_similarity([attention], "scores")
     assert not found[0].any()
     assert found[1, 1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("circuit", ["scores", "output"])
+def test_heads_of_other_widths_are_compared(circuit):
+    """As in Gemma 4, whose global layers have wider heads."""
+    both = [one_stack("decoder-only", n_heads=heads) for heads in (2, 4)]
+    narrow, wide = (attentions(model)["decoder.layers.0.self_attention"] for model in both)
+    left, right = ("query", "key") if circuit == "scores" else ("value", "output")
+    products = torch.stack(
+        [
+            (one.T @ other).flatten()
+            for each in (narrow, wide)
+            for one, other in zip(head_weights(each, left), head_weights(each, right), strict=True)
+        ]
+    )
+    expected = torch.cosine_similarity(products[:, None], products, dim=-1)
+    torch.testing.assert_close(head_similarity([narrow, wide], circuit), expected.double(), atol=1e-6, rtol=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -201,3 +202,25 @@ def test_a_trained_sentence_encoder_opens_with_sensible_heads():
     # Heads that differ: some look at one token, some spread over all.
     spread = -(weights * weights.clamp(min=1e-9).log()).sum(-1).mean(-1)
     assert spread.min() < 1.0 < 2.0 < spread.max()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match="is neither a file nor a folder"):
+        opened(tmp_path / "model.pt")
+
+
+def test_a_file_larger_than_memory_is_refused_before_it_is_mapped(tmp_path, monkeypatch):
+    """As of 70 billion parameters in one file: its header says how much they need."""
+
+    def unmapped(*_given, **_options):
+        raise RuntimeError("unable to mmap 141107505433 bytes: Cannot allocate memory")
+
+    saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
+    monkeypatch.setattr("model.safe_header.safe_open", unmapped)
+    with pytest.raises(CheckpointError, match="cannot be mapped into memory: unable to mmap 141107505433 bytes"):
+        opened(tmp_path)
+    monkeypatch.setattr("model.memory.available", lambda device: 0)
+    with pytest.raises(CheckpointError, match=r"this model needs .* GB in float32 and 0.0 GB are free"):
+        opened(tmp_path)

@@ -87,6 +87,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("LlamaForCausalLM", "LlamaConfig", {**ONE, "num_key_value_heads": 2}),
     "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", {**GROUPED, "sliding_window": 4}),
     "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig", {**GROUPED, "sliding_window": 4}),
+    "gemma4": ("Gemma4ForCausalLM", "Gemma4TextConfig", {**GROUPED, "global_head_dim": 24, "sliding_window": 4}),
     "opt": ("OPTForCausalLM", "OPTConfig", {**ONE, "ffn_dim": 48, "word_embed_proj_dim": 32}),
     "openai-gpt": ("OpenAIGPTLMHeadModel", "OpenAIGPTConfig", {**GPT, "afn": "gelu"}),
     "gptj": ("GPTJForCausalLM", "GPTJConfig", {**GPT, "rotary_dim": 4}),
@@ -101,6 +102,11 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "pegasus": ("PegasusForConditionalGeneration", "PegasusConfig", TWO),
     "m2m_100": ("M2M100ForConditionalGeneration", "M2M100Config", TWO),
     "mt5": ("MT5ForConditionalGeneration", "MT5Config", {**T5, "decoder_start_token_id": 0}),
+    "switch": (
+        "SwitchTransformersForConditionalGeneration",
+        "SwitchTransformersConfig",
+        {**T5, "num_experts": 2, "decoder_start_token_id": 0, "num_decoder_layers": 6, "num_sparse_decoder_layers": 6},
+    ),
     "t5": ("T5ForConditionalGeneration", "T5Config", {**T5, "decoder_start_token_id": 0}),
 }
 

@@ -11,7 +11,9 @@ import transformers
 
 from model.errors import CheckpointError
 from model.hosted.opening import open_hosted, open_network
-from tests.model.hosted.models import ONE, TWO, hosted, inputs, settings_in, theirs, write_tokenizer
+from model.hosted.reasons import Reason
+from model.trace import record
+from tests.model.hosted.models import GROUPED, ONE, TWO, hosted, inputs, settings_in, theirs, write_tokenizer
 
 CPU, SINGLE = torch.device("cpu"), torch.float32
 
@@ -64,6 +66,37 @@ def test_weights_that_are_missing_are_not_made_up(folder):
     (path / "config.json").write_text(json.dumps(settings))
     with pytest.raises(CheckpointError, match=r"lacks weights of BertForMaskedLM, such as cls\."):
         open_network(path, settings, CPU, SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("made", "config", "options"),
+    [
+        ("BertForSequenceClassification", "BertConfig", ONE),
+        ("RobertaForTokenClassification", "RobertaConfig", ONE | {"max_position_embeddings": 66}),
+        ("ElectraForPreTraining", "ElectraConfig", ONE),
+    ],
+)
+def test_a_model_that_predicts_no_words_opens_without_an_output(made, config, options, tmp_path):
+    torch.manual_seed(0)
+    model = getattr(transformers, made)(getattr(transformers, config)(**options, attn_implementation="eager")).eval()
+    model.save_pretrained(tmp_path)
+    network = open_network(tmp_path, settings_in(tmp_path), CPU, SINGLE)
+    assert network.missing["output.logits"] == Reason.OUTPUT
+    source = inputs(network)[0]
+    with torch.inference_mode(), record(network) as trace:
+        network(source)
+    wanted = model(source, output_attentions=True)
+    for weights, theirs_ in zip(trace.attention("encoder"), wanted.attentions, strict=True):
+        torch.testing.assert_close(weights, theirs_[0].detach(), atol=1e-5, rtol=0)
+
+
+def test_several_streams_of_states_are_refused(tmp_path):
+    config = transformers.Gemma3nTextConfig(
+        **GROUPED, vocab_size_per_layer_input=49, hidden_size_per_layer_input=8, laurel_rank=4, num_kv_shared_layers=0
+    )
+    transformers.Gemma3nForCausalLM(config).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match="several streams of states side by side"):
+        open_network(tmp_path, settings_in(tmp_path), CPU, SINGLE)
 
 
 def test_other_models_are_refused_by_name(folder):
