@@ -78,6 +78,26 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
     return HostedNetwork(runner, _config(model, runner, stacks), stacks)
 
 
+@torch.inference_mode()
+def keep_its_masks(model: Any, kind: Kind) -> None:
+    """Let a model attend by its own function where it computes otherwise with ours, as one does whose other parts read
+    the masks too: NLLB-MoE's router takes what is not 0 in them for padding.
+    """
+    named = _named(kind, {name: _ids(model, length) for name, length in LENGTHS.items()})
+    ours = model(**named)[0]
+    model.set_attn_implementation("eager")
+    if close(ours, model(**named)[0]):
+        model.set_attn_implementation(NAME)
+
+
+def _named(kind: Kind, ids: dict[str, Tensor]) -> dict[str, Any]:
+    """What the whole model is called with."""
+    named: dict[str, Any] = {"input_ids": ids["decoder" if kind == "decoder-only" else "encoder"]}
+    if kind == "encoder-decoder":
+        named["decoder_input_ids"] = ids["decoder"]
+    return named if kind == "encoder-only" else named | {"use_cache": False}
+
+
 def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) -> None:
     """
     Raises:
@@ -126,10 +146,7 @@ def _logits(model: Any, runner: Runner, states: Tensor) -> Tensor:
 
 
 def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Tensor) -> None:
-    named = {"input_ids": ids["decoder" if runner.kind == "decoder-only" else "encoder"]}
-    if runner.kind == "encoder-decoder":
-        named["decoder_input_ids"] = ids["decoder"]
-    whole = model(**named, use_cache=False).logits if runner.kind != "encoder-only" else model(**named).logits
+    whole = model(**_named(runner.kind, ids)).logits
     if not close(logits, whole):
         raise CheckpointError(
             f"{type(model).__name__} gives other logits when its stacks run one by one: it cannot be looked into"

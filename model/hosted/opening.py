@@ -14,9 +14,9 @@ from model.device import choose_device_map
 from model.errors import CheckpointError, first_line
 from model.foreign.opening import inspectable
 from model.foreign.tokenizer_files import open_tokenizers
-from model.hosted.building import build_hosted
+from model.hosted.building import build_hosted, keep_its_masks
 from model.hosted.claims import bounded, require_modest
-from model.hosted.interface import register
+from model.hosted.interface import NAME, register
 from model.hosted.library import library, quietly
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
@@ -76,6 +76,8 @@ def open_network(
         with bounded(table, settings, folder.name):
             kind, made = _load(folder, family, table, device, dtype, device_map)
         try:
+            if made.config.get_text_config()._attn_implementation == NAME:
+                keep_its_masks(made, kind)
             return build_hosted(made, kind, settings)
         except CheckpointError:
             raise

@@ -107,6 +107,11 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "SwitchTransformersConfig",
         {**T5, "num_experts": 2, "decoder_start_token_id": 0, "num_decoder_layers": 6, "num_sparse_decoder_layers": 6},
     ),
+    "nllb_moe": (  # its router reads the masks too
+        "NllbMoeForConditionalGeneration",
+        "NllbMoeConfig",
+        {**TWO, "num_experts": 2, "encoder_sparse_step": 1, "decoder_sparse_step": 1},
+    ),
     "t5": ("T5ForConditionalGeneration", "T5Config", {**T5, "decoder_start_token_id": 0}),
 }
 
