@@ -41,6 +41,24 @@ def test_a_keystroke_sends_no_control_again_and_a_control_does(visit):
     eventually(page, lambda: any(CONTROL in each for each in received))
 
 
+def test_nothing_fades_at_a_keystroke(visit):
+    """A place that fades is a layer of its own, and costs the browser two frames."""
+    page = visit().open(source="I am a teacher.")
+    page.evaluate(
+        """() => {
+          window.faded = [];
+          document.addEventListener("transitionrun", ({ propertyName, target }) => {
+            if (propertyName === "opacity" && target.closest(".stMain")) window.faded.push(target.className);
+          }, true);
+        }"""
+    )
+    source(page).press("End")
+    source(page).type(" Yes")
+    expect(page.locator(".vitrine .tokens.source .chip", has_text="Yes")).to_be_visible()
+    page.wait_for_timeout(500)
+    assert page.evaluate("window.faded") == []
+
+
 def test_looks_at_a_training_bring_the_strips_news_along(visit):
     """One run of the script each, not one for the page and another for the strip; the strip stands still at the end."""
     opened = visit()
