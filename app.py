@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,7 +106,7 @@ def main() -> None:
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
     with strip_place:
-        st.fragment(strip.strip, run_every=None if trained else every)(bench, lens, moving)
+        st.fragment(strip.strip, run_every=every and (strip.SELDOM if trained else every))(bench, lens, moving)
     st.fragment(arrange, key=ARRANGED)(bench, lens, chosen, trained, every if trained else None)
 
 
@@ -151,12 +152,12 @@ def look(
 
     fields: places of the source and, where the model has one, of the target.
     """
-    if bench.begun:  # outside this fragment, the list of models has another entry, or another model is shown
+    live = training.training(bench) if trained else None
+    if bench.begun or (trained and live is None):  # outside this fragment, the list of models has other entries
         bench.begun = False
         st.rerun()
     i18n.use(st.session_state[Key.LANGUAGE])
     theirs.set(lens.model.code)
-    live = training.training(bench) if trained else None
     input_bar.show_source(fields[0], lens)  # the browser draws it while the model computes
     if live:
         lens = training.shown(bench, live)
@@ -168,7 +169,7 @@ def look(
             return
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long
-    news = strip.news(bench, live) if live and bench.moving else None
+    news = partial(strip.news, bench, live) if live and bench.moving else None
     mount_tokens = None if late else token_bar.pack_tokens(bench, news)
     drawing = views(lens)
     with telling():
@@ -182,7 +183,7 @@ def look(
         (mount_tokens or token_bar.pack_tokens(bench, news))()
     with telling():
         next(drawing, None)
-    if live and (training.is_moving(live) != bench.moving or is_behind(bench, live)):
+    if live and (is_behind(bench, live) or (bench.moving and not training.is_moving(live))):
         st.rerun()
 
 

@@ -79,12 +79,8 @@ class SafeValues:
             CheckpointError: torch has no such type, the file is another one by now, or it is too large for the memory.
         """
         try:
-            self._file = self._file or safe_open(self.path, framework="pt")
+            self._file = self._file or self._mapped()
             tensor: Tensor = self._file.get_tensor(entry.name)
-        except RuntimeError as error:  # the system maps no file that is larger than its memory
-            raise CheckpointError(
-                f"{self.path} cannot be mapped into memory: {first_line(error)}; save it in several smaller files"
-            ) from error
         except (SafetensorError, OSError) as error:
             raise CheckpointError(
                 f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {first_line(error)}"
@@ -92,6 +88,14 @@ class SafeValues:
         if tuple(tensor.shape) != entry.shape:
             raise CheckpointError(f"{self.path} has changed since it was listed: open it again")
         return tensor
+
+    def _mapped(self) -> Any:
+        try:
+            return safe_open(self.path, framework="pt")
+        except RuntimeError as error:  # the system maps no file that is larger than its memory
+            raise CheckpointError(
+                f"{self.path} cannot be mapped into memory: {first_line(error)}; save it in several smaller files"
+            ) from error
 
 
 class FormatError(Exception):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 STRIP = "training_strip"
 DRAWN = 200  # points of the loss
+SELDOM = 5.0  # seconds between runs of its own where looks at the training bring it news: should one of them fail
 
 
 def facts(snapshot: Snapshot) -> list[dict[str, str]]:
@@ -89,20 +90,21 @@ def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
 
 
 def news(bench: Workbench, live: LiveTraining | None, refused: str = "") -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """For the strip: where the training stands now, and what it lacks of the film. refused: why nothing can begin.
+    """For the strip, to be sent at once: where the training stands now, and what it lacks of the film.
 
+    refused: why nothing can begin.
     at: when this was so, in seconds; what comes later and is older is not shown. None without a training.
     """
     film, frames = film_data(live, bench.sent)
     if film:
         spare_imports()
-    return {**strip_data(live, refused), "film": film, "at": time.time() if live else None}, frames
+    return {**strip_data(live, refused), "film": film, "at": time.monotonic() if live else None}, frames
 
 
 def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
     """The strip, drawn again and again while a training moves; the whole page, when one begins to.
 
-    Where the model in training is shown, each look at it brings the strip's news along, and it is not drawn by itself.
+    Where the model in training is shown, each look at it brings the strip's news along; it is seldom drawn by itself.
     """
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)

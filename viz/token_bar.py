@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from model.decoding import Guess
 
 
-def pack_tokens(bench: Workbench, news: tuple[Mapping[str, Any], Sequence[NDArray[Any]]] | None = None) -> Mount:
+News = tuple["Mapping[str, Any]", "Sequence[NDArray[Any]]"]
+
+
+def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mount:
     """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace.
 
-    news: for the strip of the training, `viz.strip.news`; it needs no run of its own then.
+    news: for the strip of the training, `viz.strip.news`, taken when the bar is mounted: what is taken counts as sent.
     """
     from model.text import Tokens
 
@@ -60,8 +63,12 @@ def pack_tokens(bench: Workbench, news: tuple[Mapping[str, Any], Sequence[NDArra
     guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
     data["changed"] = {"text": note(bench), "refused": said(bench.what_if.refused), "words": _changed_words(bench)}
-    strip, frames = news or (None, ())
-    return token_bar({**data, "strip": strip}, frames, Key.TOKENS, on_token, on_guess, on_pin, on_restore)
+
+    def mounted() -> None:
+        strip, frames = news() if news else (None, ())
+        token_bar({**data, "strip": strip}, frames, Key.TOKENS, on_token, on_guess, on_pin, on_restore)()
+
+    return mounted
 
 
 def on_token() -> None:

@@ -93,7 +93,7 @@ class Workbench:
     step: int | None = None  # of the training that the shown model has
     begun: bool = False
     message: str = ""
-    moving: bool = False  # the strip looks at the training again and again
+    moving: bool = False  # the strip, or the page, looks at the training again and again
     sent: Sent = field(default_factory=Sent)  # of the film
     asked: dict[str, str] = field(default_factory=dict)  # choices that a click elsewhere makes, by their keys
     _comparison: Comparison | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import torch
 
-from model.analysis.maps import Maps
+from model.analysis.maps import AT_ONCE, Maps
 from model.attention import MultiHeadAttention
 from model.device import exact, with_float64
 from model.head_removal import removed_heads
@@ -170,10 +170,17 @@ def _norm_errors(trace: Trace) -> _Largest:
         norm, given = trace.module(path), trace[f"{path}.input"]
         assert isinstance(norm, Norm)
         alike.setdefault((norm.rule, given.shape, given.device), []).append((path, norm))
-    for found in alike.values():
+    for found in (piece for group in alike.values() for piece in _modest(trace, group)):
         inputs, outputs = (
             torch.stack([trace[f"{path}.{side}"] for path, _norm in found]) for side in ("input", "output")
         )
         expected = Norm.exactly([norm for _path, norm in found], inputs)
         errors.compare(expected, exact(outputs), [f"{path}.output" for path, _norm in found])
     return errors
+
+
+def _modest(trace: Trace, found: list[tuple[str, Norm]]) -> Iterator[list[tuple[str, Norm]]]:
+    """Pieces of these norms, which see equally much: several at once only where that is little."""
+    size = max(1, AT_ONCE // max(1, trace[f"{found[0][0]}.input"].numel()))
+    for first in range(0, len(found), size):
+        yield found[first : first + size]

@@ -86,7 +86,8 @@ def keep_its_masks(model: Any, kind: Kind) -> None:
     named = _named(kind, {name: _ids(model, length) for name, length in LENGTHS.items()})
     ours = model(**named)[0]
     model.set_attn_implementation("eager")
-    if close(ours, model(**named)[0]):
+    own = model(**named)[0]
+    if close(ours, own) or not bool(own.isfinite().all()):  # what is no number says nothing
         model.set_attn_implementation(NAME)
 
 

@@ -76,7 +76,7 @@ def open_network(
         with bounded(table, settings, folder.name):
             kind, made = _load(folder, family, table, device, dtype, device_map)
         try:
-            if made.config.get_text_config()._attn_implementation == NAME:
+            if device_map is None and made.config.get_text_config()._attn_implementation == NAME:
                 keep_its_masks(made, kind)
             return build_hosted(made, kind, settings)
         except CheckpointError:

@@ -68,12 +68,6 @@ function hover(side, position) {
   bus.dispatchEvent(new CustomEvent("hover", { detail: { side, position } }));
 }
 
-// News of the training for the strip in the sidebar, from a component that brings them along with its own.
-function tellStrip(news) {
-  bus.strip = news;
-  bus.dispatchEvent(new CustomEvent("strip"));
-}
-
 function onHover(listener) {
   const handle = (event) => listener(event.detail.side, event.detail.position);
   bus.addEventListener("hover", handle);

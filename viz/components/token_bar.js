@@ -147,6 +147,12 @@ function showAlignment(tokens, { inserted, deleted }) {
   }
 }
 
+// News of the training, which come along with the tokens, for the strip in the sidebar; it reads them from the bus.
+function tellStrip(news) {
+  bus.strip = news;
+  bus.dispatchEvent(new CustomEvent("strip"));
+}
+
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
   if (data.strip) tellStrip({ ...data.strip, arrays: data.arrays });

@@ -118,6 +118,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildStrip(parentElement);
   root.act = (what) => setTriggerValue("act", what);
   root.again = (edition) => setTriggerValue("again", edition);
-  showStrip(root, unpack(bytes));
+  const own = unpack(bytes);
+  showStrip(root, own.at && bus.strip?.at > own.at ? bus.strip : own);
   return () => root.stop();
 }

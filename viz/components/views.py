@@ -61,7 +61,7 @@ def token_bar(
 
     A click on a token puts {side, position} into the state as `token`, one on a guess {number, token} as `guess`, one
     on the pin's buttons "keep", "release", "values" or "differences" as `pin`, one on the changes' as `restore`.
-    strip, among the data, and frames: news for the training's strip.
+    strip, among the data, and frames: news for the training's strip, or None.
     """
     acts = {"on_token_change": on_token, "on_guess_change": on_guess, "on_pin_change": on_pin}
     return partial(_token_bar, data=pack(data, frames), key=key, **acts, on_restore_change=on_restore)

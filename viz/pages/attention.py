@@ -72,6 +72,9 @@ def page(lens: Inspectable) -> Views:
         listed = shown.shown_heads(made.values)
         filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass
         parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
+        if bench.is_long:  # the browser draws the heads while the rest is computed
+            mount(parts)
+            parts = []
         staged, lacking, weighing = None, "", None
         if places is None:
             staged, lacking = unless_absent(lambda: pack_stages(shown, chosen, Part.STAGES, on_query))
