@@ -11,6 +11,8 @@ from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from tests.app_reading import opened, sound
+from tests.viz.pages.training_page import live, short_trainings
+from viz import training
 from viz.parts import ARRANGED
 from viz.workbench import Key, Selection
 
@@ -104,3 +106,22 @@ def test_a_place_that_was_empty_costs_one_run_of_all(monkeypatch):
         shown.app.session_state[Key.SOURCE] = text
         shown.drawn(looking=True)
         assert shown.runs == runs
+
+
+trainings = pytest.fixture(short_trainings)
+
+
+@pytest.mark.usefixtures("trainings")
+def test_a_look_at_a_training_that_is_gone_draws_all_again(monkeypatch):
+    shown = Page(monkeypatch, "training", {})
+    shown.app.button(key="demonstration_begin").click()
+    sound(shown.app.run())
+    live(shown.app)
+    shown.app.switch_page("viz/pages/attention.py")
+    shown.drawn(looking=False)
+    shown.drawn(looking=True)
+    assert shown.runs == [True]
+    training.trainings().end(shown.app.session_state[Key.WORKBENCH].run)
+    shown.drawn(looking=True)
+    assert shown.runs[0]
+    assert not shown.runs[-1]
