@@ -143,12 +143,14 @@ def on_rewind() -> None:
     live, key = key_frame(st.session_state[FILM].rewind)
     if live and key:
         live.rewind(key)
+        workbench().begun = True  # the sidebar too shows where it stands now
 
 
 def on_branch() -> None:
     live, key = key_frame(st.session_state[FILM].branch)
     if live and key:
         live.branch(key)
+        workbench().begun = True
 
 
 def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | None]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from model.live import LiveTraining
 from tests.model.live_examples import live
 from tests.viz.components.test_pack import unpack
 from viz.sections import training_curves, training_film
+from viz.workbench import Workbench
 
 
 def curves_page() -> None:
@@ -127,3 +130,25 @@ def test_without_a_training_it_says_so(monkeypatch):
     for section, page in ((training_curves, curves_page), (training_film, film_page)):
         monkeypatch.setattr(section, "training", lambda bench: None)
         assert "from the sidebar" in AppTest.from_function(page).run().caption[0].value
+
+
+@pytest.mark.parametrize("name", ["rewind", "branch"])
+def test_a_key_frame_chosen_on_the_film_is_gone_back_to_and_the_sidebar_told(monkeypatch, name):
+    training, bench = live(), Workbench()
+    state: dict[str, Any] = {}
+    monkeypatch.setattr(training_film, "training", lambda bench: training)
+    monkeypatch.setattr(training_film, "workbench", lambda: bench)
+    monkeypatch.setattr(training_film.st, "session_state", state)
+    training.advance(6)
+    training.settled()
+    assert training.current
+    steps = [key.step for key in training.current.film.key_frames]
+    act = {"rewind": training_film.on_rewind, "branch": training_film.on_branch}[name]
+    for step, told in ((99, False), (steps[-2], True)):
+        state[training_film.FILM] = SimpleNamespace(**{name: {"step": step, "edition": 1}})
+        act()
+        training.settled()
+        assert (bench.begun, bool(bench.message)) == (told, not told)
+    assert training.snapshot.step == steps[-2]
+    assert len(training.runs) == (2 if name == "branch" else 1)
+    training.close()
