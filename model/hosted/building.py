@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import torch
@@ -87,8 +88,15 @@ def keep_its_masks(model: Any, kind: Kind) -> None:
     ours = model(**named)[0]
     model.set_attn_implementation("eager")
     own = model(**named)[0]
-    if close(ours, own) or not bool(own.isfinite().all()):  # what is no number says nothing
+    if _alike(ours, own):
         model.set_attn_implementation(NAME)
+
+
+def _alike(ours: Tensor, own: Tensor) -> bool:
+    """But for rounding, which is coarser here: eager attention takes the softmax in float32, whatever the precision."""
+    off, size = (float(exact(each).abs().max()) for each in (ours - own, own))
+    coarse = ours.dtype in (torch.float16, torch.bfloat16)
+    return not math.isfinite(size) or off <= (0.05 if coarse else 1e-3) * max(1e-3, size)
 
 
 def _named(kind: Kind, ids: dict[str, Tensor]) -> dict[str, Any]:

@@ -137,6 +137,7 @@ def test_the_page_can_be_read_out_and_used_from_the_keyboard(visit):
 
 def test_the_input_bar_stays_on_top_and_hides_what_scrolls_under_it(visit):
     page = visit(color_scheme="dark", viewport={"width": 1440, "height": 600}).open()
+    expect(page.locator(".vitrine-sticky")).to_have_count(1)
     page.mouse.move(700, 450)
     page.mouse.wheel(0, 400)
     bar = page.locator(".st-key-input_bar")

@@ -26,11 +26,11 @@ def test_a_measurement_grows_and_is_stopped(visit, lens) -> None:
     longest.press("Enter")
     expect(page.get_by_text("Counted at n = 3,072")).to_be_visible()
     page.get_by_role("button", name="Measure", exact=True).click()
-    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+    expect(page.get_by_test_id("stMain").get_by_role("button", name="Stop", exact=True)).to_be_visible()
     expect(page.locator(".st-key-cost_times .vitrine.chart[data-painted]")).to_be_visible()
     before = dots(page)
     eventually(page, lambda: dots(page) > before)
-    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_test_id("stMain").get_by_role("button", name="Stop", exact=True).click()
     expect(page.get_by_text("Stopped: what is shown was found until then.")).to_be_visible()
     stands_still(page)
     page.wait_for_timeout(500)  # the chart paints what came last in a frame of its own

@@ -32,7 +32,7 @@ def test_curves_grow_and_stop(visit) -> None:
     first = step()
     eventually(page, lambda: step() > first)
     expect(page.get_by_text("s left")).to_be_visible()
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_test_id("stMain").get_by_role("button", name="Stop").click()
     expect(page.get_by_text("Stopped: what is shown was found until then.")).to_be_visible()
     page.wait_for_timeout(1500)  # the last report is still being drawn
     ended = step()
