@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from model.config import Kind, NormPlacement
+from model.device import exact
 from model.errors import CheckpointError
 from model.hosted.context import new_cache
 from model.hosted.feeding import activation_name
