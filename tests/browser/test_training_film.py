@@ -62,7 +62,9 @@ class Shown:
         host = "document.body.insertAdjacentHTML('beforeend', '<section id=grid></section>')"
         self.page.evaluate(host)
         mount = MOUNT.replace("parentElement: document.body", "parentElement: document.querySelector('#grid')")
-        self.page.evaluate(mount, [*sources("head_grid", "film_store", "thumbnails"), list(data), 1200])
+        self.page.evaluate(
+            mount, [*sources("head_grid", "plot", "picture", "film_store", "thumbnails"), list(data), 1200]
+        )
 
     @property
     def film(self) -> Any:

@@ -17,6 +17,7 @@ from viz.components.views import Mount, head_grid
 from viz.i18n import _
 from viz.parts import stamp
 from viz.sides import side_name
+from viz.words import significant
 
 GONE = "✕"  # in the place of a removed head's number
 FAINT = 0.3  # of a query's largest weight, on the mean
@@ -39,6 +40,7 @@ def pack_heads(
     strengths = made.strengths[index] if wish.threshold else None
     hidden = np.zeros(cells.shape, bool) if strengths is None else strengths < wish.threshold
     plain = wish.quantity == Quantity.WEIGHT and not shown.differing and tuple(made.block) == (1, 1)
+    said = words(shown, len(heads), cells)
     header = {
         "kind": wish.kind if filmed and plain and not wish.threshold else "",
         "stamp": stamp(shown.trace),
@@ -48,7 +50,9 @@ def pack_heads(
         "block": list(made.block),
         "difference": shown.differing,
         "notes": _notes(shown, made, heads),
-        "words": words(shown, len(heads), cells),
+        "words": said,
+        "alt": f"{said['caption']}. {extremes(shown, made, heads)}",
+        "file": f"heads-{wish.kind}",
         "labels": {"rows": shown.row_labels, "columns": shown.column_labels},
         "sides": {"rows": shown.rows, "columns": shown.columns},
     }
@@ -62,6 +66,18 @@ def _notes(shown: Shown, made: Thumbnails, heads: Heads) -> list[str]:
     return [
         GONE if place in gone else metric_number(wish.metric, made.values[place], shown.differing) for place in heads
     ]
+
+
+def extremes(shown: Shown, made: Thumbnails, heads: Heads) -> str:
+    """Which of these heads has the least and the most of the metric."""
+    known = [place for place in heads if not np.isnan(made.values[place])]
+    if not known:
+        return ""
+    places = (min(known, key=lambda place: made.values[place]), max(known, key=lambda place: made.values[place]))
+    low, high = (f"{significant(made.values[place])} ({place[0] + 1}.{place[1] + 1})" for place in places)
+    return _("{metric}: from {low} to {high}.").format(
+        metric=metric_name(shown.wish.metric).partition(" · ")[2], low=low, high=high
+    )
 
 
 def top_values(shown: Shown, made: Thumbnails) -> NDArray[np.float64]:
@@ -109,6 +125,9 @@ def words(shown: Shown, count: int, cells: NDArray[np.float32]) -> dict[str, Any
         "head": _("head"),
         "metric": metric_name(wish.metric).partition(" · ")[2],
         "masked": _("masked"),
+        "download": _("Download"),
+        "csv": [_("layer"), _("head"), _("query"), _("key"), quantity_name(wish.quantity), _("masked")],
+        "left_out": _("{count} more heads are left out: show fewer of them, or a shorter text"),
         "missing": _("not in the pinned trace"),
         "hidden": _("below {threshold}").format(threshold=wish.threshold),
         "quantity": quantity_name(wish.quantity),

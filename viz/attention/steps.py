@@ -68,12 +68,17 @@ def _header(
             "columns": [token in special for token in columns],
         },
         "chosen": chosen.query,
+        "alt": _(
+            "Head {head}, query {query}: each step from the scores to the weighted values, a row for each key."
+        ).format(head=f"{chosen.layer + 1}.{chosen.head + 1}", query=shown.row_labels[chosen.query]),
+        "file": f"steps-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}-query{chosen.query + 1}",
         "note": note.format(shown=len(keys), count=left_out) if left_out else "",
         "stamp": stamp(shown.trace),
         "words": {
             "query": f"{_('head')} {chosen.layer + 1}.{chosen.head + 1} · {_('query')}",
             "value": _("weight × value"),
             "output": _("output of this head"),
+            "download": _("Download"),
             "columns": [
                 {"name": _("key"), "formula": "k"},
                 {"name": _("score"), "formula": "q·k"},

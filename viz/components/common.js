@@ -65,7 +65,17 @@ function signedColour(value, top, strength = 0.85, hues = SIGNED) {
 const bus = (window.__vitrine ??= new EventTarget());
 
 function hover(side, position) {
-  bus.dispatchEvent(new CustomEvent("hover", { detail: { side, position } }));
+  const at = position < 0 ? heldAt(side) : position;
+  bus.lit = { ...bus.lit, [side]: at }; // for what is mounted later
+  bus.dispatchEvent(new CustomEvent("hover", { detail: { side, position: at } }));
+}
+
+// A click leaves a token lit where no other of its side is pointed at, and a second click no longer.
+const heldAt = (side) => bus.held?.[side] ?? -1;
+
+function hold(side, position) {
+  bus.held = { ...bus.held, [side]: heldAt(side) === position ? -1 : position };
+  hover(side, -1);
 }
 
 function onHover(listener) {
@@ -95,7 +105,10 @@ function newChip(position, choose) {
   made.addEventListener("pointerleave", () => hover(made.dataset.side, -1));
   if (choose) {
     made.type = "button";
-    made.addEventListener("click", () => choose(made.dataset.side, place()));
+    made.addEventListener("click", () => {
+      hold(made.dataset.side, place());
+      choose(made.dataset.side, place());
+    });
   }
   return made;
 }
@@ -108,6 +121,7 @@ function shown(label) {
 function showChip(made, label, special, side) {
   made.classList.toggle("special", special);
   made.dataset.side = side;
+  made.classList.toggle("lit", bus.lit?.[side] === Number(made.dataset.position));
   if (made.title === label && made.textContent) return;
   made.title = label;
   made.textContent = shown(label);

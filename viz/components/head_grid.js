@@ -1,6 +1,8 @@
 // Heads as thumbnails, in any order. Click one to open it large. While the film of a training stands at an earlier step,
 // that frame of it is shown, from bytes that are here already.
 
+const MOST_LINES = 200_000; // of a CSV: some 8 MB
+
 function build(parentElement) {
   const root = parentElement.appendChild(element("div", "vitrine heads"));
   buildThumbnails(root, (button, map, index) => {
@@ -10,8 +12,54 @@ function build(parentElement) {
   });
   const again = () => root.sent?.kind && showHeads(root);
   root.still = onFilm(again, again);
+  root.grid.setAttribute("role", "group");
+  addFiles(root, () => root.grid, gridLines);
+  const { draw } = root.kind;
+  root.kind.draw = (pen) => {
+    draw(pen);
+    drawMaps(pen, root);
+  };
   return root;
 }
+
+// The maps are painted, and not made of elements: a file's pen gets them as the pictures they are.
+function drawMaps(pen, { places, picture, hatched, shown: { columns, rows, cells } }) {
+  places.forEach(([left, top, width, height], index) => {
+    const place = [EDGE + left, EDGE + top, width, height];
+    const under = hatched?.picture;
+    if (under) pen.picture(under, [0, 0, under.width, under.height], ...place);
+    pen.picture(picture, [(index % columns) * cells, Math.floor(index / columns) * rows, cells, rows], ...place);
+  });
+}
+
+// The table of the file: a line for each cell of as many whole heads as it may hold, in the order of the page; then what
+// it does not say. Values are as exact as the picture's.
+function gridLines({ shown }) {
+  const { order, rows, cells, block, levels, states, low, high, labels, words } = shown;
+  const size = rows * cells;
+  const step = (high - low) / LEVELS;
+  const digits = Math.max(0, Math.ceil(-Math.log10(step)));
+  const held = Math.min(order.length, Math.floor(MOST_LINES / size));
+  const names = [...words.csv];
+  names[4] += ` ± ${significant(step / 2)}`;
+  const found = [names];
+  const value = (level, state) => {
+    if (level === LEVELS + 1 || state === 2) return words.missing;
+    return level > LEVELS ? words.hidden : (low + level * step).toFixed(digits);
+  };
+  for (let at = 0; at < held * size; at++) {
+    const [layer, head] = order[Math.floor(at / size)];
+    const [row, cell] = [Math.floor((at % size) / cells), at % cells];
+    const state = states[at % size];
+    const pair = [labels.rows[row * block[0]], labels.columns[cell * block[1]]];
+    found.push([String(layer + 1), String(head + 1), ...pair, value(levels[at], state), state ? "False" : "True"]);
+  }
+  if (block[0] * block[1] > 1) found.push([blockOf(shown)]);
+  if (held < order.length) found.push([words.left_out.replace("{count}", order.length - held)]);
+  return found;
+}
+
+const blockOf = ({ words, block }) => words.block.replace("{rows}", block[0]).replace("{columns}", block[1]);
 
 function mark(root) {
   const [layer, head] = root.chosen;
@@ -41,7 +89,7 @@ function point(root, index, map, event) {
     state === 0 ? words.masked : level === LEVELS + 1 || state === 2 ? words.missing : level > LEVELS ? words.hidden : `${difference ? "Δ " : ""}${number}`;
   const [first, second] = [row * block[0], cell * block[1]];
   const pooled = block[0] * block[1] > 1;
-  const many = pooled ? ` (${words.block.replace("{rows}", block[0]).replace("{columns}", block[1])})` : "";
+  const many = pooled ? ` (${blockOf(root.shown)})` : "";
   root.tip.textContent = `${headName(words, order[index])}: ${labels.rows[first]} → ${labels.columns[second]}  ${value}${many}`;
   hover(sides.rows, first);
   if (sides.columns !== sides.rows) hover(sides.columns, second);
@@ -79,26 +127,29 @@ function showHeads(root) {
     write(root.thumbnails[index].querySelector(".number"), shown.notes[index]);
     root.thumbnails[index].setAttribute("aria-label", `${headName(shown.words, place)}, ${shown.words.metric} ${shown.notes[index]}`);
   });
-  showThumbnails(root, shown);
-  write(root.tip, shown.words.caption);
+  const { file, words } = shown;
+  showThumbnails(root, { ...shown, header: { file, words } });
+  write(root.tip, words.caption);
   root.dataset.step = shown.step ?? "";
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   const shown = unpack(data);
-  const { order, columns, chosen, stamp, rows, cells } = shown;
+  const { order, columns, chosen, stamp, rows, cells, alt, words } = shown;
   const [levels, states] = shown.arrays;
   root.send = (place) => setTriggerValue("head", place);
   root.chosen = chosen;
   arrangeThumbnails(root, order, columns);
+  root.grid.setAttribute("aria-label", alt);
+  nameMenu(root, words.download);
   root.sent = { ...shown, levels, states };
   showHeads(root);
   mark(root);
   root.dataset.cells = `${cells} ${rows}`;
   root.dataset.painted = stamp;
   return () => {
-    root.sizes.disconnect();
+    root.stop();
     root.still();
   };
 }

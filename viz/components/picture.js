@@ -93,7 +93,7 @@ function drawElement(pen, node, corner, before = 1) {
 
 // Add the menu of files to a view. part(root): the element that is drawn; lines(root): the table of its CSV.
 function addFiles(root, part, lines) {
-  const scrolled = () => root.querySelectorAll(".scroll").forEach((each) => (each.scrollLeft = 0));
+  const scrolled = () => root.querySelectorAll(".scroll").forEach((each) => (each.scrollLeft = each.scrollTop = 0));
   root.canvas = element("canvas");
   root.kind = {
     arrange() {
@@ -116,7 +116,12 @@ function addFiles(root, part, lines) {
 // What the menu needs to know, at each change.
 function showFiles(root, header) {
   root.shown = { header };
+  nameMenu(root, header.words.download);
+}
+
+function nameMenu(root, name) {
   const opener = root.querySelector(".opener");
-  opener.title = header.words.download;
-  opener.setAttribute("aria-label", header.words.download);
+  if (opener.title === name) return;
+  opener.title = name;
+  opener.setAttribute("aria-label", name);
 }

@@ -313,7 +313,7 @@ function buildPlot(parentElement, name, kind) {
   root.canvas.setAttribute("role", "img");
   root.tip = element("div", "tip");
   root.append(root.heading, root.canvas, root.tip);
-  root.lit = {};
+  root.lit = { ...bus.lit };
   root.pointed = {};
   root.canvas.addEventListener("pointermove", (event) => kind.point(root, event));
   root.canvas.addEventListener("pointerleave", () => kind.point(root));

@@ -23,8 +23,14 @@ function build(parentElement, columns) {
     root.total.insertCell();
   }
   root.total.lastElementChild.appendChild(newStrip());
-  const sizes = new ResizeObserver(() => paint(root));
+  const sizes = new ResizeObserver(() => paintStrips(root));
   sizes.observe(sheet);
+  addFiles(root, () => root.table, stageLines);
+  const { draw } = root.kind;
+  root.kind.draw = (pen) => {
+    draw(pen);
+    drawStrips(pen, root);
+  };
   const dark = lightChips(root);
   root.stop = () => {
     sizes.disconnect();
@@ -69,7 +75,7 @@ function showStrip(strip, values, name) {
 }
 
 // Every strip of the table: its vector, a channel as wide as the other, over the place that the table gives it.
-function paint(root) {
+function paintStrips(root) {
   const ratio = window.devicePixelRatio || 1;
   const sheet = root.atlas.parentElement.getBoundingClientRect();
   if (!sheet.width || !root.top) return; // not laid out yet: the observer of its size calls again
@@ -92,14 +98,43 @@ function paint(root) {
   }
 }
 
+// The strips in a file: a picture of a pixel for each channel.
+function drawStrips(pen, { table, top }) {
+  const corner = table.getBoundingClientRect();
+  const context = element("canvas").getContext("2d");
+  for (const strip of table.querySelectorAll(".strip")) {
+    const { left, top: upper, width, height } = strip.getBoundingClientRect();
+    cleared(context.canvas, strip.values.length, 1);
+    strip.values.forEach((value, channel) => {
+      context.fillStyle = signedColour(value, top);
+      context.fillRect(channel, 0, 1, 1);
+    });
+    pen.picture(context.canvas, [0, 0, strip.values.length, 1], EDGE + left - corner.left, EDGE + upper - corner.top, width, height);
+  }
+}
+
+// The table of the file: a line for each key, its steps, its weight and the channels of its weighted value; the sums;
+// and how many keys are left out.
+function stageLines({ shown: { header } }) {
+  const { keys, words, note, steps, weights, weighted, sum } = header;
+  const names = words.columns.map(({ name }) => name);
+  const channels = [...sum].map((_, channel) => `${names.at(-1)} [${channel}]`);
+  const lines = keys.map((key, at) => [key, ...[...steps.map((stage) => stage[at]), weights[at], ...weighted.subarray(at * sum.length, (at + 1) * sum.length)].map(exact)]);
+  const total = ["Σ", ...steps.map(() => ""), ...[weights.reduce((a, b) => a + b, 0), ...sum].map(exact)];
+  return [[...names.slice(0, -1), ...channels], ...lines, total, ...(note ? [[note]] : [])];
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
-  const { queries, keys, places, sides, chosen, words, special, note, arrays, stamp } = unpack(data);
+  const header = unpack(data);
+  const { queries, keys, places, sides, chosen, words, special, note, arrays, stamp, alt } = header;
   const root = rootFor(parentElement, words.columns.length);
   const [weights, weighted, sum] = arrays.slice(-3);
   const steps = arrays.slice(0, -3);
   const masked = steps.at(-1);
   const channels = sum.length;
   root.choose = (position) => setTriggerValue("query", position);
+  root.table.setAttribute("aria-label", alt);
+  showFiles(root, { ...header, steps, weights, weighted, sum });
   write(root.querySelector(".picker .muted"), words.query);
   showChips(root.queries, queries, special.rows, sides.rows, (side, position) => root.choose(position), places.rows);
   [...root.queries.children].forEach((made, index) => {
@@ -138,7 +173,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   write(root.total.cells[root.columns - 2], significant(weights.reduce((a, b) => a + b, 0)));
   showStrip(root.total.cells[root.columns - 1].firstElementChild, sum, words.output);
   root.top = Math.max(largest(weighted), largest(sum));
-  paint(root);
+  paintStrips(root);
   root.dataset.painted = stamp;
   return () => root.stop();
 }

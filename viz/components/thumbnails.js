@@ -2,6 +2,7 @@
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
 const LEVELS = 65533; // of a value; above it a cell is not drawn
+const LIT = "#e69f00"; // frames of a lit token's row and column, as that of the chosen head
 const NARROW = 74; // CSS pixels of a thumbnail whose number stands below its name
 
 // The pixel, 0xAABBGGRR, of every level from low to high; none for those above, which are not drawn.
@@ -78,7 +79,23 @@ function hatchedUnder(root, width, height) {
   return root.hatched.picture;
 }
 
-// root.shown: what `cellPicture` draws.
+// The row and the column of what is lit somewhere on the page, on a thumbnail at this place, in pixels of the canvas.
+function drawLit(context, { shown: { sides, block = [1, 1], rows, cells }, lit }, [left, top, width, height]) {
+  const [row, column] = [Math.floor(lit[sides?.rows] / block[0]), Math.floor(lit[sides?.columns] / block[1])];
+  const strip = (place, count, length) => [Math.round((place * length) / count), Math.max(2, Math.ceil(length / count))];
+  context.strokeStyle = LIT;
+  context.lineWidth = Math.max(1, Math.floor(window.devicePixelRatio || 1));
+  if (row >= 0 && row < rows) {
+    const [from, high] = strip(row, rows, height);
+    context.strokeRect(left + 0.5, top + from + 0.5, width - 1, high - 1);
+  }
+  if (column >= 0 && column < cells) {
+    const [from, wide] = strip(column, cells, width);
+    context.strokeRect(left + from + 0.5, top + 0.5, wide - 1, height - 1);
+  }
+}
+
+// root.shown: what `cellPicture` draws; of the tokens its `sides` and `block`.
 function paintThumbnails(root) {
   const { clientWidth, clientHeight } = root.grid;
   if (!clientWidth || !root.shown) return; // not laid out yet: the observer of its size calls again
@@ -95,6 +112,17 @@ function paintThumbnails(root) {
     if (hatched) context.drawImage(hatched, left, top, width, height);
     const [x, y] = [(index % columns) * cells, Math.floor(index / columns) * rows];
     context.drawImage(root.picture, x, y, cells, rows, left, top, width, height);
+    drawLit(context, root, [left, top, width, height]);
+  });
+}
+
+// One painting for all that is lit until the next frame.
+function light(root, side, position) {
+  if (root.lit[side] === position || !Object.values(root.shown?.sides ?? {}).includes(side)) return;
+  root.lit[side] = position;
+  root.soon ??= requestAnimationFrame(() => {
+    root.soon = undefined;
+    paintThumbnails(root);
   });
 }
 
@@ -118,6 +146,12 @@ function buildThumbnails(root, made) {
     paintThumbnails(root);
   });
   root.sizes.observe(root.grid);
+  root.lit = { ...bus.lit };
+  const dark = onHover((side, position) => light(root, side, position));
+  root.stop = () => {
+    root.sizes.disconnect();
+    dark();
+  };
 }
 
 function newThumbnail(root, index) {

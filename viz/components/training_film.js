@@ -70,7 +70,7 @@ function buildFilm(parentElement) {
   root.stop = () => {
     play(root, false);
     sizes.disconnect();
-    root.heads.sizes.disconnect();
+    root.heads.stop();
     root.large.stop();
     silent();
     dark();
@@ -312,7 +312,7 @@ function showFrame(root) {
     ? { low: -1, high: 1, most: 510, levels: Uint16Array.from(weights, (weight) => weight + 255) }
     : { low: 0, high: 1, most: 255, levels: weights };
   const tops = Array(count).fill(top / 255);
-  showThumbnails(root.heads, { ...scale, tops, difference: root.comparing, states: visible, count, columns: heads, rows, cells: columns });
+  showThumbnails(root.heads, { ...scale, tops, difference: root.comparing, states: visible, count, columns: heads, rows, cells: columns, sides: root.header.sides });
   root.heads.thumbnails.forEach((button, index) => {
     const here = index === layer * heads + head;
     button.classList.toggle("chosen", here);

@@ -19,12 +19,12 @@ _nothing: Callable[[], None] = lambda: None  # a click that only the browser ans
 LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
 
 _token_bar = component("token_bar")
-_head_grid = component("head_grid", "film_store", "thumbnails")
+_head_grid = component("head_grid", "plot", "picture", "film_store", "thumbnails")
 _heatmap = component("heatmap", "plot", "heat")
 _lines = component("lines", "plot")
 _chart = component("chart", "plot")
 _panels = component("panels", "plot")
-_stages = component("stages")
+_stages = component("stages", "plot", "picture")
 _model_map = component("model_map", "plot", "map_layout", "map_drawing")
 _page_file = component("page_file")
 _wiring = component("wiring", "plot")
