@@ -28,11 +28,13 @@ MOST_PIECES = 6
 class Batch:
     """One forward pass over several texts, the shorter ones padded. The first row is the whole text.
 
-    rows, real: for each stack the tokens of each row, and True where a position is none of padding.
+    rows, places, real: for each stack the tokens of each row, where they stand in the whole text, and True where a
+    position is none of padding.
     """
 
     trace: Trace
     rows: dict[str, list[Tokens]]
+    places: dict[str, list[list[int]]]
     real: dict[str, Bool[Tensor, "row position"]]
 
     def stacked(self, name: str) -> Float[Tensor, "row position d_model"]:
@@ -59,8 +61,8 @@ class BatchStatistics:
     batch_moves: float
 
 
-def pieces(tokens: Tokens, tokenizer: Tokenizer, parts: int | None = None) -> list[Tokens]:
-    """The sentences of a text, or, if it has one alone or `parts` is 2 and they are not two, its halves.
+def pieces(tokens: Tokens, tokenizer: Tokenizer, parts: int | None = None) -> list[list[int]]:
+    """The places of the sentences of a text, or, if it has one alone or `parts` is 2 and they are not two, its halves.
 
     Each has the `<s>` and `</s>` of the whole around it. A text of fewer than two tokens has no pieces.
     """
@@ -74,10 +76,7 @@ def pieces(tokens: Tokens, tokenizer: Tokenizer, parts: int | None = None) -> li
     cuts = [first, *(end for end in ends if end < last), last]
     sentences = 2 <= len(cuts) - 1 <= MOST_PIECES and parts in (None, len(cuts) - 1)
     cuts = cuts if sentences else [first, (first + last + 1) // 2, last]
-    return [
-        Tokens(ids[:first] + ids[a:b] + ids[last:], tokens.labels[:first] + tokens.labels[a:b] + tokens.labels[last:])
-        for a, b in pairwise(cuts)
-    ]
+    return [[*range(first), *range(a, b), *range(last, len(ids))] for a, b in pairwise(cuts)]
 
 
 def batch_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> Batch | None:
@@ -89,7 +88,8 @@ def batch_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> Batch 
         cut = {side: pieces(tokens, tokenizers[side], 2) for side, tokens in texts.items()}
     if not all(cut.values()):
         return None
-    rows = {side: [texts[side], *cut[side]] for side in texts}
+    places = {side: [[*range(len(texts[side]))], *cut[side]] for side in texts}
+    rows = {side: [_at(texts[side], row) for row in places[side]] for side in texts}
     sides = {side: _padded(rows[side], tokenizers[side].filler, lens.device) for side in texts}
     with torch.inference_mode(), record(lens.model) as trace:
         lens.model(*(ids for ids, _ in sides.values()), *(real for _, real in sides.values()))
@@ -99,6 +99,7 @@ def batch_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> Batch 
     return Batch(
         trace,
         {stack: rows[side] for stack, side in stacks.items()},
+        {stack: places[side] for stack, side in stacks.items()},
         {stack: sides[side][1] for stack, side in stacks.items()},
     )
 
@@ -140,6 +141,10 @@ def batch_statistics(
 
 def _normal(x: Tensor, mean: Tensor, std: Tensor, eps: float) -> Tensor:
     return (x - mean) / (std.square() + eps).sqrt()
+
+
+def _at(tokens: Tokens, places: Sequence[int]) -> Tokens:
+    return Tokens([tokens.ids[place] for place in places], [tokens.labels[place] for place in places])
 
 
 def _padded(rows: Sequence[Tokens], padding: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -143,6 +143,31 @@ def test_dots_carry_their_own_labels_and_the_table_every_number(blank):
     assert np.float32(table[2][2]) == np.float32(1 / 3)
 
 
+def test_a_dot_that_is_a_token_lights_up_with_it_and_lights_it(blank):
+    dots = {"name": "tokens", "colour": GREEN, "mark": "dots", "side": "source", "labels": ["one", "two"]}
+    Shown(blank, [dots | {"xs": [0, 1], "ys": [0, 1]}], width=400)
+    canvas = blank.locator("canvas")
+    drawn = """(canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const blue = (_, at) => at % 4 === 0 && data[at] === 0 && data[at + 1] === 114 && data[at + 2] === 178;
+      return data.filter(blue).length;
+    }"""
+    assert canvas.evaluate(drawn) == 0
+    say = """([side, position]) =>
+      window.__vitrine.dispatchEvent(new CustomEvent("hover", { detail: { side, position } }))"""
+    blank.evaluate(say, ["source", 1])
+    blank.wait_for_timeout(100)
+    assert canvas.evaluate(drawn) > 100  # the ring, and what is behind its name
+    blank.evaluate(say, ["source", -1])
+    blank.wait_for_timeout(100)
+    assert canvas.evaluate(drawn) == 0
+    box = canvas.bounding_box()
+    blank.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 20)
+    assert blank.evaluate("window.hovered.at(-1)") == ["source", 1]
+    blank.mouse.move(2, 500)
+    assert blank.evaluate("window.hovered.at(-1)") == ["source", -1]
+
+
 @pytest.mark.parametrize("ys", [[], [np.nan, np.nan], [5.0], [-np.inf, np.inf]])
 def test_nothing_to_draw_is_an_empty_plane(blank, ys):
     chart = Shown(blank, [{"name": "first", "colour": BLUE, "xs": range(len(ys)), "ys": ys}])

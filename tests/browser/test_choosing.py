@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import cells, chips, eventually, expect_painted, figure, pixels, texts, thumbnail, thumbnails
+from tests.browser.looking import (
+    cells,
+    chips,
+    eventually,
+    expect_painted,
+    figure,
+    pixels,
+    source,
+    texts,
+    thumbnail,
+    thumbnails,
+)
 from viz.workbench import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
@@ -93,6 +104,28 @@ def test_a_click_on_a_token_of_the_bar_chooses_the_query(visit):
     chips(page, "source").nth(1).click()  # in cross-attention the target asks
     page.wait_for_timeout(500)
     chosen_query(page, "老")
+
+
+def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, lens):
+    page = visit().open(source="I am a teacher.", target="我是老师。")
+    token, lit = chips(page, "source").nth(1), page.locator(".chip.lit")
+    plain = pixels(page)
+    token.click()
+    source(page).hover()
+    expect(lit).to_have_text(["▁am", "▁am"])  # the bar and the key of the steps; the pointer is elsewhere
+    assert pixels(page) != plain  # its column on the thumbnails
+    source(page).fill("I am a good teacher.")
+    expect_painted(page, lens, "I am a good teacher.")
+    expect(lit).to_have_text(["▁am", "▁am"])
+    source(page).fill("We are good.")
+    expect_painted(page, lens, "We are good.")
+    expect(lit).to_have_count(0)
+    token.click()
+    source(page).hover()
+    expect(lit).to_have_count(2)
+    token.click()
+    source(page).hover()
+    expect(lit).to_have_count(0)
 
 
 def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):

@@ -152,7 +152,7 @@ def stages(page: Page, note: str = "") -> list[np.ndarray]:
 
 
 def test_the_steps_are_saved_with_every_channel(page):
-    scores, scaled, masked, weights, weighted, output = stages(page, note="2 others are left out")
+    scores, scaled, _masked, weights, weighted, output = stages(page, note="2 others are left out")
     names, *rows, total, note = lines(page)
     assert names == [
         "key",

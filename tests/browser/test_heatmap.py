@@ -63,6 +63,8 @@ class Shown:
         }
         header |= dict.fromkeys(("name", "sentence", "note", "stamp"), "a") | {"alt": "what it shows", "file": "saved"}
         header["square"] = options.pop("square", False)
+        header["columns"]["places"] = options.pop("places", None)
+        header["tokens"] = options.pop("tokens", None)
         assert not options
         script, style = sources("heatmap", "plot", "heat")
         data = pack(header, [self.values, self.visible.astype(np.uint8)])
@@ -191,6 +193,39 @@ def test_hovering_names_the_pair_with_its_exact_weight_and_a_click_chooses_the_r
     page.mouse.move(990, 890)
     expect(tip).to_be_hidden()
     assert page.evaluate("window.hovered.slice(-2)") == [["target", -1], ["source", -1]]
+
+
+MARKED = """
+(canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return data.filter((_, at) => at % 4 === 0 && data[at] === 0 && data[at + 1] === 114 && data[at + 2] === 178).length;
+}
+"""
+HOVER = "([side, position]) => window.__vitrine.dispatchEvent(new CustomEvent('hover', { detail: { side, position } }))"
+
+
+def test_columns_in_another_order_and_cells_light_up_with_their_tokens(page):
+    """Axes whose labels are tokens in their own order, and cells that are tokens themselves."""
+    tokens = {"side": "words", "labels": ["one", "two"], "places": [0, 1, 1, -1]}
+    shown = Shown(page, ["a", "b"], ["x", "y"], chosen=-1, places=[7, 3], tokens=tokens)
+    canvas = page.locator("canvas")
+    boxes = cells(shown.svg(), 4)
+    assert canvas.evaluate(MARKED) == 0
+    lit = []
+    for side, position in (("source", 3), ("source", 1), ("words", 1), ("words", 0)):
+        page.evaluate(HOVER, [side, position])
+        page.wait_for_timeout(60)
+        lit.append(canvas.evaluate(MARKED))
+        page.evaluate(HOVER, [side, -1])
+    page.wait_for_timeout(60)
+    assert [count > 0 for count in lit] == [True, False, True, True]
+    assert lit[2] > 1.7 * lit[3]  # two cells, and one
+    places = [{"x": float(box["x"]) + 5, "y": float(box["y"]) + 5} for box in boxes]
+    canvas.hover(position=places[0])
+    assert page.evaluate("window.hovered.slice(-3)") == [["target", 0], ["source", 7], ["words", 0]]
+    expect(page.locator(".tip")).to_contain_text("one")
+    canvas.hover(position=places[3])
+    assert page.evaluate("window.hovered.slice(-3)") == [["target", 1], ["source", 3], ["words", -1]]
 
 
 def test_arrow_keys_read_cells_and_enter_chooses_the_row(page):

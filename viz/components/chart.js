@@ -165,6 +165,21 @@ function drawSeries(pen, place, header, series) {
   }
 }
 
+// The dot of a token that is lit somewhere on the page: larger, in a ring, and with its name whatever that covers.
+function drawLitDots(pen, place, header, lit) {
+  for (const series of header.series) {
+    if (!series.side || !(lit[series.side] >= 0)) continue;
+    for (const [x, y, index] of pieces(series, place, header).flat()) {
+      if (index !== lit[series.side]) continue;
+      pen.dot(x, y, 7.5, MARK);
+      pen.dot(x, y, 4.5, series.colours?.[index] ?? series.colour);
+      const name = shortened(series.labels?.[index] ?? "");
+      const right = x + 12 + place.measure(name) < place.width;
+      if (name) pen.text(name, x + (right ? 12 : -12), y, { align: right ? "left" : "right", marked: true, token: true });
+    }
+  }
+}
+
 // Where a dot's name meets no other and no edge: right or left of it, a line higher or lower; nowhere, and the pointer
 // has to ask for it.
 function freeSpot(place, x, y, wide) {
@@ -211,6 +226,7 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   if (place.ranges.y[0] < 0 && place.ranges.y[1] > 0) pen.line([[left, place.y(0)], [right, place.y(0)]], { width: 1 });
   place.taken = []; // by names of dots
   series.forEach((each) => drawSeries(pen, place, header, each));
+  drawLitDots(pen, place, header, lit);
   drawMarks(pen, place, header);
   const named = series.filter(({ quiet }) => !quiet);
   place.legend.places.forEach(([at, line], index) => {
@@ -250,6 +266,7 @@ function pointChart(root, event) {
   const [first] = found;
   root.pointed = first ? { index: first.index, at: [first.x, first.y], dots: found.map(({ x, y, series }) => [x, y, series.colour]) } : {};
   if (header.x.side) hover(header.x.side, first && header.x.labels ? first.index : -1);
+  for (const { side } of header.series) if (side) hover(side, first?.series.side === side ? first.index : -1);
   paintSoon(root);
   if (!first) return showTip(root);
   const { series, index } = first;
@@ -287,7 +304,7 @@ function chartLines({ header }) {
 }
 
 const CHART = {
-  arrange: arrangeChart, draw: drawChart, point: pointChart, click: clickChart, walk: walkChart, lines: chartLines, sides: ({ x }) => [x.side],
+  arrange: arrangeChart, draw: drawChart, point: pointChart, click: clickChart, walk: walkChart, lines: chartLines, sides: ({ x, series }) => [x.side, ...series.map(({ side }) => side)],
 };
 
 export default function ({ data, parentElement, setTriggerValue }) {

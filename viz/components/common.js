@@ -73,9 +73,16 @@ function hover(side, position) {
 // A click leaves a token lit where no other of its side is pointed at, and a second click no longer.
 const heldAt = (side) => bus.held?.[side] ?? -1;
 
-function hold(side, position) {
+function hold(side, position, label) {
   bus.held = { ...bus.held, [side]: heldAt(side) === position ? -1 : position };
+  bus.named = { ...bus.named, [side]: label };
   hover(side, -1);
+}
+
+// The texts are these now: what was held and has become another token is let go.
+function keepHeld(side, labels) {
+  const held = heldAt(side);
+  if (held >= 0 && labels[held] !== bus.named[side]) hold(side, held);
 }
 
 function onHover(listener) {
@@ -106,7 +113,7 @@ function newChip(position, choose) {
   if (choose) {
     made.type = "button";
     made.addEventListener("click", () => {
-      hold(made.dataset.side, place());
+      hold(made.dataset.side, place(), made.title);
       choose(made.dataset.side, place());
     });
   }

@@ -1,6 +1,11 @@
 // A labelled heatmap: rows look at columns; masked cells are hatched, cells below the threshold empty; beside it a colour
 // bar. A scale that begins below 0 is a diverging one. Cells may hold words, in `texts`. Lengths are CSS pixels.
 
+// Which label of an axis is the token at this position of its side; -1, none.
+function labelAt({ places }, position, block) {
+  return places ? places.indexOf(position) : Math.floor(position / block);
+}
+
 const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
 const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
@@ -130,17 +135,18 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
   const { rows, columns, scale } = header;
   const { names, count, turn, left, top, length, gap, every, x, y } = place;
   const [tall, broad] = header.block ?? [1, 1];
+  const [litRow, litColumn] = [labelAt(rows, lit[rows.side] ?? -1, tall), labelAt(columns, lit[columns.side] ?? -1, broad)];
   const [right, bottom] = [x(count.columns), y(count.rows)];
   pen.text(columns.title, (left + right) / 2, 9, { align: "center" });
   pen.text(rows.title, 8, top + length / 2, { align: "center", turn: -90 });
   names.columns.forEach((name, column) => {
-    const marked = column === pointed.column || column === Math.floor(lit[columns.side] / broad);
+    const marked = column === pointed.column || column === litColumn;
     if (column % every.columns && !marked) return;
     const align = turn ? "left" : "center";
     pen.text(name, (x(column) + x(column + 1)) / 2, top - 9, { align, turn, marked, token: true });
   });
   names.rows.forEach((name, row) => {
-    const marked = row === pointed.row || row === Math.floor(lit[rows.side] / tall);
+    const marked = row === pointed.row || row === litRow;
     if (row % every.rows && !marked) return;
     pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: true });
   });
@@ -154,6 +160,10 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
     const wide = x(chosenColumn + 1) - x(chosenColumn);
     pen.frame(x(chosenColumn), top, wide, bottom - top, { width: gap + 1, colour: MARK });
   }
+  header.tokens?.places.forEach((token, cell) => {
+    if (token < 0 || token !== lit[header.tokens.side]) return;
+    around(Math.floor(cell / count.columns), cell % count.columns, 1, { width: gap + 1, colour: MARK });
+  });
   if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});
 
   const edge = right + BAR.gap;
@@ -186,9 +196,11 @@ function point(root, event) {
   const { rows, columns, scale, words, texts } = header;
   const { row, column } = (root.pointed = event ? cellAt(root, event) : { row: -1, column: -1 });
   const [high, wide] = header.block ?? [1, 1]; // tokens that a cell stands for
-  hover(rows.side, row * high);
-  if (columns.side !== rows.side) hover(columns.side, column * wide);
   const cell = row * columns.labels.length + column;
+  const token = (row >= 0 && header.tokens?.places[cell]) ?? -1;
+  hover(rows.side, rows.places?.[row] ?? row * high);
+  if (columns.side !== rows.side) hover(columns.side, columns.places?.[column] ?? column * wide);
+  if (header.tokens) hover(header.tokens.side, token);
   root.canvas.style.cursor = row < 0 ? "" : "pointer";
   paintSoon(root);
   if (row < 0) return showTip(root);
@@ -197,7 +209,8 @@ function point(root, event) {
   const missing = Number.isNaN(values[cell]) && words.missing;
   const weak = visible[cell] === HIDDEN ? ` (${words.hidden})` : "";
   const value = visible[cell] ? missing || `${scale.title} ${exact(values[cell])}${weak}` : words.masked;
-  const held = texts?.[cell] ? [element("div", "pair", shown(texts[cell]))] : [];
+  const label = texts?.[cell] ?? header.tokens?.labels[token];
+  const held = label ? [element("div", "pair", shown(label))] : [];
   showTip(root, [pair, ...held, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));
 }
 
@@ -217,4 +230,4 @@ function walk({ place, shown }, from, right, down) {
   return { row, column, x: (place.x(column) + place.x(column + 1)) / 2, y: (place.y(row) + place.y(row + 1)) / 2 };
 }
 
-const KIND = { arrange, draw, point, click, walk, lines: cellLines, sides: ({ rows, columns }) => [rows.side, columns.side] };
+const KIND = { arrange, draw, point, click, walk, lines: cellLines, sides: ({ rows, columns, tokens }) => [rows.side, columns.side, tokens?.side] };

@@ -97,7 +97,7 @@ function placeTokens({ labels, side, special }, x, width, measure, more) {
       chips.push({ text: more.replace("{count}", left_out), x: left, y: Math.min(line, TOKEN_LINES - 1) * SPACE.chip, width: 0 });
       break;
     }
-    chips.push({ text, x: left, y: line * SPACE.chip, width: wide, side, position, special: special[position] });
+    chips.push({ text, x: left, y: line * SPACE.chip, width: wide, side, position, label, special: special[position] });
     left += wide + 4;
   }
   return chips;

@@ -18,12 +18,13 @@ function pointMap(root, event) {
   if (root.chip && root.chip !== chip) hover(root.chip.side, -1);
   root.chip = chip;
   if (chip) hover(chip.side, chip.position);
-  root.canvas.style.cursor = chip?.side === root.shown.header.predictions.side ? "pointer" : "";
+  root.canvas.style.cursor = chip ? "pointer" : "";
 }
 
 function clickMap(root, event) {
   const chip = chipAt(root, event);
   if (!chip) return root.show(null);
+  hold(chip.side, chip.position, chip.label);
   if (chip.side === root.shown.header.predictions.side) root.tell("token", { side: chip.side, position: chip.position });
 }
 

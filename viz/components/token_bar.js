@@ -157,17 +157,13 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
   if (data.strip) tellStrip({ ...data.strip, arrays: data.arrays });
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
-  root.choose = (side, position) => {
-    root.named = { ...root.named, [side]: data[side][position].label };
-    setTriggerValue("token", { side, position });
-  };
+  root.choose = (side, position) => setTriggerValue("token", { side, position });
   for (const side of ["source", "target"]) {
     const tokens = root.querySelector(".tokens." + side);
     const labels = data[side].map(({ label }) => label);
     const special = data[side].map((token) => token.special);
     tokens.setAttribute("aria-label", data.words[side]);
-    const held = heldAt(side);
-    if (held >= 0 && labels[held] !== root.named?.[side]) hold(side, held); // typing has made it another token
+    keepHeld(side, labels);
     tokens.querySelectorAll(".gone").forEach((made) => made.remove());
     showChips(tokens, labels, special, side, (...token) => root.choose(...token));
     showAlignment(tokens, data.pin.alignments[side]);

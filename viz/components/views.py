@@ -34,7 +34,8 @@ _wiring = component("wiring", "plot")
 class Series:
     """Places `xs` and values `ys` of a chart, as "line", "bars" or "dots"; over tokens a place is a token's number.
 
-    labels: of dots. colours: of single bars or dots, where they are not the series' own. quiet: not in the legend.
+    labels: of dots. side: of dots that are its tokens, in their order. colours: of single bars or dots, where they are
+    not the series' own. quiet: not in the legend.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Series:
     dash: bool = False
     quiet: bool = False
     labels: Sequence[str] | None = None
+    side: str | None = None
     colours: Sequence[str] | None = None
 
 
@@ -106,8 +108,9 @@ def heatmap(
     or, with on_cell, a `cell`, {row, column}.
 
     visible: False on masked cells, 2 on those that the threshold hides; a value that is not a number has no counterpart
-    and is hatched too. header: `rows` and `columns`, each {title, labels, side}; `block`, how many tokens a row and a
-    column stand for, if not 1; `scale`, {low, high, title, difference: from the pin}, diverging if low is negative;
+    and is hatched too. header: `rows` and `columns`, each {title, labels, side, and `places` where labels are not in
+    the order of that side's tokens}; `tokens`, {side, labels, places}, where cells are tokens; `block`, how many tokens
+    a row and a column stand for, if not 1; `scale`, {low, high, title, difference: from the pin}, diverging if low is negative;
     `highest`, CSS pixels of all rows together, where those are thin; `square`, cells as high as wide;
     `chosen`, the framed row, or -1; `column`, a framed column; `name`, `sentence` and `note` above it; `alt` for screen
     readers; `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside the cells, if there are

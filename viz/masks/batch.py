@@ -66,19 +66,21 @@ def pack_batch(
     with_changes = batch.trace(lens.model, bench.what_if.changes)
     path = with_changes.attention_paths(kind)[chosen.layer]
     examples = len(rows[0])
-    row_side, column_side = (0 if side == "source" else -1 for side in sides(bench.trace, kind))
+    named = sides(bench.trace, kind)
+    row_side, column_side = (0 if side == "source" else -1 for side in named)
     shown = [_padding_panel(batch, rows, stack, bench.trace) for stack in range(len(rows))]
     shown += _rule_panels(with_changes.mask(path), batch.ids[row_side].shape[1], batch.ids[column_side].shape[1])
     shape = with_changes.mask(path).visible(batch.ids[row_side].shape[1], batch.ids[column_side].shape[1], lens.device)
     for example in range(examples):
         visible = of_head(with_changes.example(example).visible(path), chosen.head)
         labels = [_padded(rows[side][example].labels, batch.ids[side].shape[1]) for side in (row_side, column_side)]
+        own = named if example == 0 else ("", "")  # the other texts' tokens are none of the page
         described = {
             "name": _("text {number}").format(number=example + 1),
             "note": f"[{example}, 0, :, :]",
             "line": 1,
-            "rows": {"title": _("query"), "labels": labels[0][:DRAWN], "side": ""},
-            "columns": {"title": _("key"), "labels": labels[1][:DRAWN], "side": ""},
+            "rows": {"title": _("query"), "labels": labels[0][:DRAWN], "side": own[0]},
+            "columns": {"title": _("key"), "labels": labels[1][:DRAWN], "side": own[1]},
         }
         shown.append(Panel(numbers(visible), described))
     name = _("Masks of a padded batch")

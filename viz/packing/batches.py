@@ -58,13 +58,19 @@ def layer_map(bench: Workbench, made: Batch, found: BatchStatistics, path: str, 
     trace = bench.trace
     assert trace is not None
     values = array(found.layer_mean if moment == "mean" else found.layer_std)
-    real = made.real[path.partition(".")[0]].cpu().numpy()
+    stack = path.partition(".")[0]
+    real = made.real[stack].cpu().numpy()
     top = float(np.abs(values[real]).max()) or 1.0
     name = moment_name(moment)
     rows, columns = values.shape
     more = {
-        "rows": {"title": _("text"), "labels": row_names(rows), "side": "batch"},
-        "columns": {"title": _("position"), "labels": [str(place + 1) for place in range(columns)], "side": "places"},
+        "rows": {"title": _("text"), "labels": row_names(rows), "side": ""},
+        "columns": {"title": _("position"), "labels": [str(place + 1) for place in range(columns)], "side": ""},
+        "tokens": {
+            "side": "target" if stack == "decoder" and trace.target_tokens else "source",
+            "labels": made.rows[stack][0].labels,
+            "places": [place for row in made.places[stack] for place in [*row, *[-1] * (columns - len(row))]],
+        },
         "scale": {"low": -top if moment == "mean" else 0, "high": top, "title": name},
         "sentence": _("one for each position, over its channels"),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,7 +80,7 @@ def pack_plane(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
         near, labels = chosen.matrix[ids].float() * chosen.factor, tokenizer_of(chosen).tokens(ids.tolist()).labels
     plane = principal_plane(torch.cat([own, near]))
     colours = [QUERY if place == query else OWN for place in range(len(given))]
-    series = [_dots(_("text"), plane.project(own), OWN, given.labels, colours)]
+    series = [replace(_dots(_("text"), plane.project(own), OWN, given.labels, colours), side=chosen.side)]
     if labels:
         series.append(_dots(_("nearest to the chosen token"), plane.project(near), OTHER, labels))
     other = bench.comparison.counterpart(chosen.name) if bench.comparison else None

@@ -108,7 +108,7 @@ def pack_cosines(trace: Trace, given: Tokens, order: list[int], found: Reversal,
     sentence = _("largest difference {most}").format(most=significant(found.most))
     header = {
         "rows": {"title": _("token, forwards"), "labels": given.labels, "side": "source"},
-        "columns": {"title": _("token, reversed"), "labels": backwards, "side": ""},
+        "columns": {"title": _("token, reversed"), "labels": backwards, "side": "source", "places": order},
         "scale": {"low": -1, "high": 1, "title": _("cosine")},
         "chosen": -1,
         "name": name,

@@ -19,12 +19,13 @@ def lens(tmp_path):
 
 def test_sentences_are_the_pieces_and_halves_of_one_alone(lens):
     tokenizer = lens.source_tokenizer
-    two = pieces(lens.source_tokens("The cat sees. The dog hears."), tokenizer)
-    assert [piece.labels[-1] for piece in two] == ["</s>", "</s>"]
-    assert "".join(two[0].labels).replace("▁", " ").strip() == "The cat sees.</s>"
+    whole = lens.source_tokens("The cat sees. The dog hears.")
+    two = [[whole.labels[place] for place in piece] for piece in pieces(whole, tokenizer)]
+    assert [piece[-1] for piece in two] == ["</s>", "</s>"]
+    assert "".join(two[0]).replace("▁", " ").strip() == "The cat sees.</s>"
     one = lens.source_tokens("The cat sees the dog")
     halves = pieces(one, tokenizer)
-    assert [*halves[0].ids[:-1], *halves[1].ids] == one.ids
+    assert [*halves[0][:-1], *halves[1]] == [*range(len(one))]
     assert abs(len(halves[0]) - len(halves[1])) <= 1
     assert len(pieces(lens.source_tokens("A. B. C."), tokenizer, 2)) == 2
     assert pieces(lens.source_tokens(""), tokenizer) == []
@@ -35,7 +36,10 @@ def test_every_row_is_what_the_model_computes_of_it_alone(lens):
     batch = batch_of(lens, source, target)
     assert {stack: len(rows) for stack, rows in batch.rows.items()} == {"encoder": 3, "decoder": 3}
     assert int((~batch.real["encoder"]).sum()) > 0
+    assert batch.places["encoder"][0] == [*range(len(source))]
     for row in range(3):
+        places = batch.places["encoder"][row]
+        assert batch.rows["encoder"][row].labels == [source.labels[place] for place in places]
         alone = lens.trace_tokens(batch.rows["encoder"][row], batch.rows["decoder"][row])
         for stack in ("encoder", "decoder"):
             name = f"{stack}.layers.1.feed_forward_block.norm.input"

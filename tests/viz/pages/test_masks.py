@@ -17,7 +17,7 @@ from model.checkpoints import open_checkpoint, save_checkpoint
 from model.interventions import intervening
 from model.text import MASK
 from model.trace import record
-from tests.app_reading import component, heads, opened
+from tests.app_reading import component, heads, opened, sent
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
@@ -157,6 +157,10 @@ def test_the_experiments_measure_on_this_input(small):
     assert len(found) == 3
     assert found["|Δlogit|, padding masked"].max() < 1e-4
     assert (found["|Δlogit|, padding seen"][1:] > 1e-3).all()
+    header, _arrays = sent(app, "mask_batch")
+    linked = {each["name"]: (each["rows"]["side"], each["columns"]["side"]) for each in header["panels"]}
+    assert linked["text 1"] == ("target", "target")  # the tokens of the page
+    assert linked["text 2"] == ("", "")
     found = table("order").set_index("")
     right, wrong, zeroed = (found[name] for name in ("mask, then softmax", "softmax, then −∞", "softmax, then 0"))
     assert right.tolist() == ["1", "1", "0", "0", "0"]

@@ -49,6 +49,8 @@ def test_the_plane_is_that_of_the_chosen_quantity(small):
         assert len(ys) == len(x)
         share = 100 * values[0] ** 2 / (values**2).sum()
         assert f"{share:.3g} % and" in header["sentence"]
+        assert header["series"][0]["side"] == "source"
+        assert header["series"][0]["labels"] == small.source_tokens(TEXT).labels
 
 
 def test_wide_embeddings_are_grouped_or_cut_and_it_is_said(here):
@@ -126,6 +128,14 @@ def assert_all_parts_stand(app, side: str = "source") -> None:
         for text in HOSTILE:
             app.text_input(key=side).set_value(text).run()
             sound(app)
+
+
+def test_both_texts_of_the_reversal_light_up_with_the_tokens(small):
+    header, _arrays = views(page("order"))["order_off"]
+    rows, columns = header["rows"], header["columns"]
+    assert (rows["side"], columns["side"]) == ("source", "source")
+    assert columns["labels"] == [rows["labels"][place] for place in columns["places"]]
+    assert columns["places"] != sorted(columns["places"])
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])

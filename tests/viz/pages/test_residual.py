@@ -105,6 +105,13 @@ def test_a_padded_batch_moves_batch_norm_and_not_layer_norm(small):
     assert header["rows"]["labels"] == ["whole", "part 1", "part 2"]
     assert values.shape == real.shape == (3, len(small.source_tokens(SOURCE)))
     assert 0 < real.sum() < real.size
+    tokens, own = header["tokens"], small.source_tokens(SOURCE).labels  # cells light up with the tokens of the page
+    places = np.array(tokens["places"]).reshape(values.shape)
+    assert tokens["side"] == "source"
+    assert tokens["labels"] == own
+    assert places[0].tolist() == [*range(len(own))]
+    assert ((places >= 0) == real.astype(bool)).all()
+    assert sorted({*places[1].tolist(), *places[2].tolist()} - {-1}) == [*range(len(own))]
     said = app.get("markdown")
     assert any("change by **" in each.value and "% of all positions are padding" in each.value for each in said)
     assert set(series(app, "residual_second")) == {"real tokens alone", "padding counted in"}
