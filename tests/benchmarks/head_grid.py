@@ -1,5 +1,5 @@
 """From a trace to the painted grid of 6 × 8 heads, beside a page that only echoes what is typed; and what a text of
-4,096 tokens takes: memory, and seconds to open one of its heads.
+4,096 tokens takes: memory, and seconds to open one of its heads; and the same model on the map.
 
     python -m tests.benchmarks.head_grid --write
 """
@@ -30,9 +30,9 @@ TARGETS = {128: 150, 512: 500}  # tokens: milliseconds from the trace to the pai
 LONG = 4096
 
 WATCH = """
-(ready) => {
+(part) => {
   const shadows = [...document.querySelectorAll('*')].map((host) => host.shadowRoot).filter((root) => root);
-  const inside = shadows.find((root) => root.querySelector('.vitrine.heads'));
+  const inside = shadows.find((root) => root.querySelector(part));
   const node = inside ?? document.querySelector('[data-testid="stText"]').parentElement;
   const input = document.querySelector('input[aria-label="Text"], input[aria-label="Source"]');
   input.addEventListener('input', () => (window.struck = performance.now()), true);
@@ -41,6 +41,19 @@ WATCH = """
     const mark = () => (window.painted = performance.now());
     requestAnimationFrame(() => scheduler.postTask(mark, { priority: 'user-blocking' }));
   }).observe(node, changes);
+}
+"""
+
+FRAMES = """
+() => {
+  window.gaps = [];
+  let last = performance.now();
+  const next = (now) => {
+    window.gaps.push(now - last);
+    last = now;
+    requestAnimationFrame(next);
+  };
+  requestAnimationFrame(next);
 }
 """
 
@@ -58,12 +71,12 @@ def text(tokens: int) -> str:
     return (LETTERS * (tokens // len(LETTERS) + 1))[: tokens - 1]  # and the start
 
 
-def open_page(browser: Browser, url: str, ready: str) -> Page:
+def open_page(browser: Browser, url: str, ready: str, part: str = ".vitrine.heads") -> Page:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(url)
     page.wait_for_selector(ready, timeout=120_000)
     page.wait_for_timeout(2000)
-    page.evaluate(WATCH)
+    page.evaluate(WATCH, part)
     return page
 
 
@@ -112,6 +125,31 @@ def measure_short(play_browsers: list[Browser], app_url: str, echo_url: str, fol
         print(lines[-1], flush=True)
     echo.close()
     app.close()
+    return lines
+
+
+def measure_map(browser: Browser, app_url: str, folder: Path, strokes: int) -> list[str]:
+    """From the trace to the painted map, and the frames while a word is typed."""
+    lines = []
+    page = open_page(browser, f"{app_url}/map?model=wide", ".model_map[data-painted]", ".model_map")
+    for tokens in TARGETS:
+        field(page).fill(text(tokens - strokes // 2))
+        settle(page)
+        field(page).press("End")
+        times = []
+        for key in text(strokes + 1):
+            _taken, moment = strike(page, key)
+            times.append(1000 * (moment - float((folder / "traced").read_text("ascii"))))
+        page.evaluate(FRAMES)
+        field(page).press_sequentially("attention", delay=120)
+        settle(page)
+        gaps = page.evaluate("window.gaps")
+        lines.append(
+            f"{tokens:4} tokens: map painted {statistics.median(times):.0f} ms after the trace; while typing "
+            f"{sum(gap > 1000 / 30 + 1 for gap in gaps)} of {len(gaps)} frames came late, at most {max(gaps):.0f} ms"
+        )
+        print(lines[-1], flush=True)
+    page.close()
     return lines
 
 
@@ -167,6 +205,7 @@ def main(strokes: int, write: bool) -> None:
             # A browser each: a page in the background is throttled.
             browsers = [play.chromium.launch(**CHROMIUM_OPTIONS) for _ in range(2)]  # type: ignore[arg-type]
             lines = measure_short(browsers, app_url, echo_url, folder, strokes)
+            lines += measure_map(browsers[1], app_url, folder, strokes)
             lines += measure_long(browsers[1], app_url)
             for browser in browsers:
                 browser.close()

@@ -50,6 +50,22 @@ def test_typing_paints_again_in_the_same_elements(visit, lens):
     assert page.locator(MAP).evaluate(KEPT)
 
 
+def test_the_map_follows_a_training(visit):
+    """Every step changes the weights, and the picture with them, in the elements that are there."""
+    page = visit().open(model="reverse", source="abc", target="c")
+    page.get_by_role("link", name="Map", exact=True).click()
+    shown, strip = page.locator(f"{MAP}[data-painted]"), page.locator(".vitrine.strip")
+    expect(shown).to_be_visible()
+    shown.evaluate("(map) => { map.kept = map.querySelector('.areas').firstChild.kept = true; }")
+    prints = {shown.evaluate(PRINT)}
+    for button, step in (("Train one step", "1"), ("Train 10 steps", "11")):
+        page.get_by_role("button", name=button, exact=True).click()
+        expect(strip).to_have_attribute("data-step", step)
+        known = len(prints)
+        eventually(page, lambda known=known: prints.add(shown.evaluate(PRINT)) or len(prints) > known)
+    assert shown.evaluate(KEPT)
+
+
 @pytest.mark.slow
 def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, lens):
     page = opened(visit(), source="I am a teacher.", target="我是老师。")

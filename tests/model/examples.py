@@ -47,7 +47,9 @@ def one_stack(kind: Kind, seed: int = 0, **options: Any) -> Network:
     """The same of a decoder-only or encoder-only network."""
     torch.manual_seed(seed)
     sizes = {"d_model": 16, "n_heads": 2, "d_ff": 24, "max_length": 32, "dropout": 0.0}
-    model = build(TransformerConfig.one_stack(kind, options.pop("vocabulary", 13), 2, **(sizes | options))).eval()
+    model = build(
+        TransformerConfig.one_stack(kind, options.pop("vocabulary", 13), options.pop("layers", 2), **(sizes | options))
+    ).eval()
     disturb(model)
     return model
 

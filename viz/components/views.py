@@ -110,12 +110,12 @@ def heatmap(
     visible: False on masked cells, 2 on those that the threshold hides; a value that is not a number has no counterpart
     and is hatched too. header: `rows` and `columns`, each {title, labels, side, and `places` where labels are not in
     the order of that side's tokens}; `tokens`, {side, labels, places}, where cells are tokens; `block`, how many tokens
-    a row and a column stand for, if not 1; `scale`, {low, high, title, difference: from the pin}, diverging if low is negative;
-    `highest`, CSS pixels of all rows together, where those are thin; `square`, cells as high as wide;
-    `chosen`, the framed row, or -1; `column`, a framed column; `name`, `sentence` and `note` above it; `alt` for screen
-    readers; `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside the cells, if there are
-    any; `words`, {masked, missing, hidden, download, csv: the names of the four columns, of a fifth for the words in
-    the cells}.
+    a row and a column stand for, if not 1; `scale`, {low, high, title, difference: from the pin}, diverging if low
+    is negative; `highest`, CSS pixels of all rows together, where those are thin; `square`, cells as high as wide;
+    `chosen`, the framed row, or -1; `column`, a framed column; `name`, `sentence` and `note` above it; `alt` for
+    screen readers; `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside the cells,
+    if there are any; `words`, {masked, missing, hidden, download, csv: the names of the four columns, of a fifth
+    for the words in the cells}.
     """
     data = pack({**header, "cells": on_cell is not None}, [values, visible.astype(np.uint8)])
     return partial(_heatmap, data=data, key=key, on_row_change=on_row or _nothing, on_cell_change=on_cell or _nothing)

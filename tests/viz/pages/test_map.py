@@ -60,6 +60,30 @@ def test_the_map_is_the_whole_traced_model(small):
         assert flows[name] == pytest.approx(float(stream.norm(dim=-1).mean()), rel=1e-5)
 
 
+def test_a_model_of_48_heads_is_drawn_whole_from_little(here):
+    """6 layers of 8 heads on a long text: each head's map is there, in no more cells than a thumbnail can show."""
+    made = TOKENIZERS["decoder-only"]
+    shape = {"vocabulary": len(made), "layers": 6, "n_heads": 8, "max_length": 256}
+    save_checkpoint(here / "wide", one_stack("decoder-only", **shape), (made, made), {"example": TEXT})
+    text = "The cat sees the dog. " * 20
+    app = on_map(source=text)
+    header, pictures = component(app, "model_map")
+    trace = open_checkpoint(here / "wide").trace(text)
+    length = len(trace.source_tokens)
+    assert length > 128
+    blocks = zip(header["blocks"], pictures, strict=True)
+    maps = [picture for block, picture in blocks if block["kind"].endswith("attention")]
+    cells = -(-length // -(-length // 64))
+    assert [each.shape for each in maps] == [(8, cells, cells)] * 6
+    step = -(-length // 64)
+    for layer, shown in enumerate(maps):
+        weights = trace[f"decoder.layers.{layer}.self_attention.weights"].numpy()
+        corner = weights[:, -1 - (length - 1) % step :, :step].max(axis=(1, 2))  # the last queries, the first keys
+        assert np.abs((shown[:, -1, 0] - 1.0) / 65534 - corner).max() < 1e-4
+        assert (shown[:, 0, -1] == 0).all()  # the future
+    assert sum(picture.nbytes for picture in pictures) < 2 * 8 * 6 * 64 * 64 + 60_000
+
+
 def test_a_chosen_query_is_the_position_that_predicts(small):
     header, _ = component(on_map(source=TEXT, query="1"), "model_map")
     assert header["predictions"]["position"] == 1
