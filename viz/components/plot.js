@@ -39,10 +39,21 @@ function appearance(root) {
   };
 }
 
+const widths = new Map(); // of texts by their face: a keystroke changes a few of hundreds
+const MOST_WIDTHS = 20_000;
+
 function measurer(context, look) {
-  const wide = (face) => (text) => {
-    context.font = `${FONT}px ${face}`;
-    return context.measureText(text).width;
+  const wide = (face) => {
+    if (!widths.has(face)) widths.set(face, new Map());
+    const known = widths.get(face);
+    if (known.size > MOST_WIDTHS) known.clear();
+    return (text) => {
+      if (!known.has(text)) {
+        context.font = `${FONT}px ${face}`;
+        known.set(text, context.measureText(text).width);
+      }
+      return known.get(text);
+    };
   };
   return Object.assign(wide(look.token), { words: wide(look.text) }); // of labels, and of all else that is written
 }
@@ -330,7 +341,10 @@ function buildPlot(parentElement, name, kind) {
     root.lit[side] = position;
     paintSoon(root);
   });
-  const fonts = () => paint(root); // labels were drawn in another face until theirs had come
+  const fonts = () => {
+    widths.clear(); // labels were drawn in another face until theirs had come
+    paint(root);
+  };
   document.fonts.addEventListener("loadingdone", fonts);
   root.stop = () => {
     sizes.disconnect();
