@@ -32,8 +32,8 @@ def written(app: AppTest) -> list[str]:
     bar, (grid, _), (stages, _) = (component(app, name) for name in ("token_bar", "head_grid", "stages"))
     found += [badge[part] for badge in bar["badges"] for part in ("text", "title")]
     found += [*bar["words"].values(), *bar["notes"].values()]
-    found += grid["words"].values()
-    found += [word for word in stages["words"].values() if isinstance(word, str)]
+    found += [word for each in (grid, stages) for word in each["words"].values() if isinstance(word, str)]
+    found += [*grid["words"]["csv"], grid["alt"], stages["alt"]]
     found += [column["name"] for column in stages["words"]["columns"]]
     return [text for text in found if text]
 

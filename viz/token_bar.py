@@ -15,7 +15,7 @@ from viz.pinning import pinned
 from viz.said import said
 from viz.what_if import note, restore
 from viz.words import check_explanation, check_name, significant
-from viz.workbench import Key, Workbench, attention_kinds, choice, workbench
+from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,12 +72,9 @@ def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mou
 
 
 def on_token() -> None:
-    """A click on a token makes it the query, where its side is the one that asks."""
+    """A click on a token makes it the query, where its side is the one that the page asks for."""
     clicked, bench = st.session_state[Key.TOKENS].token, workbench()
-    kinds = attention_kinds(bench.lens.model) if bench.lens else []
-    one_stack = len(kinds) == 1
-    asking = "source" if one_stack or choice(kinds, "cross", Key.KIND) == "encoder" else "target"
-    if clicked["side"] == asking:
+    if clicked["side"] == bench.selection.side:
         bench.select(query=int(clicked["position"]))
 
 

@@ -50,11 +50,12 @@ class Parameter(StrEnum):
 
 @dataclass
 class Selection:
-    """What is looked at closely: counted from 0; `query` is a position of the attention's query side."""
+    """What is looked at closely, counted from 0; `query` is a position of the `side` that the page asks for."""
 
     layer: int = 0
     head: int = 0
     query: int = 0
+    side: str = field(default="target", init=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -226,8 +227,7 @@ def choose(
 def workbench() -> Workbench:
     """This session's workbench, made from the address bar when the session begins."""
     if Key.WORKBENCH not in st.session_state:
-        chosen = {part.value: _count(st.query_params.get(part)) for part in Parameter}
-        given = {name: value for name, value in chosen.items() if value is not None}
+        given = {p.value: count for p in Parameter if (count := _count(st.query_params.get(p))) is not None}
         what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
         st.session_state[Key.WORKBENCH] = Workbench(Selection(**(DEFAULT_SELECTION | given)), what_if)
     bench = st.session_state[Key.WORKBENCH]

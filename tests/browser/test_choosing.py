@@ -15,6 +15,7 @@ from tests.browser.looking import (
     figure,
     pixels,
     source,
+    stands_still,
     texts,
     thumbnail,
     thumbnails,
@@ -104,6 +105,21 @@ def test_a_click_on_a_token_of_the_bar_chooses_the_query(visit):
     chips(page, "source").nth(1).click()  # in cross-attention the target asks
     page.wait_for_timeout(500)
     chosen_query(page, "老")
+
+
+def test_a_click_on_a_token_chooses_of_the_side_that_the_page_is_about(visit, lens):
+    page = visit().open(source="I am a teacher.", target="我是老师。")
+    page.get_by_role("link", name="Tokens and positions", exact=True).click()
+    nearest = page.locator(".vitrine.chart .aside").filter(has_text="·").first
+    ids = lens.source_tokens("I am a teacher.").ids
+    for place in (3, 0):
+        stands_still(page)
+        chips(page, "source").nth(place).click()
+        expect(nearest).to_contain_text(f"· {ids[place]}")
+        page.wait_for_url(f"**query={place}*")
+    chips(page, "target").nth(2).click()
+    page.wait_for_timeout(500)
+    expect(nearest).to_contain_text(f"· {ids[0]}")
 
 
 def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, lens):

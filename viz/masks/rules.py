@@ -12,6 +12,7 @@ from model.analysis.maps import Maps
 from model.config import TransformerConfig
 from model.interventions import AttentionChange, Causal, Cells, PaddingSeen, Window
 from model.trace import AttentionKind, Trace
+from viz.sides import sides
 
 if TYPE_CHECKING:
     from viz.workbench import Selection, Workbench
@@ -70,6 +71,7 @@ def cells_at(visible: Tensor, query: int, key: int) -> Tensor:
 
 
 def fit(bench: Workbench, trace: Trace, kind: AttentionKind) -> Selection:
-    """The selection inside what this kind of attention has."""
+    """The selection inside what this kind of attention has; a click on its queries' tokens chooses another."""
     maps = Maps(trace, kind)
+    bench.selection.side = sides(trace, kind)[0]
     return bench.fit_selection(maps.layers, maps.heads, maps.queries)

@@ -13,7 +13,7 @@ from model.norms import Norm
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.norms import norm_label
-from viz.packing.plots import FIRST, SECOND, array, header
+from viz.packing.plots import FIRST, SECOND, array, header, side_of
 from viz.parts import explanation
 from viz.words import significant
 
@@ -67,7 +67,7 @@ def layer_map(bench: Workbench, made: Batch, found: BatchStatistics, path: str, 
         "rows": {"title": _("text"), "labels": row_names(rows), "side": ""},
         "columns": {"title": _("position"), "labels": [str(place + 1) for place in range(columns)], "side": ""},
         "tokens": {
-            "side": "target" if stack == "decoder" and trace.target_tokens else "source",
+            "side": side_of(trace, stack),
             "labels": made.rows[stack][0].labels,
             "places": [place for row in made.places[stack] for place in [*row, *[-1] * (columns - len(row))]],
         },

@@ -73,8 +73,9 @@ def chosen_norm(bench: Workbench, stack: str, wish: str | None) -> tuple[list[st
 
 
 def chosen_token(bench: Workbench, stack: str) -> int:
-    """The chosen position, moved inside the stack's text."""
+    """The chosen position, moved inside the stack's text; a click on its tokens chooses another."""
     assert bench.trace is not None
+    bench.selection.side = side_of(bench.trace, stack)
     return min(bench.selection.query, len(bench.trace.tokens_of(f"{stack}.")) - 1)
 
 

@@ -13,6 +13,7 @@ from model.analysis.feed_forward import order_of, path_of, quantities, shares_of
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.names import unit_quantity
+from viz.packing.norms import chosen_token
 from viz.packing.plots import FIRST, SECOND, array, beside, header, levels, missing, now, pinned, side_of
 from viz.words import significant
 
@@ -53,7 +54,7 @@ def choose_units(
     assert bench.trace is not None
     layers = config.n_encoder_layers if stack == "encoder" else config.n_decoder_layers
     layer = min(bench.selection.layer, layers - 1)
-    token = min(bench.selection.query, len(bench.trace.tokens_of(f"{stack}.")) - 1)
+    token = chosen_token(bench, stack)
     if unit and len(unit) < 6 and unit.isascii() and unit.isdigit() and int(unit) < config.d_ff:
         wish = int(unit)
     else:

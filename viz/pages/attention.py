@@ -68,6 +68,7 @@ def page(lens: Inspectable) -> Views:
         shown = Shown(trace, wish, bench.comparison, bench.differing)
         maps = shown.maps
         chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
+        bench.selection.side = shown.rows
         made = thumbnails(shown)
         listed = shown.shown_heads(made.values)
         filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass

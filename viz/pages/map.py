@@ -65,6 +65,7 @@ def page(lens: Inspectable) -> Views:
 def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: Pictures) -> Mount:
     trace, comparison = pictures.trace, pictures.comparison
     guess = map_header.NOTHING
+    bench.selection.side = "target" if trace.target_tokens else "source"
     if lens.predicts:
         chosen = map_header.last_prediction(trace, lens)
         if Parameter.QUERY in st.query_params:

@@ -138,6 +138,7 @@ def subject_of(bench: Workbench) -> Subject:
     wrote = bench.generation
     ended = not written.left_out and (wrote is None or not lens.target_tokenizer.stops.isdisjoint(wrote.ids))
     chosen = bench.selection.query
+    bench.selection.side = "target" if trace.target_tokens else "source"
     return Subject(lens, trace, written, ended, chosen, bench.comparison, bench.differing)
 
 

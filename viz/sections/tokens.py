@@ -47,6 +47,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         chosen = Chosen(lens, bench.trace, side, quantity, binned, around)
         given = bench.source if side == "source" else bench.target
         assert given is not None
+        bench.selection.side = side
         query = min(bench.selection.query, len(given) - 1)
         parts = [
             (table, pack_table(bench, chosen, given, query)),
