@@ -168,6 +168,26 @@ def test_a_dot_that_is_a_token_lights_up_with_it_and_lights_it(blank):
     assert blank.evaluate("window.hovered.at(-1)") == ["source", -1]
 
 
+def test_what_was_measured_is_not_measured_again(blank):
+    """A keystroke arranges hundreds of labels, and changes a few."""
+    blank.evaluate("""() => {
+      const { measureText } = CanvasRenderingContext2D.prototype;
+      window.measured = 0;
+      CanvasRenderingContext2D.prototype.measureText = function (text) {
+        window.measured += 1;
+        return measureText.call(this, text);
+      };
+    }""")
+    x = {"title": "token", "labels": [f"token {at}" for at in range(30)], "side": "source"}
+    Shown(blank, [{"name": "first", "colour": BLUE, "xs": range(30), "ys": range(30)}], x=x)
+    first = blank.evaluate("window.measured")
+    assert first >= 30
+    blank.set_viewport_size({"width": 500, "height": 600})
+    blank.evaluate("document.body.style.width = '400px'")
+    blank.wait_for_function("document.querySelector('canvas').width === 400 * (window.devicePixelRatio || 1)")
+    assert blank.evaluate("window.measured") < first + 10  # other marks of the axes
+
+
 @pytest.mark.parametrize("ys", [[], [np.nan, np.nan], [5.0], [-np.inf, np.inf]])
 def test_nothing_to_draw_is_an_empty_plane(blank, ys):
     chart = Shown(blank, [{"name": "first", "colour": BLUE, "xs": range(len(ys)), "ys": ys}])

@@ -29,6 +29,7 @@ function drawMaps(pen, { places, picture, hatched, shown: { columns, rows, cells
     const under = hatched?.picture;
     if (under) pen.picture(under, [0, 0, under.width, under.height], ...place);
     pen.picture(picture, [(index % columns) * cells, Math.floor(index / columns) * rows, cells, rows], ...place);
+    pen.frame(...place, { faint: true });
   });
 }
 
