@@ -7,25 +7,22 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from model import training_state
 from model.camera import Probe
 from model.changes import Choices, drop_out
 from model.copies import sharing, trainable
-from model.failures import NO_WAY_BACK, WENT_BACK
+from model.exactness import exactly_right
+from model.failures import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
 from model.film import Film, KeyFrame
-from model.gradients import Gains, Updates
+from model.gradients import Gains, Updates, first_not_finite
 from model.inspectable import Inspectable
-from model.materials import SEPARATOR, Answers, Material, Translations
+from model.materials import Material
 from model.pace import Pace
 from model.runs import Curves, Mark, Run
-from model.tasks import exact_match
 from model.training import Trainer
 from model.training_settings import StepReport, TrainingSettings
 
 RUNS = 6  # kept; then the oldest goes
-EXACT = 200  # texts written at a validation, where a rule says what is right
 
 
 class Watched:
@@ -66,6 +63,7 @@ class Watched:
         self.run = Run(1, film, curves, self.choices)
         self.runs = [self.run]
         film.record_key(self.capture())
+        self._failed: int | None = None  # the step after which the next one failed last
 
     @property
     def stands(self) -> int:
@@ -76,7 +74,7 @@ class Watched:
         """Train one step and watch it. filmed: it leaves a frame whatever the pace.
 
         Raises:
-            FloatingPointError: the loss or a gradient is not finite; the run has gone back to an earlier key frame.
+            FloatingPointError: the loss or a gradient is not finite; the run stands where all was well.
         """
         began, film = time.perf_counter(), self.run.film
         key = film.keys.wants(self.stands + 1)
@@ -88,7 +86,7 @@ class Watched:
         except Exception as error:
             self._recover()
             if isinstance(error, FloatingPointError):
-                raise FloatingPointError(self._go_back(error)) from error
+                raise FloatingPointError(self._settle(error)) from error
             raise
         self._note(report, filmed, time.perf_counter() - began)
         if key:
@@ -185,19 +183,9 @@ class Watched:
         }
         self.run.curves.add(report.step, figures)
 
-    @torch.inference_mode()
     def _exact_match(self) -> float | None:
-        """The share of validation texts that are answered to the character; None where no rule says what is right."""
-        material = self.material
-        if not isinstance(material, Translations | Answers) or not material.task:
-            return None
-        sources = list(dict.fromkeys(pair.source for pair in material.pairs["validation"]))[:EXACT]
-        if not sources:
-            return None
-        separator, length = (SEPARATOR, self.lens.config.max_length) if isinstance(material, Answers) else ("", None)
         with self.trainer.averaged_weights():
-            written = self.lens.generate_batch([source + separator for source in sources], length=length)
-        return exact_match(material.task, sources, [each.text for each in written])
+            return exactly_right(self.lens, self.material)
 
     def _use(self, choices: Choices) -> None:
         if choices.settings != self.trainer.settings:
@@ -230,16 +218,28 @@ class Watched:
         if not self.stands:
             self.trainer.optimizer.state.clear()
 
-    def _go_back(self, error: FloatingPointError) -> str:
-        """To the last key frame that was gone on from, with the settings in force; says so in a sentence.
+    def _settle(self, error: FloatingPointError) -> str:
+        """Stand on the last good step, with the settings in force; says which, and what to change, in a sentence.
 
-        Loss and gradients follow from the weights and the batch: at whatever rate, this step would fail again.
+        The step that failed has moved no weight: that is the one before it, unless its weights are broken or it has
+        failed before. Then it is the last key frame that was gone on from.
         """
         what, stood, choices = str(error).partition(";")[0], self.stands, self.choices
         rate = self.trainer.optimizer.param_groups[0]["lr"]
+        why = AGAIN if self._failed == stood else self._broken()
+        self._failed = None if why else stood
+        if not why:
+            return STANDS.format(what=what, step=stood, rate=rate)
         for key in reversed(self.run.film.key_frames):
-            if key.step < stood and all(bool(tensor.isfinite().all()) for tensor in key.tensors.values()):
+            if key.step < stood and not first_not_finite(key.tensors):
                 self.rewind(key)
                 self.change({name: there for name, (_here, there) in self.choices.differences(choices).items()})
-                return WENT_BACK.format(what=what, step=key.step, rate=rate)
+                return WENT_BACK.format(what=what, why=why, step=key.step, rate=rate)
         return NO_WAY_BACK.format(what=what)
+
+    def _broken(self) -> str:
+        """What is wrong with the model as it is; nothing if its weights and its predictions are finite."""
+        if name := first_not_finite(dict(self.trainer.model.named_parameters())):
+            return NOT_FINITE.format(name=name, step=self.stands)
+        trace = self.lens.trace_tokens(self.probe.source, self.probe.target)
+        return "" if bool(trace["output.logits"].isfinite().all()) else NO_PREDICTIONS.format(step=self.stands)
