@@ -45,7 +45,7 @@ class LiveTraining:
         **budgets: int,
     ) -> None:
         """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. share: of the time,
-        for the film; without it each step is filmed. budgets: of the film.
+        for the film of a run to the end; without it each step is filmed. budgets: of the film.
 
         Raises:
             ValueError: the settings cannot be watched.
@@ -100,13 +100,13 @@ class LiveTraining:
         return self._driver.worker.settled(timeout)
 
     def advance(self, steps: int = 1) -> None:
-        """Train so many steps more."""
+        """Train so many steps more, each of them filmed."""
         if steps < 1:
             raise ValueError(f"steps ({steps}) must be at least 1")
         self._do(lambda: self._driver.want_more(steps))
 
     def run(self) -> None:
-        """Train to the end of the run."""
+        """Train to the end of the run, filmed as often as the share of the time allows."""
         self._do(lambda: self._driver.want(lambda own: own.trainer.total_steps))
 
     def pause(self) -> None:
