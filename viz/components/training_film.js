@@ -56,6 +56,7 @@ function buildFilm(parentElement) {
   root.named = guesses.appendChild(element("div", "muted"));
   root.places = guesses.appendChild(element("div", "places"));
   root.rows = guesses.appendChild(element("div", "rows"));
+  root.norms = buildNorms(scene, () => showFilmSoon(root));
   root.large.choose = (row) => choosePosition(root, row);
   const sizes = new ResizeObserver(() => {
     paintLine(root);
@@ -300,8 +301,10 @@ function showFrame(root) {
   const [layer, head] = (root.chosen = [Math.min(root.chosen[0], layers - 1), Math.min(root.chosen[1], heads - 1)]);
   let weights = filmWeights(kind, step);
   let sentence = words.frame.replace("{step}", step.toLocaleString("en"));
+  let norms = [frame];
   if (root.comparing) {
     const [a, b] = compared(root);
+    norms = [frames.get(b), frames.get(a)];
     const [before, after] = [filmWeights(kind, a), filmWeights(kind, b)];
     weights = Int16Array.from(after, (weight, cell) => weight - before[cell]);
     sentence = words.between.replace("{a}", a.toLocaleString("en")).replace("{b}", b.toLocaleString("en"));
@@ -321,8 +324,10 @@ function showFrame(root) {
   });
   showLarge(root, weights.subarray((layer * heads + head) * cells, (layer * heads + head + 1) * cells), top / 255, sentence, step);
   showGuesses(root, frame);
+  showNorms(root.norms, root.header.norms, norms, words, root.lined);
+  if (root.lined || !root.every) root.every = everyWords(words);
   const loss = Number.isFinite(frame.loss) ? ` · ${words.loss.replace("{loss}", significant(frame.loss))}` : "";
-  write(root.standing, `${words.step.replace("{step}", step.toLocaleString("en"))}${loss} · ${number + 1} / ${steps.length}`);
+  write(root.standing, `${words.step.replace("{step}", step.toLocaleString("en"))}${loss} · ${number + 1} / ${steps.length} · ${root.every}`);
   put(root.line, "aria-valuemax", steps.length - 1);
   put(root.line, "aria-valuenow", number);
   put(root.line, "aria-valuetext", root.standing.textContent);
@@ -334,6 +339,13 @@ function showFrame(root) {
   root.painted += 1;
   root.dataset.step = step;
   root.dataset.frames = steps.length;
+}
+
+// Which steps the film holds.
+function everyWords(words) {
+  const [least, most] = filmedEvery();
+  if (most === 1) return words.every;
+  return (least === most ? words.everyFew : words.everySome).replace("{least}", least).replace("{most}", most);
 }
 
 function showLarge(root, weights, top, sentence, step) {

@@ -9,6 +9,7 @@ import streamlit as st
 
 from viz.components.training_views import training_film
 from viz.i18n import _
+from viz.packing.film_norms import norm_groups
 from viz.parts import plot_words
 from viz.said import said
 from viz.sections.training_start import nothing_begun
@@ -46,10 +47,14 @@ def show() -> None:
     render_again(film, row)
     layers, heads, queries, _keys = film.shape(kind)
     chosen = bench.fit_selection(layers, heads, queries)
-    header = {**described(film, kind), "chosen": [chosen.layer, chosen.head], "words": words()}
+    header = {**described(film, kind), "chosen": [chosen.layer, chosen.head]}
+    header |= {"norms": norm_groups(film), "words": words()}
     training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch)()
     if (every := live.snapshot.film_every) > 1:
-        text = _("A frame every {every} steps: filming takes at most {share:.0%} of the time that training takes.")
+        text = _(
+            "1, 10 or 100 steps are all filmed; training on takes a frame every {every} steps, so that filming takes "
+            "at most {share:.0%} of the time."
+        )
         st.caption(text.format(every=every, share=FILMING))
 
 
@@ -131,6 +136,15 @@ def words() -> dict[str, Any]:
         "between": _("step {b} minus step {a}"),
         "head": _("Layer {layer}, head {head}"),
         "guesses": _("What it holds for most probable after"),
+        "every": _("every step"),
+        "everyFew": _("every {most} steps"),
+        "everySome": _("every {least} to {most} steps"),
+        "normsOf": _("Norms at this step: a row for each layer, a cell for each token, then the mean over the tokens"),
+        "norms": {
+            "stream": _("Norm of the residual stream"),
+            "mean": _("Mean of what each norm reads"),
+            "std": _("Standard deviation of what each norm reads"),
+        },
     }
 
 
