@@ -131,18 +131,18 @@ class LiveTraining:
         """Take another course from a key frame, with the same batches and other settings; this one is kept.
 
         Raises:
-            ValueError: something cannot be changed in a run, or is out of its range.
+            ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self._choices = key.choices.with_changes(changes, self.start.config)
+        self._choices = self._allowed(key.choices.with_changes(changes, self.start.config))
         self._do(lambda: self._driver.leap(lambda own: own.branch(key, changes)))
 
     def change(self, **changes: Any) -> None:
         """From the next step on, train with other settings or dropouts.
 
         Raises:
-            ValueError: something cannot be changed in a run, or is out of its range.
+            ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self._choices = self._choices.with_changes(changes, self.start.config)
+        self._choices = self._allowed(self._choices.with_changes(changes, self.start.config))
         self._do(lambda: self._driver.own.change(changes))
 
     def set_probe(self, probe: Probe) -> None:
@@ -165,6 +165,12 @@ class LiveTraining:
         """Free everything, and wait until the thread is gone."""
         self._do(self._driver.free)
         self.settled()
+
+    def _allowed(self, choices: Choices) -> Choices:
+        """These, if they fit into memory: asked before it is the thread's turn: so whoever asks is told."""
+        if watched := self._driver.watched:
+            watched.require_room(choices)
+        return choices
 
     def _do(self, job: Callable[[], None]) -> None:
         """Commands are signs of someone who looks, too."""

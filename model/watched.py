@@ -12,12 +12,13 @@ from model.camera import Probe
 from model.changes import Choices, drop_out
 from model.copies import sharing, trainable
 from model.exactness import exactly_right
-from model.failures import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
 from model.film import Film, KeyFrame
-from model.gradients import Gains, Updates, first_not_finite
+from model.forecast import require_room
+from model.gradients import Gains, Updates
 from model.inspectable import Inspectable
 from model.materials import Material
 from model.pace import Pace
+from model.recovery import settled
 from model.runs import Curves, Mark, Run
 from model.training import Trainer
 from model.training_settings import StepReport, TrainingSettings
@@ -31,7 +32,7 @@ class Watched:
     What is shown, validated and saved are the same weights as long as the settings ask for no average of them.
 
     Raises:
-        ValueError: the settings do not go together with the data, or cannot be watched.
+        ValueError: the settings do not go together with the data, or cannot be watched, or the memory does not suffice.
     """
 
     def __init__(
@@ -47,8 +48,11 @@ class Watched:
         if settings.compile:
             raise ValueError("compile (True) must be off in live training: a compiled network cannot be looked into")
         self.material, self.budgets, self.pace = material, budgets, Pace(share)
+        config = start.model.config
+        train, validation = material.corpora(config.max_length, settings.undo_merges)
+        require_room(config, train, settings, start.device)
         model = trainable(start.model)
-        self.trainer = Trainer(model, *material.corpora(model.config.max_length, settings.undo_merges), settings)
+        self.trainer = Trainer(model, train, validation, settings)
         self._steps = self.trainer.steps()
         own = copy.copy(start)
         own.model = model
@@ -63,7 +67,7 @@ class Watched:
         self.run = Run(1, film, curves, self.choices)
         self.runs = [self.run]
         film.record_key(self.capture())
-        self._failed: int | None = None  # the step after which the next one failed last
+        self.failed: int | None = None  # the step after which the next one failed last
 
     @property
     def stands(self) -> int:
@@ -86,7 +90,7 @@ class Watched:
         except Exception as error:
             self._recover()
             if isinstance(error, FloatingPointError):
-                raise FloatingPointError(self._settle(error)) from error
+                raise FloatingPointError(settled(self, error)) from error
             raise
         self._note(report, filmed, time.perf_counter() - began)
         if key:
@@ -116,7 +120,7 @@ class Watched:
         """Settings or dropouts from the next step on; marked on the run.
 
         Raises:
-            ValueError: see `Choices.with_changes`.
+            ValueError: see `Choices.with_changes` and `require_room`.
         """
         before = self.choices
         self._use(before.with_changes(changes, self.trainer.model.config))
@@ -145,6 +149,7 @@ class Watched:
         """
         parent = self._run_of(key)
         choices = key.choices.with_changes(changes, self.trainer.model.config)
+        self.require_room(choices)
         self._keep_state()
         for run in self.runs:
             run.film.shrink(0.5)  # so all films together stay within twice the budgets
@@ -187,7 +192,18 @@ class Watched:
         with self.trainer.averaged_weights():
             return exactly_right(self.lens, self.material)
 
+    def require_room(self, choices: Choices) -> None:
+        """Larger batches fit into memory.
+
+        Raises:
+            ValueError: they do not.
+        """
+        if choices.settings.batch_tokens > self.choices.settings.batch_tokens:
+            model = self.trainer.model
+            require_room(model.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
+
     def _use(self, choices: Choices) -> None:
+        self.require_room(choices)
         if choices.settings != self.trainer.settings:
             self.trainer.change(choices.settings)
         for network in (self.trainer.model, self.lens.model):
@@ -217,29 +233,3 @@ class Watched:
         self.trainer.optimizer.zero_grad(set_to_none=True)
         if not self.stands:
             self.trainer.optimizer.state.clear()
-
-    def _settle(self, error: FloatingPointError) -> str:
-        """Stand on the last good step, with the settings in force; says which, and what to change, in a sentence.
-
-        The step that failed has moved no weight: that is the one before it, unless its weights are broken or it has
-        failed before. Then it is the last key frame that was gone on from.
-        """
-        what, stood, choices = str(error).partition(";")[0], self.stands, self.choices
-        rate = self.trainer.optimizer.param_groups[0]["lr"]
-        why = AGAIN if self._failed == stood else self._broken()
-        self._failed = None if why else stood
-        if not why:
-            return STANDS.format(what=what, step=stood, rate=rate)
-        for key in reversed(self.run.film.key_frames):
-            if key.step < stood and not first_not_finite(key.tensors):
-                self.rewind(key)
-                self.change({name: there for name, (_here, there) in self.choices.differences(choices).items()})
-                return WENT_BACK.format(what=what, why=why, step=key.step, rate=rate)
-        return NO_WAY_BACK.format(what=what)
-
-    def _broken(self) -> str:
-        """What is wrong with the model as it is; nothing if its weights and its predictions are finite."""
-        if name := first_not_finite(dict(self.trainer.model.named_parameters())):
-            return NOT_FINITE.format(name=name, step=self.stands)
-        trace = self.lens.trace_tokens(self.probe.source, self.probe.target)
-        return "" if bool(trace["output.logits"].isfinite().all()) else NO_PREDICTIONS.format(step=self.stands)

@@ -120,3 +120,30 @@ def test_what_cannot_begin_says_why():
     assert given.snapshot.message.startswith("compile (True) must be off in live training")
     assert given.current is None
     assert given.runs == ()
+
+
+def test_a_training_that_does_not_fit_into_memory_does_not_begin(monkeypatch):
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 100_000)
+    given = live()
+    assert status(given) == "failed"
+    assert re.match(r"the training needs about 0\.\d GB, and 0\.0 GB are free: lower d_model", given.snapshot.message)
+    assert given.runs == ()
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(monkeypatch):
+    given = settled(live())
+    given.advance(4)
+    settled(given)
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 100_000)
+    for change in (
+        lambda: given.change(batch_tokens=600),
+        lambda: given.branch(given.current.film.key_frames[0], batch_tokens=600),
+    ):
+        with pytest.raises(
+            ValueError, match=r"^the training needs .* lower d_model, the layers or batch_tokens$"
+        ):
+            change()
+    given.change(batch_tokens=40)
+    given.advance(1)
+    assert (status(given), given.snapshot.step) == ("idle", 5)
+    assert given.choices.settings.batch_tokens == 40

@@ -78,7 +78,7 @@ INHERITED = "super().__init__"  # an error with a sentence of its own
 ERRORS = ("ValueError", "FloatingPointError", "CheckpointError", "FormatError", "RefusedError", INHERITED)
 # Sentences that are put together elsewhere: an error said again, or words of a known set.
 TOLD = (
-    *("str(error)", "why_not(asked.path)", "self._settle(error)"),
+    *("str(error)", "why_not(asked.path)", "settled(self, error)"),
     "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')",
 )
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())

@@ -13,7 +13,7 @@ from model.corpus import Corpus
 from model.demonstration import fresh
 from model.device import choose_device
 from model.failures import is_out_of_memory
-from model.forecast import forecast, require_memory, timed_step
+from model.forecast import forecast, require_room, timed_step
 from model.inspectable import Inspectable
 from model.materials import Material
 from model.training_settings import TrainingSettings
@@ -83,8 +83,7 @@ def measure(
     """Seconds of a step, or why there is none."""
     try:
         with st.spinner(_("A step is measured …")):
-            if lens is None:
-                require_memory(2 * forecast(config, corpora[0], settings).training_memory, choose_device())
+            require_room(config, corpora[0], settings, lens.device if lens else choose_device())
             return timed_step(lens or fresh("measured", config, material, settings.seed), corpora, settings)
     except (ValueError, FloatingPointError) as error:
         return said(error)
