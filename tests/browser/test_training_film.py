@@ -32,7 +32,8 @@ class Shown:
         film = own.run.film
         rows, columns = film.shape(KIND)[2:]
         self.visible = np.ones((rows, columns), np.uint8)
-        header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "words": words()}
+        header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
+        header |= {"words": words()}
         self.mount(
             pack(header, [self.visible]), "training_film", "plot", "heat", "film_store", "film_norms", "thumbnails"
         )

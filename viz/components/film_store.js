@@ -5,7 +5,7 @@
 // Add what has come. All kinds of attention stand in a frame's weights one after the other, `kinds` says where; its
 // values are loss, tokens and probabilities (position, rank), and norms. Steps that are not in `steps` any more are forgotten.
 // Gives whether all frames are here: a message may have been lost.
-function receiveFilm({ edition, steps, kinds, tokens, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities, norms]) {
+function receiveFilm({ edition, run, steps, kinds, tokens, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities, norms]) {
   const same = bus.film?.edition === edition;
   const old = same ? bus.film.frames : new Map();
   const frames = new Map();
@@ -25,7 +25,8 @@ function receiveFilm({ edition, steps, kinds, tokens, answers, names, keys, rank
   const here = steps.filter((step) => old.has(step));
   for (const step of here) frames.set(step, old.get(step));
   const known = same ? bus.film.names : {};
-  bus.film = { edition, steps: here, frames, kinds, tokens, answers, keys, ranks, words, names: { ...known, ...names } };
+  if (bus.film?.run !== run) bus.at = null; // another run: it is followed
+  bus.film = { edition, run, steps: here, frames, kinds, tokens, answers, keys, ranks, words, names: { ...known, ...names } };
   if (bus.at != null && !frames.has(bus.at)) bus.at = same && here.length ? here[nearestFrame(bus.at)] : null;
   bus.dispatchEvent(new CustomEvent("film"));
   return here.length === steps.length;
