@@ -159,9 +159,9 @@ def test_norms_are_those_of_the_frame_and_move_with_it(shown):
     expect(shown.film.locator(".standing")).to_contain_text("every step")
     shown.film.get_by_role("slider").press("Home")
     for quantity, name, last in (
-        ("stream", "decoder 2 feed-forward", "decoder.layers.1.feed_forward_block.residual"),
         ("std", "decoder norm", "decoder.norm.std"),
         ("mean", "encoder 1 self-attention", "encoder.layers.0.self_attention_block.norm.mean"),
+        ("stream", "decoder 2 feed-forward", "decoder.layers.1.feed_forward_block.residual"),
     ):
         shown.film.locator(".norms select").select_option(quantity)
         for frame, key in ((0, "Home"), (3, "ArrowRight")):
@@ -170,6 +170,10 @@ def test_norms_are_those_of_the_frame_and_move_with_it(shown):
             row = shown.film.locator(".norms .names > div").all_inner_texts().index(name)
             mean = float(film.series(last)[frame].mean())
             expect(shown.film.locator(".norms .means > div").nth(row)).to_have_text(f"{mean:#.3g}".replace("-", "−"))
+    shown.press("difference")
+    series = film.series(last)
+    moved = float((series[3] - series[0]).mean())
+    expect(shown.film.locator(".norms .means > div").nth(row)).to_have_text(f"{moved:#.3g}".replace("-", "−"))
 
 
 def test_a_key_frame_offers_the_way_back(shown):
