@@ -27,6 +27,7 @@ KINDS: tuple[AttentionKind, ...] = get_args(AttentionKind)
 LEVELS = 255  # an attention weight is kept as one of so many steps from 0 to 1
 TOP = 5  # predictions kept for each position
 TOKENS, PROBABILITIES, LOSS = "predictions.tokens", "predictions.probabilities", "loss"
+NORMS = "norms"  # all norms in one row, in the order of their slots
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ class Camera:
 
     slots: for each attention kind that the model has (layer, head, query, key); for each norm `PATH.mean` and
     `PATH.std` (position); for the residual stream `PATH.residual` and `STACK.embedding.output`, Euclidean norms
-    (position); the most probable tokens and their probabilities (position, rank); the loss in nats per known token.
+    (position); all of these once more as `norms`; the most probable tokens and their probabilities (position, rank);
+    the loss in nats per known token.
     """
 
     def __init__(self, lens: Inspectable, probe: Probe) -> None:
@@ -114,6 +116,7 @@ class Camera:
             if not self.slots:
                 of_maps: list[Block] = [([kind], weights[None]) for kind, weights in maps.items()]
                 self.slots = {**_slots(of_maps, of_weights=True), **_slots(blocks, of_weights=False)}
+                self.slots[NORMS] = Slot(False, 0, (self.slots[TOKENS].first,))
             weights = torch.cat([(each * LEVELS).round_().flatten() for each in maps.values()]).to(torch.uint8)
             values = torch.cat([block.flatten() for _, block in blocks])
             figures = _entropies(found, maps) | _idle_units(trace, found) | {"probe loss": float(values[-1])}

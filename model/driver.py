@@ -43,6 +43,7 @@ class Driver:
         self._view: View | None = None
         self._view_wanted = self._view_is_old = self._ended = self._unseen = False
         self._wanted, self._message = 0, ""
+        self._counted = False  # a number of steps is wanted, each of them filmed, and not all there are
         self._status: Status = "preparing"
         self._speeds: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self.worker.do(self._begin)
@@ -75,15 +76,17 @@ class Driver:
         """A slot may be free."""
         self.worker.wake()
 
-    def want(self, step: Callable[[Watched], int]) -> None:
+    def want(self, step: Callable[[Watched], int], counted: bool = False) -> None:
         """Train to the step that `step` says."""
         own = self.own
         if not self._ended:
+            self._counted = counted
             self._wanted, self._status, self._message, self._unseen = step(own), "idle", "", False
 
     def want_more(self, steps: int) -> None:
-        """Train so many steps more than are wanted already."""
-        self.want(lambda own: max(self._wanted, own.stands) + steps)
+        """Train so many steps more than are wanted already, and film each, unless all are wanted."""
+        counted = self._counted or self._wanted <= self.own.stands
+        self.want(lambda own: max(self._wanted, own.stands) + steps, counted)
 
     def halt(self, status: Status) -> None:
         """Train no further."""
@@ -136,7 +139,7 @@ class Driver:
     def _train(self) -> None:
         began = time.perf_counter()
         self._view_is_old = True  # a step that fails may go back
-        report = self.own.step(filmed=self.own.stands + 1 == self._wanted)
+        report = self.own.step(filmed=self._counted or self.own.stands + 1 == self._wanted)
         if self._view_wanted:
             self._look()
         self._speeds.append((report.tokens, time.perf_counter() - began))

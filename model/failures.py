@@ -17,7 +17,14 @@ BROKEN_OFF = (
     "step {step}: training broke off with {name}: {first}; the weights are those of step {last}: go back to a key "
     "frame or reset"
 )
-WENT_BACK = "{what}; the run went back to step {step}: lower the rate ({rate:.2g}) before it goes on"
+STANDS = (
+    "{what}; the run stands on step {step}, its last good one: go back to an earlier step and lower the rate "
+    "({rate:.2g}), or change the seed to go on with another batch"
+)
+WENT_BACK = "{what}; {why}, so that the run went back to step {step}: lower the rate ({rate:.2g}) before it goes on"
+AGAIN = "this step failed for the second time"
+NOT_FINITE = "{name} of step {step} is not finite either"
+NO_PREDICTIONS = "the model of step {step} makes no finite predictions either"
 NO_WAY_BACK = "{what}; it has no earlier step to go back to: begin with another model"
 # What torch says when memory is exhausted: the CPU's, MPS's, and what cuBLAS wants of CUDA's; else it has an exception.
 NO_MEMORY = (

@@ -41,6 +41,19 @@ def timed_step(start: Inspectable, corpora: tuple[Corpus, Corpus], settings: Tra
     return [report.seconds for report in islice(trainer.steps(), 2)][-1]
 
 
+def require_room(
+    config: TransformerConfig, corpus: Corpus, settings: TrainingSettings, device: torch.device, begun: bool = False
+) -> None:
+    """A training fits into memory; begun: it has all but the room for its batches.
+
+    Raises:
+        ValueError: it does not, or there is nothing to train on.
+    """
+    costs = forecast(config, corpus, settings)
+    # Twice: the model that it begins with is kept, and the page is given copies to look into.
+    require_memory(costs.memory["activations"] if begun else 2 * costs.training_memory, device)
+
+
 def require_memory(needed: int, device: torch.device) -> None:
     """A process that takes more than there is is killed by the system, with all its sessions.
 

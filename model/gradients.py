@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -41,10 +42,13 @@ class Gradients:
 
     def culprit(self) -> str:
         """The first gradient that is not finite, as the end of a sentence; nothing if all are."""
-        for name, parameter in zip(self.names, self.parameters, strict=True):
-            if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
-                return f", not finite first in {name}"
-        return ""
+        given = {name: p.grad for name, p in zip(self.names, self.parameters, strict=True) if p.grad is not None}
+        return f", not finite first in {name}" if (name := first_not_finite(given)) else ""
+
+
+def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
+    """The name of the first of these that is not finite everywhere; nothing if all are."""
+    return next((name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())), "")
 
 
 class Updates:

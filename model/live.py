@@ -45,7 +45,7 @@ class LiveTraining:
         **budgets: int,
     ) -> None:
         """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. share: of the time,
-        for the film; without it each step is filmed. budgets: of the film.
+        for the film of a run to the end; without it each step is filmed. budgets: of the film.
 
         Raises:
             ValueError: the settings cannot be watched.
@@ -100,13 +100,13 @@ class LiveTraining:
         return self._driver.worker.settled(timeout)
 
     def advance(self, steps: int = 1) -> None:
-        """Train so many steps more."""
+        """Train so many steps more, each of them filmed."""
         if steps < 1:
             raise ValueError(f"steps ({steps}) must be at least 1")
         self._do(lambda: self._driver.want_more(steps))
 
     def run(self) -> None:
-        """Train to the end of the run."""
+        """Train to the end of the run, filmed as often as the share of the time allows."""
         self._do(lambda: self._driver.want(lambda own: own.trainer.total_steps))
 
     def pause(self) -> None:
@@ -131,18 +131,18 @@ class LiveTraining:
         """Take another course from a key frame, with the same batches and other settings; this one is kept.
 
         Raises:
-            ValueError: something cannot be changed in a run, or is out of its range.
+            ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self._choices = key.choices.with_changes(changes, self.start.config)
+        self._choices = self._allowed(key.choices.with_changes(changes, self.start.config))
         self._do(lambda: self._driver.leap(lambda own: own.branch(key, changes)))
 
     def change(self, **changes: Any) -> None:
         """From the next step on, train with other settings or dropouts.
 
         Raises:
-            ValueError: something cannot be changed in a run, or is out of its range.
+            ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self._choices = self._choices.with_changes(changes, self.start.config)
+        self._choices = self._allowed(self._choices.with_changes(changes, self.start.config))
         self._do(lambda: self._driver.own.change(changes))
 
     def set_probe(self, probe: Probe) -> None:
@@ -165,6 +165,12 @@ class LiveTraining:
         """Free everything, and wait until the thread is gone."""
         self._do(self._driver.free)
         self.settled()
+
+    def _allowed(self, choices: Choices) -> Choices:
+        """These, if they fit into memory: asked before it is the thread's turn: so whoever asks is told."""
+        if watched := self._driver.watched:
+            watched.require_room(choices)
+        return choices
 
     def _do(self, job: Callable[[], None]) -> None:
         """Commands are signs of someone who looks, too."""

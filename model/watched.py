@@ -7,25 +7,23 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from model import training_state
 from model.camera import Probe
 from model.changes import Choices, drop_out
 from model.copies import sharing, trainable
-from model.failures import NO_WAY_BACK, WENT_BACK
+from model.exactness import exactly_right
 from model.film import Film, KeyFrame
+from model.forecast import require_room
 from model.gradients import Gains, Updates
 from model.inspectable import Inspectable
-from model.materials import SEPARATOR, Answers, Material, Translations
+from model.materials import Material
 from model.pace import Pace
+from model.recovery import settled
 from model.runs import Curves, Mark, Run
-from model.tasks import exact_match
 from model.training import Trainer
 from model.training_settings import StepReport, TrainingSettings
 
 RUNS = 6  # kept; then the oldest goes
-EXACT = 200  # texts written at a validation, where a rule says what is right
 
 
 class Watched:
@@ -34,7 +32,7 @@ class Watched:
     What is shown, validated and saved are the same weights as long as the settings ask for no average of them.
 
     Raises:
-        ValueError: the settings do not go together with the data, or cannot be watched.
+        ValueError: the settings do not go together with the data, or cannot be watched, or the memory does not suffice.
     """
 
     def __init__(
@@ -50,8 +48,11 @@ class Watched:
         if settings.compile:
             raise ValueError("compile (True) must be off in live training: a compiled network cannot be looked into")
         self.material, self.budgets, self.pace = material, budgets, Pace(share)
+        config = start.model.config
+        train, validation = material.corpora(config.max_length, settings.undo_merges)
+        require_room(config, train, settings, start.device)
         model = trainable(start.model)
-        self.trainer = Trainer(model, *material.corpora(model.config.max_length, settings.undo_merges), settings)
+        self.trainer = Trainer(model, train, validation, settings)
         self._steps = self.trainer.steps()
         own = copy.copy(start)
         own.model = model
@@ -66,6 +67,7 @@ class Watched:
         self.run = Run(1, film, curves, self.choices)
         self.runs = [self.run]
         film.record_key(self.capture())
+        self.failed: int | None = None  # the step after which the next one failed last
 
     @property
     def stands(self) -> int:
@@ -76,7 +78,7 @@ class Watched:
         """Train one step and watch it. filmed: it leaves a frame whatever the pace.
 
         Raises:
-            FloatingPointError: the loss or a gradient is not finite; the run has gone back to an earlier key frame.
+            FloatingPointError: the loss or a gradient is not finite; the run stands where all was well.
         """
         began, film = time.perf_counter(), self.run.film
         key = film.keys.wants(self.stands + 1)
@@ -88,7 +90,7 @@ class Watched:
         except Exception as error:
             self._recover()
             if isinstance(error, FloatingPointError):
-                raise FloatingPointError(self._go_back(error)) from error
+                raise FloatingPointError(settled(self, error)) from error
             raise
         self._note(report, filmed, time.perf_counter() - began)
         if key:
@@ -118,7 +120,7 @@ class Watched:
         """Settings or dropouts from the next step on; marked on the run.
 
         Raises:
-            ValueError: see `Choices.with_changes`.
+            ValueError: see `Choices.with_changes` and `require_room`.
         """
         before = self.choices
         self._use(before.with_changes(changes, self.trainer.model.config))
@@ -147,6 +149,7 @@ class Watched:
         """
         parent = self._run_of(key)
         choices = key.choices.with_changes(changes, self.trainer.model.config)
+        self.require_room(choices)
         self._keep_state()
         for run in self.runs:
             run.film.shrink(0.5)  # so all films together stay within twice the budgets
@@ -185,21 +188,22 @@ class Watched:
         }
         self.run.curves.add(report.step, figures)
 
-    @torch.inference_mode()
     def _exact_match(self) -> float | None:
-        """The share of validation texts that are answered to the character; None where no rule says what is right."""
-        material = self.material
-        if not isinstance(material, Translations | Answers) or not material.task:
-            return None
-        sources = list(dict.fromkeys(pair.source for pair in material.pairs["validation"]))[:EXACT]
-        if not sources:
-            return None
-        separator, length = (SEPARATOR, self.lens.config.max_length) if isinstance(material, Answers) else ("", None)
         with self.trainer.averaged_weights():
-            written = self.lens.generate_batch([source + separator for source in sources], length=length)
-        return exact_match(material.task, sources, [each.text for each in written])
+            return exactly_right(self.lens, self.material)
+
+    def require_room(self, choices: Choices) -> None:
+        """Larger batches fit into memory.
+
+        Raises:
+            ValueError: they do not.
+        """
+        if choices.settings.batch_tokens > self.choices.settings.batch_tokens:
+            model = self.trainer.model
+            require_room(model.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
 
     def _use(self, choices: Choices) -> None:
+        self.require_room(choices)
         if choices.settings != self.trainer.settings:
             self.trainer.change(choices.settings)
         for network in (self.trainer.model, self.lens.model):
@@ -229,17 +233,3 @@ class Watched:
         self.trainer.optimizer.zero_grad(set_to_none=True)
         if not self.stands:
             self.trainer.optimizer.state.clear()
-
-    def _go_back(self, error: FloatingPointError) -> str:
-        """To the last key frame that was gone on from, with the settings in force; says so in a sentence.
-
-        Loss and gradients follow from the weights and the batch: at whatever rate, this step would fail again.
-        """
-        what, stood, choices = str(error).partition(";")[0], self.stands, self.choices
-        rate = self.trainer.optimizer.param_groups[0]["lr"]
-        for key in reversed(self.run.film.key_frames):
-            if key.step < stood and all(bool(tensor.isfinite().all()) for tensor in key.tensors.values()):
-                self.rewind(key)
-                self.change({name: there for name, (_here, there) in self.choices.differences(choices).items()})
-                return WENT_BACK.format(what=what, step=key.step, rate=rate)
-        return NO_WAY_BACK.format(what=what)

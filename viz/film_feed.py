@@ -45,9 +45,9 @@ def is_behind(bench: Workbench, live: LiveTraining) -> bool:
 
 def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
     """What the browser lacks of the film, and notes it as sent: a header, and of each frame its step, attention, loss,
-    tokens and probabilities. None while there is no film.
+    tokens, probabilities and norms. None while there is no film.
     """
-    from model.camera import LOSS, PROBABILITIES, TOKENS
+    from model.camera import LOSS, NORMS, PROBABILITIES, TOKENS
 
     run = live.current if live else None
     if run is None or not len(run.film):
@@ -62,7 +62,7 @@ def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | N
         fresh = [step for step in kept if step not in sent.steps]
         after = min(fresh, default=int(steps[-1]) + 1) - 1
         chosen = np.isin(steps[steps > after], fresh)
-        names = (*film.kinds, LOSS, TOKENS, PROBABILITIES)
+        names = (*film.kinds, LOSS, TOKENS, PROBABILITIES, NORMS)
         series = {name: film.series(name, after)[chosen] for name in names}
         header = described(film)
     weights = [series[kind].reshape(len(fresh), math.prod(series[kind].shape[1:])) for kind in film.kinds]
@@ -78,6 +78,7 @@ def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | N
         series[LOSS].astype(np.float32),
         tokens,
         series[PROBABILITIES].astype(np.float32),
+        series[NORMS].astype(np.float32),
     ]
 
 

@@ -14,6 +14,7 @@ from tests.browser.test_heatmap import MOUNT
 from tests.model.live_examples import watched
 from viz.components import pack, sources
 from viz.film_feed import Sent, film_data
+from viz.packing.film_norms import norm_groups
 from viz.sections.training_film import described, words
 
 pytestmark = pytest.mark.browser
@@ -31,8 +32,11 @@ class Shown:
         film = own.run.film
         rows, columns = film.shape(KIND)[2:]
         self.visible = np.ones((rows, columns), np.uint8)
-        header = {**described(film, KIND), "chosen": [1, 0], "words": words()}
-        self.mount(pack(header, [self.visible]), "training_film", "plot", "heat", "film_store", "thumbnails")
+        header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
+        header |= {"words": words()}
+        self.mount(
+            pack(header, [self.visible]), "training_film", "plot", "heat", "film_store", "film_norms", "thumbnails"
+        )
 
     def mount(self, data: bytes, *parts: str) -> None:
         self.page.evaluate(MOUNT, [*sources(*parts), list(data), 1200])
@@ -150,6 +154,28 @@ def test_guesses_are_those_of_the_frame_and_the_right_one_is_marked(shown):
     answer = film.lens.target_tokenizer.label(film.probe.labels(film.lens)[1])
     tokens = shown.film.locator(".guess .token")
     expect(tokens).to_have_text([f"{label} ✓" if label == answer else label for label in labels])
+
+
+def test_norms_are_those_of_the_frame_and_move_with_it(shown):
+    film = shown.own.run.film
+    expect(shown.film.locator(".standing")).to_contain_text("every step")
+    shown.film.get_by_role("slider").press("Home")
+    for quantity, name, last in (
+        ("std", "decoder norm", "decoder.norm.std"),
+        ("mean", "encoder 1 self-attention", "encoder.layers.0.self_attention_block.norm.mean"),
+        ("stream", "decoder 2 feed-forward", "decoder.layers.1.feed_forward_block.residual"),
+    ):
+        shown.film.locator(".norms select").select_option(quantity)
+        for frame, key in ((0, "Home"), (3, "ArrowRight")):
+            for _ in range(max(1, frame)):
+                shown.film.get_by_role("slider").press(key)
+            row = shown.film.locator(".norms .names > div").all_inner_texts().index(name)
+            mean = float(film.series(last)[frame].mean())
+            expect(shown.film.locator(".norms .means > div").nth(row)).to_have_text(f"{mean:#.3g}".replace("-", "−"))
+    shown.press("difference")
+    series = film.series(last)
+    moved = float((series[3] - series[0]).mean())
+    expect(shown.film.locator(".norms .means > div").nth(row)).to_have_text(f"{moved:#.3g}".replace("-", "−"))
 
 
 def test_a_key_frame_offers_the_way_back(shown):

@@ -1,6 +1,7 @@
 """What a live training does when something fails: it stands where all was well, and says what to change."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from tests.model.live_examples import SETTINGS, expected_losses, live, losses, settled, status
 
 
-def test_a_loss_that_is_not_finite_pauses_on_the_last_good_key_frame():
+def test_a_gradient_that_is_not_finite_pauses_on_the_last_good_step():
     given = live()
     given.advance(6)
     settled(given)
@@ -17,14 +18,35 @@ def test_a_loss_that_is_not_finite_pauses_on_the_last_good_key_frame():
     given.run()
     assert status(given) == "failed"
     message = given.snapshot.message
-    assert message.startswith("step 7: loss ")
-    assert "the run went back to step 4: lower the rate (0.0049) before it goes on" in message
+    assert re.match(r"step 7: loss \d.*, gradient norm nan, not finite first in output.logits.weight; the ", message)
+    assert message.endswith(
+        "run stands on step 6, its last good one: go back to an earlier step and lower the rate (0.0049), or change "
+        "the seed to go on with another batch"
+    )
+    assert given.snapshot.step == settled(given).view().step == 6
+    given.run()
+    assert status(given) == "failed"  # the same weights, the same batch
+    assert "this step failed for the second time, so that the run went back to step 4: lower" in given.snapshot.message
     assert given.snapshot.step == settled(given).view().step == 4
     hook.remove()
     given.advance(2)
     assert status(given) == "idle"
     assert given.snapshot.message == ""
     assert losses(given) == expected_losses(6)
+
+
+def test_after_another_seed_it_goes_on_where_it_stood():
+    given = live()
+    given.advance(6)
+    settled(given)
+    hook = given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    given.run()
+    assert status(given) == "failed"
+    hook.remove()
+    given.change(seed=9)
+    given.advance(2)
+    assert (status(given), given.snapshot.step) == ("idle", 8)
+    assert losses(given)[:6] == expected_losses(6)
 
 
 ERRORS = [
@@ -98,3 +120,28 @@ def test_what_cannot_begin_says_why():
     assert given.snapshot.message.startswith("compile (True) must be off in live training")
     assert given.current is None
     assert given.runs == ()
+
+
+def test_a_training_that_does_not_fit_into_memory_does_not_begin(monkeypatch):
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 100_000)
+    given = live()
+    assert status(given) == "failed"
+    assert re.match(r"the training needs about 0\.\d GB, and 0\.0 GB are free: lower d_model", given.snapshot.message)
+    assert given.runs == ()
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(monkeypatch):
+    given = settled(live())
+    given.advance(4)
+    settled(given)
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 100_000)
+    for change in (
+        lambda: given.change(batch_tokens=600),
+        lambda: given.branch(given.current.film.key_frames[0], batch_tokens=600),
+    ):
+        with pytest.raises(ValueError, match=r"^the training needs .* lower d_model, the layers or batch_tokens$"):
+            change()
+    given.change(batch_tokens=40)
+    given.advance(1)
+    assert (status(given), given.snapshot.step) == ("idle", 5)
+    assert given.choices.settings.batch_tokens == 40

@@ -42,9 +42,13 @@ def test_a_paced_film_has_its_key_frames_and_what_was_asked_for():
     assert given.run.curves.get("loss")[0].tolist() == list(range(1, 12))
 
 
-def test_where_a_paced_training_stands_is_on_its_film():
+def test_steps_that_are_counted_are_all_filmed_and_a_run_to_the_end_by_the_pace():
     training = live(share=1e-9)
-    training.advance(7)
-    assert settled(training).current.film.steps.tolist()[-1] == 7
+    training.advance(3)
+    training.advance(4)
+    assert settled(training).current.film.steps.tolist() == list(range(8))
+    training.run()
+    steps = settled(training).current.film.steps.tolist()
+    assert set(steps) == set(range(8)) | {*range(8, 41, KEY_EVERY), 40}
     assert training.snapshot.film_every > 1
     training.close()

@@ -12,7 +12,7 @@ from model import errors
 from model.commands.options import HELP
 from model.config import Kind
 from model.experiments import running
-from model.failures import BROKEN_OFF, NO_ROOM, NO_WAY_BACK, WENT_BACK
+from model.failures import AGAIN, BROKEN_OFF, NO_PREDICTIONS, NO_ROOM, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
 from model.hub import REASONS
 from model.safe_calls import UNREADABLE, why_not
 from model.safe_formats import REFUSED
@@ -78,7 +78,7 @@ INHERITED = "super().__init__"  # an error with a sentence of its own
 ERRORS = ("ValueError", "FloatingPointError", "CheckpointError", "FormatError", "RefusedError", INHERITED)
 # Sentences that are put together elsewhere: an error said again, or words of a known set.
 TOLD = (
-    *("str(error)", "why_not(asked.path)", "self._go_back(error)"),
+    *("str(error)", "why_not(asked.path)", "settled(self, error)"),
     "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')",
 )
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
@@ -120,7 +120,8 @@ def texts() -> set[str]:
 
 def said_by_model() -> set[str]:
     """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
-    found = PIECES | {numbered(text) for text in (NO_ROOM, BROKEN_OFF, WENT_BACK, NO_WAY_BACK)}
+    found = PIECES | {numbered(text) for text in (NO_ROOM, BROKEN_OFF, STANDS, WENT_BACK, NO_WAY_BACK)}
+    found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS)}
     found |= {numbered(text) for text in (running.NO_ROOM, running.BROKEN_OFF, errors.BROKEN_OFF)}
     for path in [path for name in SPEAKING for path in sorted((ROOT / "model").glob(f"{name}.py"))]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

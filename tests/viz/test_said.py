@@ -9,7 +9,7 @@ import pytest
 from model.checkpoints import open_checkpoint
 from model.config import TransformerConfig
 from model.errors import CheckpointError
-from model.failures import explained
+from model.failures import NOT_FINITE, STANDS, WENT_BACK, explained
 from model.sampling import Sampling
 from model.training_settings import TrainingSettings
 from viz.i18n import use
@@ -56,11 +56,13 @@ def test_an_error_inside_of_another_is_said_too():
 def test_what_broke_a_training_off_is_said_in_chinese():
     use("zh")
     what = "step 7: loss nan, gradient norm inf, not finite first in output.logits.weight"
-    told = said(f"{what}; the run went back to step 4: lower the rate (0.1) before it goes on")
+    why = NOT_FINITE.format(name="output.logits.weight", step=6)
+    told = said(WENT_BACK.format(what=what, why=why, step=4, rate=0.1))
     assert told == (
         "第 7 步：损失 nan，梯度范数 inf，最先在 output.logits.weight 中不是有限数；"
-        "训练已回到第 4 步：请先调低 rate（0.1）再继续"
+        "第 6 步的 output.logits.weight 也不是有限数，因此训练已回到第 4 步：请先调低 rate（0.1）再继续"
     )
+    assert said(STANDS.format(what=what, step=6, rate=0.1)).endswith("并调低 rate（0.1），或改变 seed 换一个批次继续")
     for error in (MemoryError(), RuntimeError("something")):
         assert not re.search("[a-z] [a-z]", said(explained(error, 3, 2000)))
 

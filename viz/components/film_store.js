@@ -3,27 +3,30 @@
 // "frame": it stands somewhere else. Neither asks the server for anything.
 
 // Add what has come. All kinds of attention stand in a frame's weights one after the other, `kinds` says where; its
-// values are loss, and tokens and probabilities (position, rank). Steps that are not in `steps` any more are forgotten.
+// values are loss, tokens and probabilities (position, rank), and norms. Steps that are not in `steps` any more are forgotten.
 // Gives whether all frames are here: a message may have been lost.
-function receiveFilm({ edition, steps, kinds, tokens, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities]) {
+function receiveFilm({ edition, run, steps, kinds, tokens, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities, norms]) {
   const same = bus.film?.edition === edition;
   const old = same ? bus.film.frames : new Map();
   const frames = new Map();
   const size = order.length ? weights.length / order.length : 0;
   const values = order.length ? best.length / order.length : 0;
+  const sizes = order.length ? norms.length / order.length : 0;
   order.forEach((step, index) => {
     // Copies: a part of a message would hold all of it.
     old.set(step, {
       weights: weights.slice(index * size, (index + 1) * size),
       best: best.slice(index * values, (index + 1) * values),
       probabilities: probabilities.slice(index * values, (index + 1) * values),
+      norms: norms.slice(index * sizes, (index + 1) * sizes),
       loss: losses[index],
     });
   });
   const here = steps.filter((step) => old.has(step));
   for (const step of here) frames.set(step, old.get(step));
   const known = same ? bus.film.names : {};
-  bus.film = { edition, steps: here, frames, kinds, tokens, answers, keys, ranks, words, names: { ...known, ...names } };
+  if (bus.film?.run !== run) bus.at = null; // another run: it is followed
+  bus.film = { edition, run, steps: here, frames, kinds, tokens, answers, keys, ranks, words, names: { ...known, ...names } };
   if (bus.at != null && !frames.has(bus.at)) bus.at = same && here.length ? here[nearestFrame(bus.at)] : null;
   bus.dispatchEvent(new CustomEvent("film"));
   return here.length === steps.length;
@@ -65,6 +68,13 @@ function goToFrame(number) {
 function filmWeights(kind, step) {
   const { first, shape } = bus.film.kinds[kind];
   return bus.film.frames.get(step).weights.subarray(first, first + shape.reduce((a, b) => a * b, 1));
+}
+
+// The fewest and the most steps from one frame to the next; the last one may come sooner.
+function filmedEvery() {
+  const gaps = bus.film.steps.slice(1).map((step, index) => step - bus.film.steps[index]);
+  const regular = gaps.length > 1 ? gaps.slice(0, -1) : gaps;
+  return gaps.length ? [Math.min(...regular), Math.max(...regular, gaps.at(-1))] : [1, 1];
 }
 
 // Whether the film shows this kind of attention of these very tokens.

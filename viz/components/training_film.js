@@ -4,6 +4,7 @@
 const SPEEDS = [5, 15, 30, 60]; // frames a second
 const NEAR = 9; // CSS pixels from a key frame that still mean it
 const LINE = { tall: 74, lane: 16, side: 8 };
+const OTHERS = ["#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]; // lines of the other runs
 const FLAGS = { a: "#cc79a7", b: "#009e73" };
 
 const CONTROLS = [
@@ -56,6 +57,7 @@ function buildFilm(parentElement) {
   root.named = guesses.appendChild(element("div", "muted"));
   root.places = guesses.appendChild(element("div", "places"));
   root.rows = guesses.appendChild(element("div", "rows"));
+  root.norms = buildNorms(scene, () => showFilmSoon(root));
   root.large.choose = (row) => choosePosition(root, row);
   const sizes = new ResizeObserver(() => {
     paintLine(root);
@@ -203,7 +205,8 @@ function offer(root, key) {
 // Where the steps are on the line.
 function lineScale(root) {
   const { steps } = bus.film;
-  const [first, span] = [steps[0], steps.at(-1) - steps[0] || 1];
+  const last = Math.max(steps.at(-1), ...root.header.others.map((other) => other.steps.at(-1)));
+  const [first, span] = [steps[0], last - steps[0] || 1];
   const wide = root.line.clientWidth - 2 * LINE.side;
   return { x: (step) => LINE.side + ((step - first) / span) * wide, step: (x) => first + ((x - LINE.side) / wide) * span };
 }
@@ -241,13 +244,23 @@ function paintLine(root) {
   const { steps, frames, keys } = bus.film;
   const { x } = lineScale(root);
   const losses = steps.map((step) => frames.get(step).loss);
-  const usable = losses.filter(Number.isFinite);
+  const { others, words } = root.header;
+  const usable = [losses, ...others.map((other) => other.losses)].flat().filter(Number.isFinite);
   const [low, high] = [Math.min(...usable), Math.max(...usable)];
   const bottom = LINE.tall - LINE.lane;
   const y = (loss) => bottom - 4 - ((loss - low) / (high - low || 1)) * (bottom - 12);
   pen.box(0, 0, width, bottom, "rgba(128,128,128,0.08)");
-  const points = steps.flatMap((step, index) => (Number.isFinite(losses[index]) ? [[x(step), y(losses[index])]] : []));
-  if (points.length > 1) pen.line(points, { colour: "#5c7cfa" });
+  const drawn = (at, of, style) => {
+    const points = at.flatMap((step, index) => (Number.isFinite(of[index]) ? [[x(step), y(of[index])]] : []));
+    if (points.length > 1) pen.line(points, style);
+    return points.at(-1);
+  };
+  others.forEach((other, index) => {
+    const end = drawn(other.steps, other.losses, { colour: OTHERS[index % OTHERS.length], dash: [4, 3] });
+    const name = words.run.replace("{number}", other.run);
+    if (end) pen.text(name, end[0] - 4, Math.max(9, end[1] - 9), { colour: OTHERS[index % OTHERS.length], align: "right" });
+  });
+  drawn(steps, losses, { colour: "#5c7cfa" });
   for (const key of keys) if (key >= steps[0] && key <= steps.at(-1)) pen.text("◆", x(key), bottom + 8, { align: "center", faint: true });
   for (const name of ["a", "b"]) {
     if (!frames.has(root.flags[name])) continue;
@@ -300,8 +313,10 @@ function showFrame(root) {
   const [layer, head] = (root.chosen = [Math.min(root.chosen[0], layers - 1), Math.min(root.chosen[1], heads - 1)]);
   let weights = filmWeights(kind, step);
   let sentence = words.frame.replace("{step}", step.toLocaleString("en"));
+  let norms = [frame];
   if (root.comparing) {
     const [a, b] = compared(root);
+    norms = [frames.get(b), frames.get(a)];
     const [before, after] = [filmWeights(kind, a), filmWeights(kind, b)];
     weights = Int16Array.from(after, (weight, cell) => weight - before[cell]);
     sentence = words.between.replace("{a}", a.toLocaleString("en")).replace("{b}", b.toLocaleString("en"));
@@ -321,8 +336,10 @@ function showFrame(root) {
   });
   showLarge(root, weights.subarray((layer * heads + head) * cells, (layer * heads + head + 1) * cells), top / 255, sentence, step);
   showGuesses(root, frame);
+  showNorms(root.norms, root.header.norms, norms, words, root.lined);
+  if (root.lined || root.every === undefined) root.every = everyWords(words);
   const loss = Number.isFinite(frame.loss) ? ` · ${words.loss.replace("{loss}", significant(frame.loss))}` : "";
-  write(root.standing, `${words.step.replace("{step}", step.toLocaleString("en"))}${loss} · ${number + 1} / ${steps.length}`);
+  write(root.standing, `${words.step.replace("{step}", step.toLocaleString("en"))}${loss} · ${number + 1} / ${steps.length}${root.every}`);
   put(root.line, "aria-valuemax", steps.length - 1);
   put(root.line, "aria-valuenow", number);
   put(root.line, "aria-valuetext", root.standing.textContent);
@@ -334,6 +351,14 @@ function showFrame(root) {
   root.painted += 1;
   root.dataset.step = step;
   root.dataset.frames = steps.length;
+}
+
+// Which steps the film holds.
+function everyWords(words) {
+  const [least, most] = filmedEvery();
+  if (bus.film.steps.length < 2) return "";
+  const sentence = most === 1 ? words.every : least === most ? words.everyFew : words.everySome;
+  return ` · ${sentence.replace("{least}", least).replace("{most}", most)}`;
 }
 
 function showLarge(root, weights, top, sentence, step) {

@@ -13,7 +13,7 @@ from viz.components import component, pack
 from viz.components.views import Mount
 
 _training_strip = component("training_strip", "film_store")
-_training_film = component("training_film", "plot", "heat", "film_store", "thumbnails")
+_training_film = component("training_film", "plot", "heat", "film_store", "film_norms", "thumbnails")
 
 
 def training_film(
@@ -28,7 +28,8 @@ def training_film(
     into the state as `head`; what is offered at a key frame {step, edition} as `rewind` or `branch`.
 
     visible: (query, key), False on masked cells. header: `kind` of attention, `labels`, `sides` and `titles` of `rows`
-    and `columns`, `chosen`, [layer, head], `words`.
+    and `columns`, `chosen`, [layer, head], `norms` as of `viz.packing.film_norms`, `others`, the loss of other
+    runs ({run, steps, losses}), `words`.
     """
     acts = {"on_head_change": on_head, "on_rewind_change": on_rewind, "on_branch_change": on_branch}
     return partial(_training_film, data=pack(header, [visible.astype(np.uint8)]), key=key, **acts)

@@ -7,15 +7,16 @@ from enum import StrEnum
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.costs import parameters
+from model.analysis.costs import Costs, parameters
 from model.config import TransformerConfig
 from model.corpus import Corpus
 from model.demonstration import fresh
 from model.device import choose_device
 from model.failures import is_out_of_memory
-from model.forecast import forecast, require_memory, timed_step
+from model.forecast import forecast, require_room, timed_step
 from model.inspectable import Inspectable
 from model.materials import Material
+from model.speed import estimated_step
 from model.training_settings import TrainingSettings
 from viz.i18n import _
 from viz.said import said
@@ -39,7 +40,7 @@ def show(
     material: Material,
     settings: TrainingSettings,
 ) -> None:
-    """Parameters, memory, steps, and, once it was asked for, the time of a step."""
+    """Parameters, memory, steps, and the time of a step: estimated, or measured once that was asked for."""
     row = place.container(horizontal=True, vertical_alignment="center")
     facts, act = row.container(width="content"), row.container(width="content")
     made_of = (material, config.max_length, settings.undo_merges)
@@ -63,14 +64,29 @@ def show(
     if settings.steps:
         parts.append(_("{count} steps").format(count=f"{settings.steps:,}"))
     parts.append(_("peak rate {rate}").format(rate=f"{settings.rate:g}"))
-    if isinstance(seconds, float):
-        parts.append(_("{time} ms a step").format(time=significant(1000 * seconds)))
-        if settings.steps:
-            minutes, rest = divmod(round(seconds * settings.steps), 60)
-            parts.append(_("{time} in all").format(time=f"{minutes}:{rest:02d}"))
-    facts.markdown(" · ".join(parts))
+    line = facts.empty()
+    line.markdown(" · ".join(parts))  # this machine's speed, for an estimate, takes a moment the first time
+    line.markdown(" · ".join([*parts, *times(seconds, config, found, settings, lens)]))
     if isinstance(seconds, str):
         place.error(seconds)
+
+
+def times(
+    measured: float | str | None,
+    config: TransformerConfig,
+    found: Costs,
+    settings: TrainingSettings,
+    lens: Inspectable | None,
+) -> list[str]:
+    """Of a step, and of all: as measured, or else estimated."""
+    if isinstance(measured, float):
+        seconds, step, total = measured, _("{time} ms a step"), _("{time} in all")
+    else:
+        guess = estimated_step(config, found, settings, lens.device if lens else choose_device())
+        seconds, step, total = float(f"{guess:.2g}"), _("about {time} ms a step, estimated"), _("about {time} in all")
+    minutes, rest = divmod(round(seconds * (settings.steps or 0)), 60)
+    said_times = [step.format(time=significant(1000 * seconds))]
+    return [*said_times, total.format(time=f"{minutes}:{rest:02d}")] if settings.steps else said_times
 
 
 def measure(
@@ -83,8 +99,7 @@ def measure(
     """Seconds of a step, or why there is none."""
     try:
         with st.spinner(_("A step is measured …")):
-            if lens is None:
-                require_memory(2 * forecast(config, corpora[0], settings).training_memory, choose_device())
+            require_room(config, corpora[0], settings, lens.device if lens else choose_device())
             return timed_step(lens or fresh("measured", config, material, settings.seed), corpora, settings)
     except (ValueError, FloatingPointError) as error:
         return said(error)

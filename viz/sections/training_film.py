@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import streamlit as st
 
+from model.camera import LOSS
 from viz.components.training_views import training_film
+from viz.film_feed import thinned
 from viz.i18n import _
+from viz.packing.film_norms import norm_groups
 from viz.parts import plot_words
 from viz.said import said
+from viz.sections import training_branch
+from viz.sections.memory import remembered
 from viz.sections.training_start import nothing_begun
 from viz.sides import SIDES
 from viz.training import FILMING, training
@@ -18,13 +23,17 @@ from viz.words import attention_name
 from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from model.film import Film, KeyFrame
     from model.live import LiveTraining
+    from model.runs import Run
     from model.trace import AttentionKind
 
-FILM, RENDER = "training_film", "film_render"
+FILM, RENDER, OTHERS = "training_film", "film_render", "film_others"
+DRAWN = 200  # points of another run's loss
 
 
 def show() -> None:
@@ -39,6 +48,7 @@ def show() -> None:
         st.caption(_("There is no film yet: train a step."))
         return
     row = st.container(horizontal=True, horizontal_alignment="distribute")
+    training_branch.show(st.container(), live)
     kinds = film.kinds
     kind = kinds[0]
     if len(kinds) > 1:
@@ -46,10 +56,14 @@ def show() -> None:
     render_again(film, row)
     layers, heads, queries, _keys = film.shape(kind)
     chosen = bench.fit_selection(layers, heads, queries)
-    header = {**described(film, kind), "chosen": [chosen.layer, chosen.head], "words": words()}
+    header = {**described(film, kind), "chosen": [chosen.layer, chosen.head]}
+    header |= {"norms": norm_groups(film), "others": other_futures(live.runs, film), "words": words()}
     training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch)()
     if (every := live.snapshot.film_every) > 1:
-        text = _("A frame every {every} steps: filming takes at most {share:.0%} of the time that training takes.")
+        text = _(
+            "1, 10 or 100 steps are all filmed; training on takes a frame every {every} steps, so that filming takes "
+            "at most {share:.0%} of the time."
+        )
         st.caption(text.format(every=every, share=FILMING))
 
 
@@ -64,6 +78,22 @@ def described(film: Film, kind: AttentionKind) -> dict[str, Any]:
         "sides": {"rows": rows, "columns": columns},
         "titles": {"rows": _("query (from)"), "columns": _("key (to)")},
     }
+
+
+def other_futures(runs: Sequence[Run], film: Film) -> list[dict[str, Any]]:
+    """The probe's loss in the other runs, where their films show the same text."""
+    others = [run for run in runs if run.film is not film and run.film.probe == film.probe]
+
+    def read() -> list[dict[str, Any]]:
+        found = []
+        for run in others:
+            with run.film.still():
+                steps, losses = run.film.steps, run.film.series(LOSS)
+            kept = thinned(len(steps), DRAWN)
+            found.append({"run": run.number, "steps": steps[kept].tolist(), "losses": losses[kept].tolist()})
+        return found
+
+    return remembered(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)
 
 
 def visible_of(bench: Workbench, film: Film, kind: AttentionKind) -> NDArray[np.bool_]:
@@ -122,7 +152,8 @@ def words() -> dict[str, Any]:
         "rewind": _("Go back here"),
         "rewinding": _("Forget what came after this step, and stand here"),
         "branch": _("Branch from here"),
-        "branching": _("Begin another run here with the same batches; the one so far is kept"),
+        "branching": _("Change settings here and run on with the same batches; the run so far is kept"),
+        "run": _("run {number}"),
         "close": _("Close"),
         "waiting": _("The film of this text is on its way …"),
         "frame": _("step {step}"),
@@ -131,6 +162,15 @@ def words() -> dict[str, Any]:
         "between": _("step {b} minus step {a}"),
         "head": _("Layer {layer}, head {head}"),
         "guesses": _("What it holds for most probable after"),
+        "every": _("every step"),
+        "everyFew": _("every {most} steps"),
+        "everySome": _("every {least} to {most} steps"),
+        "normsOf": _("Norms at this step: a row for each layer, a cell for each token, then the mean over the tokens"),
+        "norms": {
+            "stream": _("Norm of the residual stream"),
+            "mean": _("Mean of what each norm reads"),
+            "std": _("Standard deviation of what each norm reads"),
+        },
     }
 
 
@@ -149,8 +189,7 @@ def on_rewind() -> None:
 def on_branch() -> None:
     live, key = key_frame(st.session_state[FILM].branch)
     if live and key:
-        live.branch(key)
-        workbench().begun = True
+        training_branch.offer(key)
 
 
 def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | None]:

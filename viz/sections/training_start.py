@@ -7,7 +7,7 @@ import streamlit as st
 from model.config import TransformerConfig
 from model.demonstration import REVERSE, fresh
 from model.device import choose_device
-from model.forecast import forecast, require_memory
+from model.forecast import require_room
 from model.inspectable import Inspectable
 from model.live import LiveTraining
 from model.materials import Material
@@ -29,11 +29,10 @@ def start(
     Raises:
         ValueError: the settings do not go together with the data, or the memory does not suffice.
     """
-    train, _validation = material.corpora(config.max_length, settings.undo_merges)
     made = lens
-    if made is None:
-        # Twice: the model that it begins with is kept, and the page is given copies to look into.
-        require_memory(2 * forecast(config, train, settings).training_memory, choose_device())
+    if made is None:  # the training asks for room too, but then the model is there already
+        train, _validation = material.corpora(config.max_length, settings.undo_merges)
+        require_room(config, train, settings, choose_device())
         made = fresh(NEW, config, material, settings.seed)
     _run(made, material, settings, source, "" if lens else material.example)
 

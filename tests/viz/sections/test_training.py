@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 from model.live import LiveTraining
 from tests.model.live_examples import live
 from tests.viz.components.test_pack import unpack
-from viz.sections import training_curves, training_film
+from viz.sections import training_branch, training_curves, training_film
+from viz.sections.option_fields import written
 from viz.workbench import Workbench
 
 
@@ -133,7 +134,7 @@ def test_without_a_training_it_says_so(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["rewind", "branch"])
-def test_a_key_frame_chosen_on_the_film_is_gone_back_to_and_the_sidebar_told(monkeypatch, name):
+def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(monkeypatch, name):
     training, bench = live(), Workbench()
     state: dict[str, Any] = {}
     monkeypatch.setattr(training_film, "training", lambda bench: training)
@@ -144,11 +145,51 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_and_the_sidebar_told(mon
     assert training.current
     steps = [key.step for key in training.current.film.key_frames]
     act = {"rewind": training_film.on_rewind, "branch": training_film.on_branch}[name]
-    for step, told in ((99, False), (steps[-2], True)):
+    for step, found in ((99, False), (steps[-2], True)):
         state[training_film.FILM] = SimpleNamespace(**{name: {"step": step, "edition": 1}})
         act()
         training.settled()
-        assert (bench.begun, bool(bench.message)) == (told, not told)
-    assert training.snapshot.step == steps[-2]
-    assert len(training.runs) == (2 if name == "branch" else 1)
+        assert bool(bench.message) != found
+    assert bench.begun == (name == "rewind")
+    assert training.snapshot.step == (steps[-2] if name == "rewind" else 6)
+    assert len(training.runs) == 1
+    if name == "branch":
+        assert state[training_branch.Part.PLACE] == (1, steps[-2])
+        assert state["branch_rate"] == "0.005"
+    training.close()
+
+
+def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_future(monkeypatch):
+    training = live()
+    for section in (training_film, training_branch):
+        monkeypatch.setattr(section, "training", lambda bench: training)
+    training.advance(8)
+    training.settled()
+    assert training.current
+    key = training.current.film.key_frames[1]
+    app = AppTest.from_function(film_page, default_timeout=60)
+    app.session_state[training_branch.Part.PLACE] = (1, key.step)
+    for option in training_branch.NAMES:
+        app.session_state[f"branch_{option}"] = written(training_branch.setting(key, option))
+    app.run()
+    assert "Branch from step 4" in app.markdown[0].value
+    app.button(key="branch_run").click().run()
+    assert "Nothing is changed yet" in app.error[0].value
+    app.text_input(key="branch_dropout").set_value("1.5").run()
+    app.button(key="branch_run").click().run()
+    assert len(training.runs) == 1
+    app.text_input(key="branch_dropout").set_value("0.2").run()
+    app.text_input(key="branch_rate").set_value("0.001").run()
+    app.button(key="branch_run").click().run()
+    training.settled()
+    first, second = training.runs
+    assert (second.parent, second.begins, second.choices.settings.rate) == (1, 4, first.choices.settings.rate)
+    assert [turn.changes for turn in second.turns] == [{"rate": (0.005, 0.001)}]
+    assert training.snapshot.status == "finished"  # it ran on
+    app.run()
+    ((header, _arrays),) = components(app, "training_film")
+    (other,) = header["others"]
+    assert (other["run"], other["steps"]) == (1, first.film.steps.tolist())
+    assert_allclose(other["losses"], first.film.series("loss"), rtol=1e-6)
+    assert not any("Branch from step" in each.value for each in app.markdown)
     training.close()

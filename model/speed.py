@@ -1,0 +1,87 @@
+"""How long a training step will take on this machine, estimated before one is done."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from model.analysis.costs import Costs
+from model.config import TransformerConfig
+from model.corpus import Batch
+from model.forecast import costs_of_batch
+from model.losses import summed_loss
+from model.precision import slowdown
+from model.randomness import seeded
+from model.training_settings import TrainingSettings
+from model.transformer import build
+
+# Operations that take as long as a byte of activations on its way, and as the optimizer's step of a weight: about so on
+# CPUs of today.
+PER_BYTE, PER_WEIGHT = 80, 200
+VOCABULARY, ROUNDS = 64, 3
+SMALL, LARGE = (4, 8), (32, 32)  # texts and tokens of the two batches that are timed
+NETWORK: dict[str, Any] = {"d_model": 128, "n_heads": 4, "d_ff": 512, "max_length": 64, "dropout": 0.1}
+LAYERS = 2
+
+
+@dataclass(frozen=True)
+class Speed:
+    """a_layer: seconds for what a layer costs however small it is. work: operations a second; bytes count as some."""
+
+    a_layer: float
+    work: float
+
+    def seconds(self, config: TransformerConfig, costs: Costs) -> float:
+        """Of a forward and a backward pass, and the step."""
+        return self.a_layer * _layers(config) + _work(costs) / self.work
+
+
+def estimated_step(config: TransformerConfig, costs: Costs, settings: TrainingSettings, device: torch.device) -> float:
+    """Seconds of a training step whose batches have these costs: from its operations and two short measurements.
+
+    It is right to a factor of about two.
+    """
+    slower = slowdown(settings.precision, device)
+    return settings.accumulation * slower * speed_of(device).seconds(config, costs)
+
+
+@cache
+def speed_of(device: torch.device) -> Speed:
+    """Measured with two batches of a small model, once in a process; some tenths of a second."""
+    config = TransformerConfig.one_stack("decoder-only", VOCABULARY, LAYERS, **NETWORK)
+    with seeded(0, device):
+        model = build(config).to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+
+    def timed(batch: Batch) -> float:
+        began = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        (summed_loss(model, batch, 0.0) / batch.predicted).backward()
+        optimizer.step()
+        float(next(model.parameters()).detach().sum())  # until the device is done
+        return time.perf_counter() - began
+
+    batches = [_batch(*size, device) for size in (SMALL, LARGE)]
+    small, large = (statistics.median([timed(batch) for _ in range(ROUNDS + 1)][1:]) for batch in batches)
+    works = [_work(costs_of_batch(config, batch)) for batch in batches]
+    work = (works[1] - works[0]) / max(large - small, 1e-6)
+    return Speed(max(0.0, small - works[0] / work) / LAYERS, work)
+
+
+def _batch(texts: int, tokens: int, device: torch.device) -> Batch:
+    ids = torch.randint(4, VOCABULARY, (texts, tokens + 1), generator=torch.Generator().manual_seed(0)).to(device)
+    return Batch((ids[:, :-1], torch.ones_like(ids[:, :-1], dtype=torch.bool)), ids[:, 1:])
+
+
+def _work(costs: Costs) -> int:
+    return costs.training_flops + PER_BYTE * costs.memory["activations"] + PER_WEIGHT * costs.parameter_count
+
+
+def _layers(config: TransformerConfig) -> float:
+    """A layer of a decoder that reads an encoder has one block more than the others' two."""
+    return config.n_encoder_layers + config.n_decoder_layers * (1.5 if config.kind == "encoder-decoder" else 1.0)

@@ -1,0 +1,95 @@
+// The norms of a frame of the film, as strips of heat: a row for each layer, a cell for each token, the mean behind it.
+// One picture for each stack, so that a frame costs little to draw. `bus.film` is that of film_store.js.
+
+const ROW = 18; // CSS pixels
+const QUANTITIES = ["stream", "mean", "std"];
+
+// found: called when another quantity is chosen.
+function buildNorms(parent, found) {
+  const root = parent.appendChild(element("div", "norms"));
+  root.select = root.appendChild(element("select"));
+  root.select.append(...QUANTITIES.map((name) => new Option(name, name)));
+  root.select.addEventListener("change", () => {
+    root.tops = undefined;
+    found();
+  });
+  root.stacks = root.appendChild(element("div"));
+  return root;
+}
+
+function newStack(root) {
+  const made = root.stacks.appendChild(element("div", "stack"));
+  made.names = made.appendChild(element("div", "names"));
+  made.canvas = made.appendChild(element("canvas", "cells"));
+  made.canvas.setAttribute("role", "img");
+  made.means = made.appendChild(element("div", "means"));
+  made.canvas.addEventListener("pointermove", (event) => {
+    const { group, values } = made.shown;
+    const box = made.canvas.getBoundingClientRect();
+    const [row, position] = [Math.floor((event.clientY - box.top) / ROW), Math.floor(((event.clientX - box.left) / box.width) * group.positions)];
+    const value = values[row * group.positions + position];
+    if (value === undefined) return;
+    const label = bus.film.tokens[group.side][position];
+    made.canvas.title = `${group.rows[row]} · ${shown(label ?? "")} · ${significant(value)}`;
+    hover(group.side, position);
+  });
+  made.canvas.addEventListener("pointerleave", () => made.shown && hover(made.shown.group.side, -1));
+  return made;
+}
+
+// The largest value of a quantity on the whole film, so that colours mean the same at every step.
+function largestNorm(groups) {
+  let top = 0;
+  for (const { norms } of bus.film.frames.values()) {
+    for (const { first, rows, positions } of groups) {
+      for (let at = first; at < first + rows.length * positions; at++) {
+        const size = Math.abs(norms[at]);
+        if (size > top && size < Infinity) top = size;
+      }
+    }
+  }
+  return top;
+}
+
+// groups: of every quantity and stack, where its rows stand in a frame's norms. before: the frame that is taken off, if any.
+// renewed: frames have come or gone.
+function showNorms(root, groups, [frame, before], words, renewed) {
+  const wanted = groups.filter(({ quantity }) => quantity === root.select.value);
+  if (renewed || root.tops === undefined) root.tops = largestNorm(wanted);
+  QUANTITIES.forEach((name, index) => write(root.select.options[index], words.norms[name]));
+  root.select.title = words.normsOf;
+  root.select.setAttribute("aria-label", words.normsOf);
+  while (root.stacks.children.length > wanted.length) root.stacks.lastElementChild.remove();
+  wanted.forEach((group, index) => {
+    const { first, rows, positions } = group;
+    const part = (norms) => norms.subarray(first, first + rows.length * positions);
+    const values = before ? part(frame.norms).map((value, at) => value - part(before.norms)[at]) : part(frame.norms);
+    const made = root.stacks.children[index] ?? newStack(root);
+    made.shown = { group, values };
+    paintNorms(made, values, before ? largest(values) : root.tops, Boolean(before));
+    made.canvas.setAttribute("aria-label", words.norms[group.quantity]);
+    for (const side of ["names", "means"]) {
+      while (made[side].children.length > rows.length) made[side].lastElementChild.remove();
+      while (made[side].children.length < rows.length) made[side].appendChild(element("div"));
+    }
+    rows.forEach((name, row) => {
+      write(made.names.children[row], name);
+      made.names.children[row].title = name;
+      let sum = 0;
+      for (let at = row * positions; at < (row + 1) * positions; at++) sum += values[at];
+      write(made.means.children[row], significant(sum / positions));
+    });
+  });
+}
+
+function paintNorms({ canvas, shown: { group } }, values, top, difference) {
+  const context = cleared(canvas, group.positions, group.rows.length);
+  canvas.style.height = `${group.rows.length * ROW}px`;
+  const image = context.createImageData(canvas.width, canvas.height);
+  const hues = difference ? DIFFERENCE : SIGNED;
+  values.forEach((value, cell) => {
+    const hue = difference || group.quantity === "mean" ? hues[value < 0 ? 0 : 1] : HUE;
+    image.data.set([...hue, top ? Math.min(255, (230 * Math.abs(value)) / top) : 0], 4 * cell);
+  });
+  context.putImageData(image, 0, 0);
+}

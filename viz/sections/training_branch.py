@@ -1,0 +1,112 @@
+"""Another course from a key frame of the film: the settings it begins with there, to be changed before it runs on."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.changes import RATES
+from model.config import CHOICES, TransformerConfig
+from model.training_settings import SETTING_CHOICES, TrainingSettings
+from viz.i18n import _
+from viz.said import said
+from viz.sections.option_fields import Form, options_of, whose
+from viz.training import training
+from viz.workbench import workbench
+
+if TYPE_CHECKING:
+    from model.film import KeyFrame
+    from model.live import LiveTraining
+
+NAMES = (
+    *("rate", "batch_tokens", "warmup", "schedule", "label_smoothing", "clip", "weight_decay", "accumulation"),
+    *(*RATES, "seed"),
+)
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    PLACE = "branch_place"
+    WRONG = "branch_wrong"
+    RUN = "branch_run"
+    CLOSE = "branch_close"
+
+
+def form() -> Form:
+    described = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
+    return Form("branch", {name: described[name] for name in NAMES})
+
+
+def offer(key: KeyFrame) -> None:
+    """Show the settings of this key frame, to be changed; in a callback."""
+    form().put({name: setting(key, name) for name in NAMES})
+    st.session_state[Part.PLACE] = (key.run, key.step)
+    st.session_state[Part.WRONG] = {}
+
+
+def show(place: DeltaGenerator, live: LiveTraining) -> None:
+    """The settings of the key frame that was chosen, if one was, and the button that lets the other course begin."""
+    key = chosen(live)
+    if key is None:
+        return
+    panel = place.container(border=True)
+    panel.markdown(
+        _("**Branch from step {step}**: change what you want, and both futures lie over each other.").format(
+            step=f"{key.step:,}"
+        )
+    )
+    wrong: dict[str, str] = st.session_state.get(Part.WRONG, {})
+    broken = form().read(NAMES)[1]
+    form().draw(panel, NAMES, {name: said(text) for name, text in wrong.items()} | broken, columns=4)
+    if text := wrong.get(""):
+        panel.error(said(text))
+    row = panel.container(horizontal=True, vertical_alignment="center")
+    row.button(_("Branch and run"), key=Part.RUN, type="primary", on_click=_branch, disabled=bool(broken))
+    row.button(_("Close"), key=Part.CLOSE, on_click=_close)
+    row.caption(
+        _("The same weights and the same seed; the same batches too, as long as their size and the seed stay."),
+        width="content",
+    )
+
+
+def chosen(live: LiveTraining) -> KeyFrame | None:
+    """The key frame that another course is to begin from; none if it has been thinned out meanwhile."""
+    number, step = st.session_state.get(Part.PLACE) or (None, None)
+    keys = (key for run in live.runs if run.number == number for key in run.film.key_frames)
+    return next((key for key in keys if key.step == step), None)
+
+
+def setting(key: KeyFrame, name: str) -> Any:
+    """What was in force at a key frame."""
+    rates = key.choices.rates
+    return rates[name] if name in rates else getattr(key.choices.settings, name)
+
+
+def _branch() -> None:
+    bench = workbench()
+    live = training(bench)
+    key = chosen(live) if live else None
+    if live is None or key is None:
+        return
+    values, wrong = form().read(NAMES)
+    changes = {name: value for name, value in values.items() if value != setting(key, name)}
+    if wrong:
+        return
+    try:
+        if not changes:
+            raise ValueError(_("Nothing is changed yet: write another value into one of the fields."))
+        live.branch(key, **changes)
+    except ValueError as error:
+        st.session_state[Part.WRONG] = {whose(str(error), list(changes)): str(error)}
+        return
+    live.run()
+    bench.begun = True  # the sidebar too shows where it stands now
+    _close()
+
+
+def _close() -> None:
+    st.session_state[Part.PLACE] = None
