@@ -32,7 +32,7 @@ class Runner:
         self.encoder: Any = model.get_encoder() if two else None
         # That of an EncoderDecoderModel has a head of its own.
         self.decoder: Any = _base(model.get_decoder()) if two else _trunk(model)
-        self.bare = self.decoder is model
+        self.bare = self.decoder is model or (two and model.get_output_embeddings() is None)
         self.outside = False  # whether weights are seen only where the model returns them
         self.windows: tuple[int | None, ...] = (None,)
         self.caches = True  # whether it goes on with a cache as it would from the start
