@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, UnmeasuredError
 from model.safe_header import FormatError, require_name
 
 MOST_TENSORS = 50_000
@@ -68,7 +68,7 @@ class GgufFile:
         """The values, turned into float32 where they are quantized.
 
         Raises:
-            CheckpointError: the package `gguf` cannot turn this type into numbers.
+            UnmeasuredError: the package `gguf` cannot turn this type into numbers.
         """
         if not block.bytes:
             return torch.empty(block.shape)
@@ -85,7 +85,7 @@ class GgufFile:
         try:
             return torch.from_numpy(quants.dequantize(rows, GGMLQuantizationType[block.kind])).reshape(block.shape)
         except (NotImplementedError, ValueError) as error:
-            raise CheckpointError(
+            raise UnmeasuredError(
                 f"gguf cannot compute with {block.kind}, the type of {block.name!r}: convert the file to F16"
             ) from error
 

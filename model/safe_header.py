@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.errors import CheckpointError, first_line
+from model.errors import CheckpointError, UnmeasuredError, first_line
 from model.safe_json import parse_json
 
 LARGEST_HEADER = 100_000_000  # bytes: the format's own limit
@@ -76,13 +76,14 @@ class SafeValues:
         """The values of a tensor.
 
         Raises:
-            CheckpointError: torch has no such type, the file is another one by now, or it is too large for the memory.
+            UnmeasuredError: torch has no such type.
+            CheckpointError: the file is another one by now, or it is too large for the memory.
         """
         try:
             self._file = self._file or self._mapped()
             tensor: Tensor = self._file.get_tensor(entry.name)
         except (SafetensorError, OSError) as error:
-            raise CheckpointError(
+            raise UnmeasuredError(
                 f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {first_line(error)}"
             ) from error
         if tuple(tensor.shape) != entry.shape:

@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
-from model.errors import CheckpointError, first_line
+from model.errors import CheckpointError, UnmeasuredError, first_line
 from model.pickled import read_pickled
 from model.safe_formats import require_indexed, weights_of
 from model.safe_gguf import GgufFile
@@ -72,13 +71,13 @@ class TensorInfo:
         """Read the values, a piece at a time.
 
         Raises:
-            ValueError: torch cannot compute with their type.
+            UnmeasuredError: torch cannot compute with their type.
         """
         try:
             return measure(self.load())
-        except (SafetensorError, RuntimeError, NotImplementedError) as error:
+        except RuntimeError as error:
             reason = f"{self.dtype}, the type of {self.name!r}: {first_line(error)}"
-            raise ValueError(f"torch cannot compute with {reason}") from error
+            raise UnmeasuredError(f"torch cannot compute with {reason}") from error
 
 
 def tensor_table(path: Path | str) -> list[TensorInfo]:

@@ -9,7 +9,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.errors import CheckpointError
+from model.__main__ import main
+from model.analysis.weights import readable
+from model.errors import CheckpointError, UnmeasuredError
 from model.tensors import PIECE, measure, tensor_table
 from tests.model.tensor_files import raw_safetensors
 
@@ -72,6 +74,21 @@ def test_the_table_reads_no_values(tmp_path):
     assert infos[0].measure().norm == 2
     with pytest.raises(ValueError, match="torch cannot compute with F6_E2M3, the type of 'b'"):
         infos[1].measure()
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("dtype", ["complex32", "float4_e2m1fn_x2", "bits8", "bits16"])
+def test_a_pickle_of_rare_types_is_listed(dtype, tmp_path, capsys):
+    tensor = torch.zeros(16, dtype=torch.uint8).view(getattr(torch, dtype))
+    torch.save({"a": tensor, "b": torch.ones(2)}, tmp_path / "t.pt")
+    rare, plain = tensor_table(tmp_path / "t.pt")
+    assert (rare.shape, rare.dtype, rare.bytes) == (tuple(tensor.shape), dtype, 16)
+    assert [readable(info) for info in (rare, plain)] == [False, True]
+    if dtype != "complex32":
+        with pytest.raises(UnmeasuredError, match=f"torch cannot compute with {dtype}, the type of 'a'"):
+            rare.measure()
+        assert main(["inspect", str(tmp_path / "t.pt")]) == 0
+        assert f"not measured: torch cannot compute with {dtype}" in capsys.readouterr().out
 
 
 def test_dictionaries_are_flattened_and_tied_tensors_named(tmp_path):

@@ -75,7 +75,15 @@ SPEAKING = (
     *("safe_tokenizer", "safe_pieces", "text", "foreign/*", "hosted/*"),
 )
 INHERITED = "super().__init__"  # an error with a sentence of its own
-ERRORS = ("ValueError", "FloatingPointError", "CheckpointError", "FormatError", "RefusedError", INHERITED)
+ERRORS = (
+    "ValueError",
+    "FloatingPointError",
+    "CheckpointError",
+    "UnmeasuredError",
+    "FormatError",
+    "RefusedError",
+    INHERITED,
+)
 # Sentences that are put together elsewhere: an error said again, or words of a known set.
 TOLD = (
     *("str(error)", "why_not(asked.path)", "self._go_back(error)"),
