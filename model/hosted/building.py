@@ -15,6 +15,7 @@ from model.hosted.context import new_cache
 from model.hosted.head_parts import find_head_parts
 from model.hosted.interface import NAME
 from model.hosted.network import HostedNetwork
+from model.hosted.offloaded import place
 from model.hosted.options import hosted_config
 from model.hosted.probe import close, flat, probing
 from model.hosted.runner import Runner
@@ -139,7 +140,7 @@ def _ids(model: Any, length: int) -> Tensor:
     listed = {each for one in special for each in (one if isinstance(one, list) else [one])}
     plain = [token for token in range(min(text.vocab_size, 64)) if token not in listed]
     chosen = [plain[(7 * place + 3) % len(plain)] for place in range(length)]
-    return torch.tensor([chosen], device=model.device)
+    return torch.tensor([chosen], device=place(model))
 
 
 def _logits(model: Any, runner: Runner, states: Tensor) -> Tensor:

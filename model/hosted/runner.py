@@ -41,10 +41,10 @@ class Runner:
         class States(ModelOutput):
             """Given states as what a trunk returns; whatever else a head asks for is None."""
 
-            last_hidden_state: Tensor | None = None
+            last_hidden_state: Any = None  # or a dictionary of it, from which accelerate makes another of these
 
             def __getattr__(self, name: str) -> None:
-                if name.startswith("__"):
+                if name.startswith("_") or name == "to":  # by which accelerate knows what it moves, and how
                     raise AttributeError(name)
 
         # Some heads call the decoder past the model that holds it.
