@@ -59,6 +59,7 @@ SPEAKING = (
         "checkpoints",
         "tensors",
         "pickled",
+        "mapped",
         "uploads",
         "hub",
         "keeping",
