@@ -16,7 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.tensors import DTYPES, TensorInfo
+from model.safe_header import DTYPES
+from model.tensors import TensorInfo
 
 PIECE = 1 << 17  # elements looked at together: 512 KB of float32, which a second-level cache holds
 BLOCK = 1 << 20  # elements of another type that are converted together
