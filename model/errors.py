@@ -35,6 +35,10 @@ class CheckpointError(ValueError):
         super().__init__("".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown))
 
 
+class UnmeasuredError(CheckpointError):
+    """Values of a type that nothing here computes with: a tensor is listed all the same."""
+
+
 class AbsentError(KeyError):
     """A quantity that a model does not have. name: of it. reason: why, in a sentence."""
 

@@ -39,7 +39,7 @@ class Inspectable:
 
     @property
     def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return self.model.device
 
     @property
     def dtype(self) -> torch.dtype:

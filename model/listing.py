@@ -16,10 +16,14 @@ from model.safe_json import read_record
 from model.tensors import TensorInfo, size, tensor_table
 
 FILES = {".safetensors": "safetensors", ".pt": "PyTorch", ".pth": "PyTorch", ".bin": "PyTorch", ".gguf": "GGUF"}
-KINDS: dict[str, Kind] = {"CausalLM": "decoder-only", "LMHeadModel": "decoder-only", "MaskedLM": "encoder-only"}
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("CausalLM", "LMHeadModel"), "decoder-only"),
+    **dict.fromkeys(("MaskedLM", "EncoderModel"), "encoder-only"),
+}
 SHOWN = 300  # characters of a path in a sentence
 # Families whose kind no name of an architecture tells.
 ENCODERS = ("bert", "roberta", "distilbert", "electra", "mpnet", "albert", "camembert", "xlm-roberta", "deberta-v2")
+DECODERS = ("gpt2", "gpt_neox", "gptj", "opt", "phi", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2")
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,12 @@ def _is_foreign(path: Path) -> bool:
 
 
 def _kind(options: dict[str, Any]) -> Kind | None:
-    if options.get("is_encoder_decoder") is True:
-        return "encoder-decoder"
     named = options.get("architectures")
     for name in named if isinstance(named, list) else []:
         for end, kind in KINDS.items():
             if str(name).endswith(end):
                 return kind
-    return "encoder-only" if options.get("model_type") in ENCODERS else None
+    if options.get("is_encoder_decoder") is True:
+        return "encoder-decoder"
+    family = options.get("model_type")
+    return "encoder-only" if family in ENCODERS else "decoder-only" if family in DECODERS else None

@@ -31,6 +31,10 @@ class Network(nn.Module):
             raise ValueError(f"{type(self).__name__} is {self.kind}, the config {config.kind}: use build(config)")
         self.config = config
 
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
     def states(self, *inputs: Tensor | None) -> Float[Tensor, "batch length d_model"]:
         """The stack's last states, from the same inputs as `forward`'s."""
         raise NotImplementedError

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from model.errors import CheckpointError
+from model.mapped import Refused, mapped
 from model.safe_archive import read_archive
 from model.safe_calls import kind
 from model.safe_header import LONGEST_NAME
@@ -23,12 +24,13 @@ MOST_VALUES = 200_000  # a container that others hold many times is unfolded as 
 def read_pickled(path: Path) -> dict[str, Tensor]:
     """The tensors in a .pt, .pth or .bin file, by name; those within dictionaries and lists as "outer.inner".
 
-    Values stay in the file until they are used. Plain values beside the tensors are left out.
+    Values stay in the file until they are used; `brought` has them, of a file that the system does not map whole too.
+    Plain values beside the tensors are left out.
 
     Raises:
         CheckpointError: the file is damaged, of another kind, holds code or no tensors.
     """
-    tensors, _ = read_state(path)
+    tensors, _ = _read(path)
     if not tensors:
         raise CheckpointError(f"{path} holds no tensors: save a model's state_dict")
     return tensors
@@ -42,16 +44,52 @@ def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
     Raises:
         CheckpointError: the file is damaged, of another kind, or holds code.
     """
+    tensors, records = _read(path)
+    return {name: brought(path, tensor) for name, tensor in tensors.items()}, records
+
+
+def brought(path: Path, tensor: Tensor) -> Tensor:
+    """The values of a tensor that `read_pickled` gave.
+
+    Raises:
+        CheckpointError: the memory does not hold it.
+    """
+    if not tensor.is_meta:
+        return tensor
+    storage = tensor.untyped_storage()
+    held = mapped(path, storage_place(tensor), storage.nbytes())
+    return torch.empty(0, dtype=tensor.dtype).set_(
+        held.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
+    )
+
+
+def storage_place(tensor: Tensor) -> int:
+    """Where its storage begins, in memory, or in a file that was not mapped: a number that tells storages apart."""
+    storage = tensor.untyped_storage()
+    return storage._checkpoint_offset or 0 if tensor.is_meta else storage.data_ptr()
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
     archive = read_archive(path)
     try:
         inspect(archive.pickle, archive.sizes)
     except RefusedError as error:
         raise CheckpointError(f"{path} {error}") from error
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        content = _loaded(path)
     except Exception as error:  # damaged bytes can lead torch to any exception
         raise CheckpointError(f"{path} {_refused(error)}") from error
     return _unfolded(content, path)
+
+
+def _loaded(path: Path) -> Any:
+    """Mapped whole; where the system does not do that, without values, which `brought` maps one by one."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Refused as error:
+        if "unable to mmap" not in str(error):
+            raise
+        return torch.load(path, map_location="meta", weights_only=True)
 
 
 def _refused(error: Exception) -> RefusedError:

@@ -16,11 +16,13 @@ BYTES = {
     "ComplexDoubleStorage": 16,
 }
 DTYPES = """float64 float32 float16 bfloat16 complex64 complex128 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool
-float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu""".split()
+float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 complex32 bits16 bits8 bits4x2
+bits2x4 bits1x8""".split()
 UNREADABLE = {
     "torch._utils._rebuild_sparse_tensor": "sparse",
     "torch.serialization._get_layout": "sparse",
     "torch._utils._rebuild_qtensor": "quantized",
+    **{f"torch.{bits}Storage": "quantized" for bits in ("QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4")},
     "torch._utils._rebuild_nested_tensor": "nested",
     "torch._utils._rebuild_meta_tensor_no_storage": "without values, on the device meta",
     "torch._tensor._rebuild_from_type_v2": "of a class of its own",

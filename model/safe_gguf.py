@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, UnmeasuredError
+from model.mapped import mapped
 from model.safe_header import FormatError, require_name
 
 MOST_TENSORS = 50_000
@@ -56,10 +57,8 @@ class GgufFile:
         self.path = path
         types = _types(path)
         try:
-            with path.open("rb") as file:
-                # Private: torch wants memory that it could write to, and nothing is written back.
-                self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            self.blocks = _Header(self._mapped, types).blocks()
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                self.blocks = _Header(content, types).blocks()
         except (FormatError, CheckpointError, OSError, ValueError, struct.error) as error:
             why = "its header goes on beyond its end" if isinstance(error, struct.error) else str(error)
             raise CheckpointError(f"{path} cannot be read as GGUF: {why}; get the file again") from error
@@ -68,24 +67,20 @@ class GgufFile:
         """The values, turned into float32 where they are quantized.
 
         Raises:
-            CheckpointError: the package `gguf` cannot turn this type into numbers.
+            UnmeasuredError: the package `gguf` cannot turn this type into numbers.
         """
         if not block.bytes:
             return torch.empty(block.shape)
+        stored = mapped(self.path, block.start, block.bytes)
         if block.kind in DTYPES:
-            count = math.prod(block.shape)
-            return torch.frombuffer(self._mapped, dtype=DTYPES[block.kind], count=count, offset=block.start).reshape(
-                block.shape
-            )
-        import numpy
+            return stored.view(DTYPES[block.kind]).reshape(block.shape)
         from gguf import GGMLQuantizationType, quants
 
-        stored = numpy.frombuffer(self._mapped, numpy.uint8, block.bytes, block.start)
-        rows = stored.reshape(*block.shape[:-1], -1)
+        rows = stored.numpy().reshape(*block.shape[:-1], -1)
         try:
             return torch.from_numpy(quants.dequantize(rows, GGMLQuantizationType[block.kind])).reshape(block.shape)
         except (NotImplementedError, ValueError) as error:
-            raise CheckpointError(
+            raise UnmeasuredError(
                 f"gguf cannot compute with {block.kind}, the type of {block.name!r}: convert the file to F16"
             ) from error
 

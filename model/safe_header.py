@@ -11,10 +11,12 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.errors import CheckpointError, first_line
+from model.errors import CheckpointError, UnmeasuredError, first_line
+from model.mapped import Refused, mapped
 from model.safe_json import parse_json
 
 LARGEST_HEADER = 100_000_000  # bytes: the format's own limit
@@ -28,6 +30,20 @@ BITS = {
     **dict.fromkeys(("U16", "I16", "F16", "BF16"), 16),
     **dict.fromkeys(("U32", "I32", "F32"), 32),
     **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
+}
+# What torch calls the types of a safetensors header; others are shown as the header has them.
+DTYPES = {
+    "BOOL": "bool",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+    "BF16": "bfloat16",
+    "C64": "complex64",
+    **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
 
 
@@ -76,26 +92,32 @@ class SafeValues:
         """The values of a tensor.
 
         Raises:
-            CheckpointError: torch has no such type, the file is another one by now, or it is too large for the memory.
+            UnmeasuredError: torch has no such type.
+            CheckpointError: the file is another one by now, or the tensor is too large for the memory.
         """
         try:
-            self._file = self._file or self._mapped()
+            if self._file is None:
+                self._file = safe_open(self.path, framework="pt")
             tensor: Tensor = self._file.get_tensor(entry.name)
+        except Refused:
+            return self._alone(entry)
         except (SafetensorError, OSError) as error:
-            raise CheckpointError(
+            raise UnmeasuredError(
                 f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {first_line(error)}"
             ) from error
         if tuple(tensor.shape) != entry.shape:
             raise CheckpointError(f"{self.path} has changed since it was listed: open it again")
         return tensor
 
-    def _mapped(self) -> Any:
-        try:
-            return safe_open(self.path, framework="pt")
-        except RuntimeError as error:  # the system maps no file that is larger than its memory
-            raise CheckpointError(
-                f"{self.path} cannot be mapped into memory: {first_line(error)}; save it in several smaller files"
-            ) from error
+    def _alone(self, entry: Entry) -> Tensor:
+        """Of a file that the system maps only in parts."""
+        dtype = getattr(torch, DTYPES.get(entry.dtype, ""), None)
+        if dtype is None:
+            reason = "it has no such type"
+            raise UnmeasuredError(f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {reason}")
+        with self.path.open("rb") as file:
+            begin = 8 + int.from_bytes(file.read(8), "little")
+        return mapped(self.path, begin + entry.start, entry.end - entry.start).view(dtype).reshape(entry.shape)
 
 
 class FormatError(Exception):

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from model.safe_calls import BYTES, CALLS, Dictionary, Made, Named, kind, why_not
+from model.safe_calls import BYTES, CALLS, UNREADABLE, Dictionary, Made, Named, kind, why_not
 
 MOST_STEPS = 500_000  # opcodes, of which a tensor takes about 30
 DEEPEST = 1000  # containers begun and not ended
@@ -132,6 +132,8 @@ class _Reading:
     def storage(self) -> None:
         word, asked, key, place, count = self.stack.pop()
         name = asked.path.rpartition(".")[2] if isinstance(asked, Named) else ""
+        if isinstance(asked, Named) and asked.path in UNREADABLE:
+            raise RefusedError(why_not(asked.path))
         if word != "storage" or name not in BYTES or type(key) is not str or type(place) is not str:
             raise RefusedError(f"holds more than tensors ({name[:60] or kind(asked)}): save only a model's state_dict")
         held = self.sizes.get(f"data/{key}")

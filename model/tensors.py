@@ -10,34 +10,19 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
-from model.errors import CheckpointError, first_line
-from model.pickled import read_pickled
+from model.errors import CheckpointError, UnmeasuredError, first_line
+from model.pickled import brought, read_pickled, storage_place
 from model.safe_formats import require_indexed, weights_of
 from model.safe_gguf import GgufFile
-from model.safe_header import SafeValues, read_header
+from model.safe_header import DTYPES, SafeValues, read_header
 
 PIECE = 1 << 16  # elements turned into float64 at a time
 TRAINING = re.compile(r"optim|(lr_)?sched|scaler")  # how names begin of what only a training needs
 # Kept masks of GPT-2's families, which have the name of a bias of one dimension; and tables that nobody trains.
 BUFFER = re.compile(r"\.(attn|attention|self_attn)\.(bias|masked_bias|mask)$")
 TABLE = re.compile(r"(\binv_freq|\b(position|token_type)_ids|num_batches_tracked|_embed\.1\.pe)$")
-# What torch calls the types of a safetensors header; others are shown as the header has them.
-DTYPES = {
-    "BOOL": "bool",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz",
-    "F8_E8M0": "float8_e8m0fnu",
-    "BF16": "bfloat16",
-    "C64": "complex64",
-    **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-}
 
 
 @dataclass(frozen=True)
@@ -72,13 +57,13 @@ class TensorInfo:
         """Read the values, a piece at a time.
 
         Raises:
-            ValueError: torch cannot compute with their type.
+            UnmeasuredError: torch cannot compute with their type.
         """
         try:
             return measure(self.load())
-        except (SafetensorError, RuntimeError, NotImplementedError) as error:
+        except RuntimeError as error:
             reason = f"{self.dtype}, the type of {self.name!r}: {first_line(error)}"
-            raise ValueError(f"torch cannot compute with {reason}") from error
+            raise UnmeasuredError(f"torch cannot compute with {reason}") from error
 
 
 def tensor_table(path: Path | str) -> list[TensorInfo]:
@@ -189,12 +174,11 @@ def _read_gguf(path: Path) -> list[TensorInfo]:
 
 
 def _read_pickled(path: Path) -> list[TensorInfo]:
-    tensors = read_pickled(path)
     places: dict[object, str] = {}
     infos = []
-    for name, tensor in tensors.items():
-        start = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
-        place = (*start, tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else name
+    for name, tensor in read_pickled(path).items():
+        layout = tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
+        place = (storage_place(tensor), *layout) if tensor.numel() else name
         infos.append(
             TensorInfo(
                 name,
@@ -202,7 +186,7 @@ def _read_pickled(path: Path) -> list[TensorInfo]:
                 str(tensor.dtype).removeprefix("torch."),
                 tensor.numel() * tensor.element_size(),
                 places.setdefault(place, name),
-                load=partial(tensors.__getitem__, name),
+                load=partial(brought, path, tensor),
             )
         )
     return infos

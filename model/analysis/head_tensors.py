@@ -27,11 +27,14 @@ from model.trace import ATTENTION_PATHS, AttentionKind
 
 # Matrices (out, in) of attentions in transformers' own code: queries, keys, values, output.
 NAMES = re.compile(
-    r"^(?P<stack>.*?)\.(?P<layer>\d{1,4})\.(?P<within>(?:.*\.)?\w*att\w*\.(?:.*\.)?)"
-    r"(?P<part>[qkvo]_proj|out_proj|c_proj|Wo|output\.dense|dense|query|key|value|query_key_value|qkv_proj|Wqkv|c_attn)"
+    r"^(?P<stack>.*?)\.(?P<layer>\d{1,4})\.(?P<within>(?:.*\.)?\w*[Aa]tt\w*\.(?:.*\.)?)"
+    r"(?P<part>[qkvo](?:_proj)?|out_proj|c_proj|Wo|output\.dense|dense|query|key|value|query_key_value|qkv_proj|Wqkv|c_attn)"
     r"\.weight$"
 )
-PARTS = {"q_proj": 0, "query": 0, "k_proj": 1, "key": 1, "v_proj": 2, "value": 2}  # others are the output, 3
+MADE = ("query", "key", "value")
+PARTS = {
+    name: MADE.index(each) for each in MADE for name in (each, each[0], f"{each[0]}_proj")
+}  # others: the output, 3
 PACK = 4
 PARTS |= dict.fromkeys(("query_key_value", "qkv_proj", "Wqkv", "c_attn"), PACK)
 CROSS = re.compile(r"encoder_attn|cross|EncDec", re.I)

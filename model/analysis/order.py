@@ -22,7 +22,7 @@ def reversed_order(special: Sequence[bool]) -> list[int]:
 
 def token_states(model: Network, ids: Sequence[int]) -> Float[Tensor, "position d_model"]:
     """The last states of the stack that reads a text: the encoder's, or the only stack's."""
-    rows = torch.tensor([list(ids)], device=next(model.parameters()).device)
+    rows = torch.tensor([list(ids)], device=model.device)
     with torch.inference_mode(), ordinary():
         if isinstance(model, Transformer):
             return model.encode(rows)[0]

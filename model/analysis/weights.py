@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from model.safe_header import DTYPES
 from model.tensors import TensorInfo
 
 PIECE = 1 << 17  # elements looked at together: 512 KB of float32, which a second-level cache holds
@@ -30,6 +31,7 @@ TOGETHER = 1 << 13  # elements of the sample that are counted together, while th
 MEAN_OVER_DEVIATION = 4.0
 SQUARES = 1e-30, 1e38
 ORDINARY = 1e-100, 1e100  # largest values whose squares, and sums of them, float64 holds
+REAL = frozenset(DTYPES.values()) - {"complex64"}
 SMALL = (torch.float16, torch.bfloat16, torch.bool, torch.int8, torch.uint8, torch.int16, torch.uint16)
 
 Values = np.ndarray[Any, np.dtype[Any]]
@@ -60,8 +62,7 @@ class Statistics:
 
 def readable(info: TensorInfo) -> bool:
     """Whether its type is one of real numbers that torch computes with."""
-    dtype = getattr(torch, info.dtype, None)
-    return isinstance(dtype, torch.dtype) and not dtype.is_complex
+    return info.dtype in REAL
 
 
 def first_of_places(infos: Sequence[TensorInfo]) -> list[TensorInfo]:

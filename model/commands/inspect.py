@@ -11,6 +11,7 @@ from typing import Any
 
 from model.analysis.weights import readable, statistics
 from model.checkpoints import CONFIG, TRAINING
+from model.errors import UnmeasuredError
 from model.safe_json import read_record
 from model.tensors import Measures, TensorInfo, tensor_table
 
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     elif options.sort == "size":
         infos.sort(key=lambda info: -info.bytes)
     elif options.sort == "norm":
-        infos.sort(key=lambda info: -measured[info.place].norm)
+        infos.sort(key=lambda info: -(measures.norm if (measures := measured[info.place]) else -1))
     columns = STATISTICS if options.statistics else ()
     rows = [(*COLUMNS, *columns, NOTES)]
     for info in infos:
@@ -66,10 +67,19 @@ def run(options: argparse.Namespace) -> None:
     print("\n".join([*header, *table, "", _totals(infos)]))
 
 
-def _measured(everything: Sequence[TensorInfo], infos: Sequence[TensorInfo]) -> dict[str, Measures]:
-    """What the values of `infos` measure, by their place in the file, each place read once."""
+def _measured(everything: Sequence[TensorInfo], infos: Sequence[TensorInfo]) -> dict[str, Measures | None]:
+    """What the values of `infos` measure, by their place in the file, each place read once; None of a type that torch
+    cannot compute with.
+    """
     wanted = {info.place for info in infos}
-    return {info.place: info.measure() for info in everything if info.name in wanted}
+    return {info.place: _one(info) for info in everything if info.name in wanted}
+
+
+def _one(info: TensorInfo) -> Measures | None:
+    try:
+        return info.measure()
+    except UnmeasuredError:
+        return None
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -80,10 +90,10 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
-def _cells(info: TensorInfo, measures: Measures) -> tuple[str, ...]:
+def _cells(info: TensorInfo, measures: Measures | None) -> tuple[str, ...]:
     shape = " × ".join(map(str, info.shape)) or "one number"
-    numbers = f"{info.bytes:,}", f"{measures.norm:.4g}", f"{measures.largest:.4g}"
-    return info.name, shape, info.dtype, *numbers
+    numbers = (f"{measures.norm:.4g}", f"{measures.largest:.4g}") if measures else ("", "")
+    return info.name, shape, info.dtype, f"{info.bytes:,}", *numbers
 
 
 def _described(info: TensorInfo, columns: Sequence[str]) -> tuple[str, ...]:
@@ -94,9 +104,10 @@ def _described(info: TensorInfo, columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{getattr(found, column):.4g}" for column in columns)
 
 
-def _note(info: TensorInfo, measures: Measures) -> str:
-    counts = ((measures.nan, "NaN"), (measures.infinite, "infinite"))
+def _note(info: TensorInfo, measures: Measures | None) -> str:
+    counts = ((measures.nan, "NaN"), (measures.infinite, "infinite")) if measures else ()
     notes = [f"{count:,} {what}" for count, what in counts if count]
+    notes += [] if measures else [f"not measured: torch cannot compute with {info.dtype}"]
     if info.place != info.name:
         notes.append(f"same as {_printable(info.place)}")
     return ", ".join(notes)

@@ -28,7 +28,8 @@ def assembled(
     will do.
 
     Raises:
-        CheckpointError: a weight is missing or of another shape, there is one too many, or they do not fit into memory.
+        CheckpointError: a weight is missing, of another shape or of a type that a network cannot have, there is one too
+            many, or they do not fit into memory.
     """
     model = skeleton(config)
     require_room(model.parameter_count(), dtype, device)
@@ -40,7 +41,7 @@ def assembled(
         if tensor.shape != names[name].shape:
             shapes = tuple(tensor.shape), tuple(names[name].shape)
             raise CheckpointError(f"{name} has shape {shapes[0]}, the config asks for {shapes[1]}")
-        copy = tensor.to(device, dtype, copy=True).contiguous()
+        copy = _copied(name, tensor, device, dtype)
         made[id(names[name])] = nn.Parameter(copy, requires_grad=False)
     if missing := [name for name, parameter in names.items() if id(parameter) not in made]:
         raise CheckpointError(f"the weights lack {missing[0]} ({len(missing)} such)")
@@ -51,3 +52,15 @@ def assembled(
         for name, table in module.named_buffers(recurse=False):
             setattr(module, name, table.to(device, dtype))
     return model.eval()
+
+
+def _copied(name: str, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    try:
+        if tensor.is_complex():
+            raise NotImplementedError("its numbers are complex")
+        return tensor.to(device, dtype, copy=True).contiguous()
+    except NotImplementedError as error:  # of a type that is only a name in torch, as float4
+        raise CheckpointError(
+            f"{name} is of type {str(tensor.dtype).removeprefix('torch.')}, with which no network computes here: its "
+            "tensors can be looked at under Checkpoints → Read"
+        ) from error

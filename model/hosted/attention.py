@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from model.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention, for_each_head
+from model.hosted.offloaded import held
 from model.hosted.reasons import Reason
 from model.masks import ChangedMask, Mask
 from model.observing import ordinary
@@ -71,7 +72,9 @@ class HeadPart:
     @property
     def weight(self) -> Float[Tensor, "head channel d_model"]:
         """W_Q, W_K or W_V of every head, or W_O transposed."""
-        weight: Tensor = self.module.weight.detach()  # type: ignore[operator]
+        found = held(self.module)
+        assert found is not None
+        weight = found.detach()
         rows = isinstance(self.module, nn.Linear)  # GPT-2's Conv1D has the other order
         return (weight if rows != self.columns else weight.T)[self.places.to(weight.device)]
 

@@ -18,7 +18,7 @@ from model.safe_folder import BUILT, MOST_LAYERS
 from model.tensors import TensorInfo, tensor_table
 
 # Configs write lists of that many entries, and models as many modules, before anybody looks at the weights.
-COUNTED = re.compile(r"layers?$|^n(um)?_.*(layer|block|expert|label)|^attention_types$")
+COUNTED = re.compile(r"layers?$|^n(um)?_.*(layer|block|label)|^attention_types$")
 NAMES = ("id2label", "label2id")  # of classes, with a number each
 PARTS = 8  # parameters and buffers that a tensor of the files may become: those of the experts lie in one
 TIMES = 3  # so many numbers of the files: a table of tokens may be built for both stacks and the output

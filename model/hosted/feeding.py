@@ -140,8 +140,9 @@ class OfInput(nn.Module):
 
 
 def activation_name(function: Callable[[Tensor], Tensor], x: Tensor) -> str:
-    """The option that names this function, "" if none does."""
+    """The option that names this function, "" if none does. A module that accelerate moves gives it elsewhere."""
+    made = function(x).to(x.device)
     for name, make in ACTIVATIONS.items():
-        if name not in ("swiglu", "geglu", "geglu-tanh") and close(function(x), make()(x)):
+        if name not in ("swiglu", "geglu", "geglu-tanh") and close(made, make()(x)):
             return name
     return ""

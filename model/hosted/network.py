@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from model.errors import AbsentError
 from model.hosted.context import HostedContext, WholeContext
+from model.hosted.offloaded import held, place
 from model.hosted.parts import HostedConfig, frozen
 from model.hosted.reasons import Reason
 from model.hosted.runner import Runner
@@ -64,7 +65,7 @@ class HostedNetwork(Network):
             self.add_module(built.name, built.stack)
             built.attach()
         head = None if runner.bare else runner.model.get_output_embeddings()
-        weight = getattr(head, "weight", None)
+        weight = None if head is None else held(head)
         wide = isinstance(weight, Tensor) and weight.shape[1] == config.d_model
         logits = None if runner.bare else HostedLogits(runner.logits, weight if wide else None)
         self.output = HostedOutput(logits)  # type: ignore[assignment]
@@ -152,6 +153,10 @@ class HostedNetwork(Network):
         """The hosted model's; those that were recognised have names of ours, too."""
         own: Iterator[nn.Parameter] = self.runner.model.parameters(recurse)
         return own
+
+    @property
+    def device(self) -> torch.device:
+        return place(self.runner.model)
 
     def parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.runner.model.parameters())

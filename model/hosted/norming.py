@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.device import exact
+from model.hosted.offloaded import held
 from model.hosted.parts import HostedLinear, HostedNorm
 from model.hosted.probe import Event, close
 
@@ -22,8 +23,9 @@ def as_norm(event: Event) -> HostedNorm | None:
     x, y = event.x, event.y
     if x.dim() != 2 or x.shape != y.shape:
         return None
-    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
-    if weight is not None and weight.shape != x.shape[-1:]:
+    found = held(module), held(module, "bias")
+    weight, bias = (None if each is None else each.to(x.device) for each in found)
+    if any(each is not None and (each.is_meta or each.shape != x.shape[-1:]) for each in (weight, bias)):
         return None
     own = [getattr(module, name) for name in EPSILONS if isinstance(getattr(module, name, None), float)]
     for eps in (*own, *USUAL):
@@ -52,11 +54,11 @@ def is_linear(event: Event) -> bool:
 
 def as_linear(event: Event) -> HostedLinear | None:
     """The matrix of this call as rows of the output; None if it is not what was multiplied by, as if quantized."""
-    weight, bias = event.module.weight, getattr(event.module, "bias", None)
-    assert isinstance(weight, Tensor)
+    weight = held(event.module)
+    assert weight is not None
     if not isinstance(event.module, nn.Linear):
         weight = weight.T
     if not weight.is_floating_point() or weight.is_meta:
         return None
-    made = HostedLinear(weight, bias if isinstance(bias, Tensor) else None)
+    made = HostedLinear(weight, held(event.module, "bias"))
     return made if close(made(event.x), event.y) else None

@@ -24,7 +24,7 @@ from model.memory import require_room
 from model.tensors import TensorInfo, size
 
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
-TWO, BARE = "AutoModelForSeq2SeqLM", "AutoModel"
+TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
 # Classes whose output is none of words; ELECTRA's is trained to find replaced tokens.
 OTHER_OUTPUT = re.compile(
     r"For(\w+Classification|QuestionAnswering|MultipleChoice|NextSentencePrediction)$|^ElectraForPreTraining$"
@@ -126,6 +126,7 @@ def _load(
             dtype=dtype,
             weights_only=True,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below, by name
             **options,
         )
     except CheckpointError:
@@ -134,10 +135,16 @@ def _load(
         raise CheckpointError(
             f"{folder.name}: transformers cannot open this {family} model: {first_line(error)}"
         ) from error
-    if lacking := [*loading["missing_keys"], *loading["mismatched_keys"]]:
+    if lacking := sorted(map(str, loading["missing_keys"])):
         raise CheckpointError(
-            f"{folder.name} lacks weights of {kinds.__name__}, such as {sorted(map(str, lacking))[0]} "
-            f"({len(lacking)} in all): the file is of another model, or not whole"
+            f"{folder.name} lacks weights of {kinds.__name__}, such as {lacking[0]} ({len(lacking)} in all): the file "
+            "is of another model, or not whole"
+        )
+    if others := sorted(loading["mismatched_keys"]):
+        name, held, asked = others[0]
+        raise CheckpointError(
+            f"{folder.name}: {name} has shape {tuple(held)}, and config.json asks for {tuple(asked)} ({len(others)} "
+            "such tensors in all): the two files do not belong together"
         )
     made = made.eval().requires_grad_(False)
     return kind, made if device_map is not None else made.to(device)
@@ -149,24 +156,36 @@ def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
     Raises:
         CheckpointError: it has no attention that could be seen, or reads something else than text.
     """
-    known = {name: getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, BARE)}
-    wrote = (config.architectures or [""])[0]
-    for kind, name in _order(wrote, bool(getattr(config, "is_encoder_decoder", False)), type(config) in known[MASKED]):
-        if type(config) in known[name] and hasattr(config.get_text_config(), "vocab_size"):
-            classes = known[name][type(config)]
-            return kind, classes[0] if isinstance(classes, tuple) else classes
+    known = {name: getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, BARE, ENCODER)}
+    classes = {name: _classes(each[type(config)]) for name, each in known.items() if type(config) in each}
+    for kind, name in _order(config, {name: [each.__name__ for each in found] for name, found in classes.items()}):
+        if name in classes and hasattr(config.get_text_config(), "vocab_size"):
+            return kind, classes[name][0]
     raise CheckpointError(
         f"model_type {family!r} is no language model of one or two stacks: causal, masked and sequence-to-sequence "
         "models can be opened"
     )
 
 
-def _order(wrote: str, two: bool, masked: bool) -> list[tuple[Kind, str]]:
-    """What to try, from the class that wrote the file: BERT may be a causal model too, or have no output at all."""
-    if two:
-        return [("encoder-decoder", TWO)]
+def _classes(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _order(config: Any, names: dict[str, list[str]]) -> list[tuple[Kind, str]]:
+    """What to try, from the class that wrote the file: BERT may be a causal model too, or have no output at all.
+
+    names: of the family's classes, of each sort that it has.
+    """
+    wrote = (config.architectures or [""])[0]
+    tied = getattr(config.get_text_config(), "tie_word_embeddings", True)
+    # A bare decoder has its output too where that is the embedding.
+    bare = OTHER_OUTPUT.search(wrote) or (wrote in names.get(BARE, []) and (MASKED in names or not tied))
+    if wrote.endswith("EncoderModel") and ENCODER in names:  # of T5: one of its two stacks
+        return [("encoder-only", ENCODER)]
+    if getattr(config, "is_encoder_decoder", False):
+        return [("encoder-decoder", BARE if bare else TWO)]
     if "CausalLM" in wrote or "LMHead" in wrote:
         return [("decoder-only", CAUSAL)]
-    if masked and (OTHER_OUTPUT.search(wrote) or (wrote.endswith("Model") and "LM" not in wrote)):
-        return [("encoder-only", BARE)]
+    if bare and names.keys() & {MASKED, CAUSAL}:
+        return [("encoder-only" if MASKED in names else "decoder-only", BARE)]
     return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]

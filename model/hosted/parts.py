@@ -60,7 +60,7 @@ class HostedNorm(Norm):
 
 
 class HostedLinear(nn.Linear):
-    """A matrix of a hosted model, whose memory it shares; in a pass, what it gave."""
+    """A matrix of a hosted model, whose memory it shares, where accelerate keeps it; in a pass, what it gave."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         nn.Module.__init__(self)
@@ -71,7 +71,9 @@ class HostedLinear(nn.Linear):
     def forward(
         self, x: Float[Tensor, "*batch given"], given: Float[Tensor, "*batch made"] | None = None
     ) -> Float[Tensor, "*batch made"]:
-        return super().forward(x) if given is None else given
+        if given is not None:
+            return given
+        return F.linear(x, self.weight.to(x.device), None if self.bias is None else self.bias.to(x.device))
 
 
 class HostedActivation(nn.Module):
@@ -124,7 +126,7 @@ class HostedTokens(nn.Embedding):
     def forward(
         self, ids: Int[Tensor, "batch length"], given: Float[Tensor, "batch length d_model"] | None = None
     ) -> Float[Tensor, "batch length d_model"]:
-        return super().forward(ids) * self.factor if given is None else given
+        return super().forward(ids.to(self.weight.device)).to(ids.device) * self.factor if given is None else given
 
 
 class HostedBlock(nn.Module):

@@ -32,7 +32,7 @@ class Runner:
         self.encoder: Any = model.get_encoder() if two else None
         # That of an EncoderDecoderModel has a head of its own.
         self.decoder: Any = _base(model.get_decoder()) if two else _trunk(model)
-        self.bare = self.decoder is model
+        self.bare = self.decoder is model or (two and model.get_output_embeddings() is None)
         self.outside = False  # whether weights are seen only where the model returns them
         self.windows: tuple[int | None, ...] = (None,)
         self.caches = True  # whether it goes on with a cache as it would from the start
@@ -41,10 +41,10 @@ class Runner:
         class States(ModelOutput):
             """Given states as what a trunk returns; whatever else a head asks for is None."""
 
-            last_hidden_state: Tensor | None = None
+            last_hidden_state: Any = None  # or a dictionary of it, from which accelerate makes another of these
 
             def __getattr__(self, name: str) -> None:
-                if name.startswith("__"):
+                if name.startswith("_") or name == "to":  # by which accelerate knows what it moves, and how
                     raise AttributeError(name)
 
         # Some heads call the decoder past the model that holds it.

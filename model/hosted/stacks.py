@@ -12,6 +12,7 @@ from model.device import exact
 from model.hosted.attention import HostedAttention
 from model.hosted.matching import Found, Tells, match_layer
 from model.hosted.norming import as_norm
+from model.hosted.offloaded import held
 from model.hosted.parts import HostedNorm, HostedStack, HostedTokens, frozen
 from model.hosted.passes import OfPositions, tell
 from model.hosted.probe import Event, close, first, same
@@ -160,8 +161,8 @@ class _Embedding:
         looked = first(before, lambda each: isinstance(each.module, nn.Embedding) and same(each.x, ids))
         if looked is None or looked.y.shape != entered.shape:
             return False
-        weight = looked.module.weight
-        assert isinstance(weight, Tensor)
+        weight = held(looked.module)
+        assert weight is not None
         for factor in (1.0, weight.shape[1] ** 0.5):
             tokens = looked.y * torch.tensor(factor, dtype=looked.y.dtype)
             if close(tokens, entered):
@@ -175,9 +176,9 @@ class _Embedding:
         return False
 
     def _keep(self, looked: Event, outer: float, ids: Tensor, positions: Event | None) -> None:
-        weight = looked.module.weight
-        assert isinstance(weight, Tensor)
-        rows = weight[ids[0]]
+        weight = held(looked.module)
+        assert weight is not None
+        rows = weight[ids[0].to(weight.device)]
         inner = float(exact(looked.y).norm() / exact(rows).norm())
         self.factor = outer * (1.0 if abs(inner - 1) < 1e-3 else inner)
         shadow = HostedTokens(weight, self.factor)
@@ -221,12 +222,12 @@ class Times(nn.Module):
 
 def _table(event: Event) -> nn.Parameter | None:
     """The rows of a table of positions from the first one that a text gets."""
-    weight = getattr(event.module, "weight", None)
-    if not isinstance(weight, Tensor) or weight.dim() != 2:
+    weight = held(event.module)
+    if weight is None or weight.dim() != 2:
         return None
     count = len(event.y)
     for offset in range(4):
-        if same(weight[offset : offset + count], event.y):
+        if same(weight[offset : offset + count].to(event.y.device), event.y):
             return frozen(weight[offset:])
     return None
 

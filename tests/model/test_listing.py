@@ -40,6 +40,8 @@ def test_our_folder(tmp_path):
         ({"model_type": "bert", "architectures": ["BertForMaskedLM"]}, "encoder-only"),
         ({"model_type": "bert", "architectures": ["BertModel"]}, "encoder-only"),
         ({"model_type": "marian", "is_encoder_decoder": True}, "encoder-decoder"),
+        ({"model_type": "t5", "is_encoder_decoder": False, "architectures": ["T5EncoderModel"]}, "encoder-only"),
+        ({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"]}, "decoder-only"),
         ({"model_type": "unheard-of"}, None),
     ],
 )

@@ -146,7 +146,7 @@ HARMFUL = {
     "beyond": (lambda: named(("a", tensor(held=storage(count=long(1 << 40))))), "data/0 has 16 bytes, not those of"),
     "negative": (lambda: named(("a", tensor(held=storage(count=long(-4))))), "data/0 has 16 bytes, not those of -4"),
     "elsewhere": (lambda: named(("a", tensor(held=storage(key="../version")))), "its values data/../version are not"),
-    "quantized": (lambda: named(("a", tensor(held=storage(kind=b"QInt8Storage")))), "more than tensors .QInt8Storage"),
+    "quantized": (lambda: named(("a", tensor(held=storage(kind=b"QInt8Storage")))), "a tensor that is quantized"),
     "version": (lambda: b"\x80\x04" + named(("a", tensor()))[2:], "a pickle of version 4, and torch.save writes 2"),
     "name": (lambda: named(("x" * 300, tensor())), "a name has up to 250 characters"),
     "utf-8": (lambda: HEAD + b"X\xff\xff\xff\xff" + STOP, "makes no sense at byte"),

@@ -9,7 +9,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.errors import CheckpointError
+from model import safe_header
+from model.__main__ import main
+from model.analysis.weights import readable
+from model.errors import CheckpointError, UnmeasuredError
+from model.pickled import read_state
 from model.tensors import PIECE, measure, tensor_table
 from tests.model.tensor_files import raw_safetensors
 
@@ -74,6 +78,21 @@ def test_the_table_reads_no_values(tmp_path):
         infos[1].measure()
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("dtype", ["complex32", "float4_e2m1fn_x2", "bits8", "bits16"])
+def test_a_pickle_of_rare_types_is_listed(dtype, tmp_path, capsys):
+    tensor = torch.zeros(16, dtype=torch.uint8).view(getattr(torch, dtype))
+    torch.save({"a": tensor, "b": torch.ones(2)}, tmp_path / "t.pt")
+    rare, plain = tensor_table(tmp_path / "t.pt")
+    assert (rare.shape, rare.dtype, rare.bytes) == (tuple(tensor.shape), dtype, 16)
+    assert [readable(info) for info in (rare, plain)] == [False, True]
+    if dtype != "complex32":
+        with pytest.raises(UnmeasuredError, match=f"torch cannot compute with {dtype}, the type of 'a'"):
+            rare.measure()
+        assert main(["inspect", str(tmp_path / "t.pt")]) == 0
+        assert f"not measured: torch cannot compute with {dtype}" in capsys.readouterr().out
+
+
 def test_dictionaries_are_flattened_and_tied_tensors_named(tmp_path):
     weight = torch.randn(4, 3)
     content = {"model": OrderedDict(wte=weight, lm_head=torch.nn.Parameter(weight)), "state": {0: {"step": weight[1]}}}
@@ -101,3 +120,38 @@ def test_a_folder_gives_its_model_safetensors(tmp_path):
     save_file({"v": torch.ones(2)}, tmp_path / "another.safetensors")
     with pytest.raises(CheckpointError, match=r"is a folder without model.safetensors: give a checkpoint folder"):
         tensor_table(tmp_path)
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt"])
+def test_a_file_that_is_not_mapped_whole_is_read_tensor_by_tensor(ending, tmp_path, monkeypatch):
+    """As where it is larger than the memory: the system refuses it, and its tensors one by one not."""
+    made = {dtype: torch.tensor([[0.5, 1, 2], [4, 1, 0.25]]).to(getattr(torch, dtype)) for dtype in DTYPES}
+    path = tmp_path / f"x.{ending}"
+    if ending == "safetensors":
+        save_file(made, path)
+    else:
+        base = torch.randn(4, 6)
+        made |= {"base": base, "tied": base, "turned": base.T, "part": base[1:3, ::2], "empty": torch.empty(0, 3)}
+        torch.save(made, path)
+    plain = tensor_table(path)
+    wanted = {info.name: info.load() for info in plain}
+    loaded = torch.load
+
+    def refuse(*given, **options):
+        if options.get("mmap", True) and options.get("map_location") != "meta":
+            raise RuntimeError(f"unable to mmap 10 bytes from file <{path}>: Cannot allocate memory (12)")
+        return loaded(*given, **options)
+
+    monkeypatch.setattr(torch, "load", refuse)
+    monkeypatch.setattr(safe_header, "safe_open", refuse)
+    found = tensor_table(path)
+    assert found == plain
+    for info in found:
+        values = info.load()
+        assert (values.dtype, values.stride()) == (wanted[info.name].dtype, wanted[info.name].stride())
+        assert torch.equal(values.to(torch.complex64), wanted[info.name].to(torch.complex64)), info.name
+    if ending == "pt":
+        assert torch.equal(read_state(path)[0]["turned"], base.T)
+        monkeypatch.setattr(np, "memmap", lambda *_given: loaded(tmp_path / "none"))
+        with pytest.raises(CheckpointError, match=r"holds a tensor of 0.0 GB, more than can be had of memory"):
+            found[0].load()

@@ -143,6 +143,13 @@ def test_a_pickle_of_something_else_is_refused(content, message, tmp_path):
         tensor_table(tmp_path / "x.pt")
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_quantized_tensors_are_refused_as_such(tmp_path):
+    torch.save({"a": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)}, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match="holds a tensor that is quantized: only plain ones"):
+        tensor_table(tmp_path / "x.pt")
+
+
 def test_a_pickle_that_claims_more_than_its_file_is_refused(saved, tmp_path):
     for claimed in (200, 2**40):
 

@@ -59,6 +59,7 @@ SPEAKING = (
         "checkpoints",
         "tensors",
         "pickled",
+        "mapped",
         "uploads",
         "hub",
         "keeping",
@@ -75,7 +76,15 @@ SPEAKING = (
     *("safe_tokenizer", "safe_pieces", "text", "foreign/*", "hosted/*"),
 )
 INHERITED = "super().__init__"  # an error with a sentence of its own
-ERRORS = ("ValueError", "FloatingPointError", "CheckpointError", "FormatError", "RefusedError", INHERITED)
+ERRORS = (
+    "ValueError",
+    "FloatingPointError",
+    "CheckpointError",
+    "UnmeasuredError",
+    "FormatError",
+    "RefusedError",
+    INHERITED,
+)
 # Sentences that are put together elsewhere: an error said again, or words of a known set.
 TOLD = (
     *("str(error)", "why_not(asked.path)", "settled(self, error)"),

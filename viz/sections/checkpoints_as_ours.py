@@ -26,6 +26,12 @@ def show(place: DeltaGenerator, kept: Place) -> None:
     lens = workbench().lens
     if lens is None or not lens.model.ours:
         place.caption(not_ours())
+        place.caption(
+            _(
+                "Vitrine keeps no copy of it: its folder or file stays where it is. Its figures and tables can be "
+                "downloaded where they are shown."
+            )
+        )
         return
     place.markdown(_("Saved as a model of Vitrine it can be taken away, renamed and described; so can what you train."))
     ask(place, kept, _("Its name"), _("Save it as a model of Vitrine"), _keep, lens)

@@ -19,6 +19,7 @@ from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, workbench
 
 TALL = 420  # pixels of the card
+READING = 720  # pixels of a column that stands alone
 
 
 def show(bench: Workbench) -> None:
@@ -27,16 +28,17 @@ def show(bench: Workbench) -> None:
     if message := st.session_state.pop(Part.SAID, None):
         outcome(message[0], as_sentence(message[1]))
     place = next((each for each in opened.all_places(bench) if each.name == name), None)
-    left, right = st.columns([5, 9], gap="large")
     if name == training.ENTRY:
-        _in_training(left, bench)
+        _in_training(st.container(width=READING), bench)
         return
     if place is None:
-        left.warning(_("{name} is no longer there: choose another model.").format(name=literal(name)))
+        st.warning(_("{name} is no longer there: choose another model.").format(name=literal(name)), width=READING)
         return
-    _take_away(left, place)
     if place.listed().format != "Vitrine":
+        _foreign(place)
         return
+    left, right = st.columns([5, 9], gap="large")
+    _take_away(left, place)
     if place.origin == "saved":
         _other_name(left, place)
     _card(right, place)
@@ -57,12 +59,25 @@ def _in_training(place: DeltaGenerator, bench: Workbench) -> None:
         )
 
 
+def _foreign(kept: Place) -> None:
+    """Of a model of others: what can be kept of it, beside its own card where it came with one."""
+    from model.keeping import read_card
+
+    try:
+        card = read_card(kept.path)
+    except ValueError as error:
+        card = as_sentence(said(error))
+    left, right = st.columns([5, 9], gap="large") if card else (st.container(width=READING), None)
+    left.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
+    checkpoints_as_ours.show(left, kept)
+    if right is not None:
+        right.markdown(f"**{_('Model card')}**")
+        with right.container(height=TALL, border=True):
+            checkpoints_card.show(card)
+
+
 def _take_away(place: DeltaGenerator, kept: Place) -> None:
     place.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
-    found = kept.listed()
-    if found.format != "Vitrine":
-        checkpoints_as_ours.show(place, kept)
-        return
     from model.exporting import folder_zipped, huggingface_zipped
 
     place.download_button(

@@ -69,7 +69,9 @@ def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | s
     if statistics is None and info.place in found.failed:
         return said(found.failed[info.place])
     if statistics is None and not weights.readable(info):
-        return _("Values of type {dtype} are not measured.").format(dtype=info.dtype)
+        return _("Type {dtype}: nothing is measured, as torch computes no mean, least or greatest value of it.").format(
+            dtype=info.dtype
+        )
     if statistics is None:
         try:
             statistics = found.remember(("statistics", info.place), lambda: weights.statistics(info.load()))

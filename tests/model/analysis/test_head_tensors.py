@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 from model.analysis.head_tensors import head_tensors, moved_heads, projection_of
@@ -104,6 +105,18 @@ def test_of_a_file_the_same_heads_are_cut_as_of_the_model_that_runs(name):
             weight = each.weight.T if each.columns else each.weight
             heads = weight.reshape(each.heads, -1, weight.shape[-1]).repeat_interleave(4 // each.heads, dim=0)
             torch.testing.assert_close(heads, head_weights(attention, projection), rtol=0, atol=0)
+
+
+def test_heads_of_an_encoder_of_t5_alone_are_told_apart(tmp_path):
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": 49}
+    model = transformers.T5EncoderModel(transformers.T5Config(**sizes))
+    model.save_pretrained(tmp_path)
+    (layers,) = head_tensors(tmp_path, TOLD, "encoder-only").values()
+    attention = model.encoder.block[1].layer[0].SelfAttention
+    for own, name in zip(layers[1], "qkvo", strict=True):
+        assert own.heads == 4
+        torch.testing.assert_close(own.weight, getattr(attention, name).weight.detach())
 
 
 def test_the_cosine_of_a_head_that_was_turned_is_less_than_1(tmp_path):

@@ -55,3 +55,14 @@ def test_weights_that_do_not_fit_are_refused_in_a_sentence():
         assembled(model.config, weights | {"strange": torch.zeros(1)})
     with pytest.raises(CheckpointError, match=rf"{first} has shape \(1, 2\), the config asks for"):
         assembled(model.config, weights | {first: torch.zeros(1, 2)})
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float4_e2m1fn_x2])
+def test_weights_that_no_network_computes_with_are_refused_by_name(dtype):
+    model = one_stack("decoder-only")
+    weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    first = next(iter(weights))
+    weights[first] = torch.empty(weights[first].shape, dtype=dtype)
+    with pytest.raises(CheckpointError, match=f"{first} is of type {str(dtype)[6:]}, with which no network computes"):
+        assembled(model.config, weights)

@@ -94,6 +94,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "phi": ("PhiForCausalLM", "PhiConfig", ONE),
     "phi3": ("Phi3ForCausalLM", "Phi3Config", {**ONE, "pad_token_id": 0}),
     "gpt_oss": ("GptOssForCausalLM", "GptOssConfig", {**GROUPED, "num_local_experts": 4}),
+    "doge": ("DogeForCausalLM", "DogeConfig", ONE),  # its config counts experts that it does not have
     "bert": ("BertForMaskedLM", "BertConfig", ONE),
     "electra": ("ElectraForMaskedLM", "ElectraConfig", {**ONE, "embedding_size": 16}),
     "albert": ("AlbertForMaskedLM", "AlbertConfig", {**ONE, "embedding_size": 16}),

@@ -13,7 +13,7 @@ from model.errors import CheckpointError
 from model.hosted.opening import open_hosted, open_network
 from model.hosted.reasons import Reason
 from model.trace import record
-from tests.model.hosted.models import GROUPED, ONE, TWO, hosted, inputs, settings_in, theirs, write_tokenizer
+from tests.model.hosted.models import GROUPED, ONE, T5, TWO, hosted, inputs, settings_in, theirs, write_tokenizer
 
 CPU, SINGLE = torch.device("cpu"), torch.float32
 
@@ -74,6 +74,11 @@ def test_weights_that_are_missing_are_not_made_up(folder):
         ("BertForSequenceClassification", "BertConfig", ONE),
         ("RobertaForTokenClassification", "RobertaConfig", ONE | {"max_position_embeddings": 66}),
         ("ElectraForPreTraining", "ElectraConfig", ONE),
+        ("T5EncoderModel", "T5Config", T5),
+        ("T5ForSequenceClassification", "T5Config", T5 | {"tie_word_embeddings": False}),
+        ("LlamaForSequenceClassification", "LlamaConfig", ONE),
+        ("Gemma2Model", "Gemma2Config", GROUPED | {"tie_word_embeddings": False}),
+        ("M2M100Model", "M2M100Config", TWO | {"tie_word_embeddings": False}),
     ],
 )
 def test_a_model_that_predicts_no_words_opens_without_an_output(made, config, options, tmp_path):
@@ -82,12 +87,24 @@ def test_a_model_that_predicts_no_words_opens_without_an_output(made, config, op
     model.save_pretrained(tmp_path)
     network = open_network(tmp_path, settings_in(tmp_path), CPU, SINGLE)
     assert network.missing["output.logits"] == Reason.OUTPUT
-    source = inputs(network)[0]
+    given = inputs(network)
     with torch.inference_mode(), record(network) as trace:
-        network(source)
-    wanted = model(source, output_attentions=True)
-    for weights, theirs_ in zip(trace.attention("encoder"), wanted.attentions, strict=True):
-        torch.testing.assert_close(weights, theirs_[0].detach(), atol=1e-5, rtol=0)
+        network(*given)
+    named = dict(zip(("input_ids", "decoder_input_ids"), given, strict=False))
+    with torch.inference_mode():
+        wanted = model.base_model(**named, output_attentions=True)
+    two = network.kind == "encoder-decoder"
+    for stack in ("encoder", "decoder") if two else (network.kind.removesuffix("-only"),):
+        expected = wanted[f"{stack}_attentions" if two else "attentions"]
+        for weights, theirs_ in zip(trace.attention(stack), expected, strict=True):
+            torch.testing.assert_close(weights, theirs_[0], atol=1e-5, rtol=0)
+
+
+def test_experts_are_counted_in_the_model_and_not_in_its_config(folder):
+    path = folder("llama")
+    settings = settings_in(path) | {"num_experts": 16_384}
+    (path / "config.json").write_text(json.dumps(settings))
+    open_network(path, settings, CPU, SINGLE)
 
 
 def test_several_streams_of_states_are_refused(tmp_path):
@@ -165,6 +182,18 @@ def test_half_precision_and_a_device_map(folder):
         ({"transformers_weights": "other.safetensors"}, "names another file"),
         ({"x": [{"auto_map": {"AutoModel": "evil.Model"}}]}, "code of its own"),
         ({"num_attention_heads": 1, "head_dim": 0}, "lacks weights|cannot"),
+        (
+            {"intermediate_size": 40},
+            r"down_proj.weight has shape \(32, 48\), and config.json asks for \(32, 40\) \(6 such",
+        ),
+        (
+            {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": 10**9},
+            "asks for more",
+        ),
+        (
+            {"architectures": ["NllbMoeForConditionalGeneration"], "model_type": "nllb-moe", "num_experts": 10**9},
+            "than",
+        ),
     ],
 )
 def test_a_config_that_asks_for_more_than_the_files_hold_is_refused_at_once(folder, changes, sentence):
@@ -189,6 +218,10 @@ REFUSED = {
         "ProphetNetForCausalLM reads more than the states",
     ),
     "DiffLlamaForCausalLM": ({**ONE, "num_key_value_heads": 2}, "DiffLlamaAttention attends twice in one step"),
+    "DogeForCausalLM": (
+        {**ONE, "is_moe": True, "num_experts": 4, "num_experts_per_tok": 2},
+        "this doge model writes, and what it makes of a token depends on later ones, as by a router",
+    ),
     "RecurrentGemmaForCausalLM": (
         {**SMALL, "num_hidden_layers": 3, "intermediate_size": 48, "lru_width": 32, "attention_window_size": 8},
         "2 layers of this recurrent_gemma model do not attend, as they are recurrent or convolutional",

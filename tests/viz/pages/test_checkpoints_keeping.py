@@ -80,7 +80,14 @@ def test_what_transformers_runs_cannot_be_saved(here, monkeypatch):
     shutil.copytree(theirs("phi")[1], here / "models" / "phi")
     app = page("phi")
     assert "run by transformers' own code" in words(app)
+    assert "Vitrine keeps no copy of it" in words(app)
     assert not [button for button in app.button if button.key == "keeping_save"]
+    assert "Model card" not in words(app)  # and no half of the page for it
+    write_card(here / "models" / "phi", "---\nlicense: mit\n---\nTheir own words.")
+    app = page("phi")
+    assert "**Model card**" in words(app)
+    assert "Their own words." in words(app)
+    assert not app.text_area
 
 
 def test_the_card_of_a_saved_one_is_edited_in_place(here):

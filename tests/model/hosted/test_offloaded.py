@@ -1,0 +1,98 @@
+"""Models of transformers that accelerate spreads: a part of their weights lies on disk, or waits on the CPU for another
+device, and is brought while its module computes.
+"""
+
+from __future__ import annotations
+
+import accelerate.hooks
+import pytest
+import torch
+import transformers.integrations.accelerate
+from torch import nn
+from torch.testing import assert_close
+
+from model.head_removal import RemovedHead
+from model.hosted.network import HostedNetwork
+from model.hosted.opening import open_hosted, open_network
+from model.interventions import intervening
+from model.trace import Trace, record
+from tests.model.hosted.models import hosted, inputs, settings_in, theirs, write_tokenizer
+from tests.pretended_device import NAME
+
+CPU = torch.device("cpu")
+
+
+def traced(network: HostedNetwork) -> Trace:
+    with torch.inference_mode(), record(network) as trace:
+        network(*(each.to(network.device) for each in inputs(network)))
+    return trace
+
+
+def require_alike(spread: HostedNetwork, plain: HostedNetwork) -> None:
+    found, wanted = traced(spread), traced(plain)
+    assert found.names() == wanted.names()
+    for name in wanted.names():
+        assert_close(found[name].cpu(), wanted[name], rtol=1e-5, atol=1e-6, msg=name)
+    assert not [check.name for check in found.checks() if not check.passed]
+    assert spread.missing == plain.missing
+    for name, module in plain.named_modules():
+        for part, place in getattr(module, "parts", {}).items():
+            assert_close(spread.get_submodule(name).parts[part].weight.cpu(), place.weight)
+
+
+def offloaded(network: HostedNetwork) -> list[str]:
+    """The modules whose weights accelerate's hooks bring."""
+    named = network.runner.model.named_modules()
+    return [name for name, module in named if getattr(getattr(module, "_hf_hook", None), "offload", False)]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "t5"])
+def test_what_does_not_fit_into_memory_stays_on_disk(name, monkeypatch):
+    """ "auto", with room for less than half of the weights: nothing differs from the model that is loaded whole."""
+    folder = theirs(name)[1]
+    room = int(0.4 * sum(4 * each.numel() for each in theirs(name)[0].parameters()))
+    monkeypatch.setattr(transformers.integrations.accelerate, "accelerate_max_memory", lambda _given: {"cpu": room})
+    spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
+    assert offloaded(spread)
+    assert any(each.is_meta for each in spread.parameters())
+    require_alike(spread, hosted(name))
+
+
+def test_a_map_by_module_is_written_with_and_changed(tmp_path):
+    folder = theirs("llama")[1]
+    write_tokenizer(folder)
+    layers = {f"model.layers.{layer}": "disk" if layer else "cpu" for layer in range(2)}
+    places = {"model.embed_tokens": "disk", "model.norm": "cpu", "model.rotary_emb": "cpu", "lm_head": "disk", **layers}
+    spread = open_hosted(folder, settings_in(folder), CPU, torch.float32, places)
+    plain = open_hosted(folder, settings_in(folder), CPU, torch.float32)
+    assert spread.device == CPU
+    assert spread.generate("the cat", length=4).ids == plain.generate("the cat", length=4).ids
+    logits = []
+    for lens in (spread, plain):
+        with intervening(lens.model, [RemovedHead("decoder", 1, 2)]):
+            logits.append(lens.trace("the cat")["output.logits"])
+    assert_close(*logits)
+
+
+def bring(module: nn.Module, name: str, device: str, value: torch.Tensor | None = None, **_: object) -> None:
+    """accelerate's own asks for the class of a tensor, which that of the pretended device is not made by."""
+    given = getattr(module, name) if value is None else value
+    meta = str(device) == "meta"
+    moved = torch.empty(given.shape, dtype=given.dtype, device="meta") if meta else given.to(device)
+    if name in module._parameters:
+        module._parameters[name] = nn.Parameter(moved, requires_grad=False)
+    else:
+        module._buffers[name] = moved
+
+
+@pytest.mark.parametrize("name", ["gemma2", "t5"])
+def test_what_waits_on_the_cpu_computes_on_the_other_device(name, pretended, monkeypatch):
+    monkeypatch.setattr(accelerate.hooks, "set_module_tensor_to_device", bring)
+    folder = theirs(name)[1]
+    kept = "encoder.block.1" if name == "t5" else "model.layers.1"
+    modules = [each for each, module in theirs(name)[0].named_modules() if not [*module.children()] and each]
+    places = {each: "cpu" if each.startswith(kept) else NAME for each in modules}
+    spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map=places)
+    assert spread.device.type == NAME
+    assert len(offloaded(spread)) > 5
+    require_alike(spread, hosted(name))
