@@ -1,11 +1,13 @@
-"""Two users of one server, each with a training."""
+"""Two users of one server, each with a training; and one whose model is gone meanwhile."""
 
 from __future__ import annotations
+
+import shutil
 
 import pytest
 
 from tests.app_reading import sound
-from tests.viz.pages.training_page import demonstrated, live, part, short_trainings
+from tests.viz.pages.training_page import demonstrated, live, page, part, short_trainings, words
 from viz import training
 
 
@@ -36,3 +38,18 @@ def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
     assert first[0] == second[0]  # the same task and seed; only what they were told differs
     training.trainings().end(apps[0].session_state["workbench"].run)
     assert live(apps[1]).snapshot.step == 3
+
+
+def test_a_training_whose_model_was_deleted_goes_on_and_is_saved(here):
+    app = page(begin="on", training_data="phrases")
+    app.session_state["setting_steps"] = "1"
+    app.run()
+    app.button(key="begin_button").click().run()
+    live(app)
+    shutil.rmtree(here / "bundled" / "small")
+    app.text_input(key="source").set_value("").run()
+    part(sound(app), "runs").text_input(key="saving_name").set_value("kept").run()
+    app.button(key="saving_save").click().run()
+    assert "Saved as kept" in words(sound(app))
+    app.button(key="runs_give_up").click().run()
+    assert sound(app.run()).session_state["model"] == "kept"
