@@ -16,6 +16,7 @@ from model.tasks import MADE
 
 PHRASES, BY_RULE = "sentences made by rule", "made by code, model/phrases.py"
 VOCABULARY = 1000  # of a BPE, unless told
+LAYERS = {layers for _vocabulary, layers in ONE_STACK.values()}
 KIND_UNITS: dict[Kind, tuple[Units, ...]] = {
     "encoder-decoder": ("mixed", "bpe", "characters", "joint"),
     "decoder-only": ("bpe", "characters"),
@@ -80,9 +81,13 @@ def material_of(
     return Sentences(lines, units, vocabulary, tokenizers, held)
 
 
-def usual_units(kind: Kind, data: Data) -> Units:
-    """What a token is unless told: characters where a task counts them, else as on the command line."""
-    return "characters" if data.task else "mixed" if kind == "encoder-decoder" else "bpe"
+def usual_units(kind: Kind, data: Data, tied: bool = False) -> Units:
+    """What a token is unless told: characters where a task counts them, else as on the command line. tied: both stacks
+    share one matrix of embeddings, and so a vocabulary.
+    """
+    if data.task:
+        return "characters"
+    return "bpe" if kind != "encoder-decoder" else "joint" if tied else "mixed"
 
 
 def without_stack(kind: Kind) -> dict[str, int]:
@@ -105,6 +110,9 @@ def new_config(kind: Kind, options: Mapping[str, Any], tokenizers: Tokenizers) -
         ValueError: an option is out of its range, does not go with another, or leaves nothing to be trained.
     """
     sizes = {"source_vocabulary": len(tokenizers[0]), "target_vocabulary": len(tokenizers[1])}
+    for name in LAYERS - without_stack(kind).keys():
+        if options.get(name) == 0:
+            raise ValueError(f"{name} (0) must be at least 1: a model without these layers is of another kind")
     config = TransformerConfig.from_dict(sizes | dict(options) | without_stack(kind))
     if config.output_head == "none":
         raise ValueError("output_head ('none') gives no logits to train with: choose linear or transform")

@@ -13,6 +13,7 @@ DELIMITERS = ("\t", ",", ";")
 LIMIT = 10 << 20  # bytes: larger files are for the command line
 SAMPLE = 200  # lines on which the delimiter is sought
 FEWEST = 3  # lines that tell a table with spaces behind its commas from a text
+MOST_COLUMNS = 100  # that one can choose from
 ALIKE = 0.5  # the share of them that must have as many columns as the first
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 Reason = Literal["encoding", "quote", "columns", "empty"]
@@ -48,8 +49,8 @@ class Found:
 
     @property
     def width(self) -> int:
-        """How many columns the widest row has."""
-        return max((len(record.cells) for record in self.records), default=0)
+        """How many columns the widest row has, of those that can be chosen."""
+        return min(MOST_COLUMNS, max((len(record.cells) for record in self.records), default=0))
 
     @property
     def titled(self) -> bool:
@@ -100,6 +101,8 @@ def decode(content: bytes) -> tuple[str, tuple[Fault, ...]]:
             except UnicodeDecodeError:
                 lines.append("")
                 faults.append(Fault(number, line.decode("utf-8", "replace")[:SHOWN], "encoding"))
+        if not "".join(lines).strip():
+            raise ValueError("no line of the file is in UTF-8: save it as UTF-8") from None
         return "\n".join(lines), tuple(faults)
 
 
@@ -130,7 +133,8 @@ def find_delimiter(text: str) -> str:
     sample = "\n".join([line for line in text.split("\n", 4 * SAMPLE)[: 4 * SAMPLE] if line.strip()][:SAMPLE])
     for delimiter in DELIMITERS:
         widths = [_width(row, delimiter) if whole else 0 for _, row, whole in _rows(sample, delimiter)]
-        if widths and widths[0] > 1 and widths.count(widths[0]) > ALIKE * len(widths):
+        first = next(filter(None, widths), 0)
+        if first > 1 and widths.count(first) > ALIKE * len(widths):
             return delimiter
         if delimiter != "\t" and _is_spaced(sample, delimiter):
             return delimiter

@@ -23,6 +23,7 @@ Units = Literal["mixed", "bpe", "characters", "joint"]
 Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target; of one stack, the same one twice
 SPLITS: tuple[Split, Split] = ("train", "validation")
 SEPARATOR = "="  # between question and answer, where one stack reads both
+LONGEST_EXAMPLE = 200  # characters of the text that a model is first shown
 TEXT_HELD = 10  # percent of a running text, its end, that are for validation
 
 
@@ -163,7 +164,8 @@ class RunningText:
         self.tokenizers = tokenizers or _twice(
             train_text_characters(train) if units == "characters" else train_text_bpe(train, vocabulary)
         )
-        self.example = next((line for line in self.parts[1].splitlines() if len(line) > 20), self.parts[1][:40])
+        lines = (line[:LONGEST_EXAMPLE] for line in self.parts[1].splitlines() if len(line) > 20)
+        self.example = next(lines, self.parts[1][:40])
 
     def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
         train, validation = (TextCorpus(part, self.tokenizers[0], max_length) for part in self.parts)
@@ -223,7 +225,7 @@ def _two_tokenizers(sources: Sequence[str], targets: Sequence[str], units: Units
 def _shown(*places: Sequence[Pair]) -> str:
     """A source of middling length."""
     sources = next((sorted((pair.source for pair in pairs), key=len) for pairs in places if pairs), [""])
-    return sources[len(sources) * 3 // 4]
+    return sources[len(sources) * 3 // 4][:LONGEST_EXAMPLE]
 
 
 def _with_a_mask(text: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import tokenizers
@@ -18,6 +19,7 @@ PADDING, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"
 SPECIAL = [PADDING, UNKNOWN, START, END]  # of every tokenizer; MASK only of those for masked-token models
 
 SPACE = "▁"
+LONGEST_WORD = 1000  # characters: the time that a BPE takes to learn grows with the square of a word's length
 
 
 class Tokenizer(Framing):
@@ -115,6 +117,13 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+def cut_words(texts: Iterable[str]) -> Iterator[str]:
+    """The texts with spaces in words that are too long to learn from whole."""
+    long = re.compile(rf"(?<!\S)\S{{{LONGEST_WORD + 1},}}")
+    for text in texts:
+        yield long.sub(lambda word: " ".join(re.findall(f".{{1,{LONGEST_WORD}}}", word.group(), re.DOTALL)), text)
+
+
 def train_bpe(texts: Iterable[str], vocabulary: int, mask: bool = False) -> Tokenizer:
     """Byte-pair encoding (Sennrich et al., 2016) of words, a leading space shown as ▁.
 
@@ -132,7 +141,7 @@ def train_bpe(texts: Iterable[str], vocabulary: int, mask: bool = False) -> Toke
         ]
     )
     inner.decoder = decoders.Metaspace()
-    return _trained(inner, texts, _bpe_trainer(vocabulary, [*SPECIAL, MASK] if mask else SPECIAL))
+    return _trained(inner, cut_words(texts), _bpe_trainer(vocabulary, [*SPECIAL, MASK] if mask else SPECIAL))
 
 
 def train_text_bpe(texts: Iterable[str], vocabulary: int) -> Tokenizer:
@@ -143,7 +152,7 @@ def train_text_bpe(texts: Iterable[str], vocabulary: int) -> Tokenizer:
     words = Regex(rf"{SPACE}?\w+|{SPACE}?[^\w\s{SPACE}]+|\s|{SPACE}+")
     inner.pre_tokenizer = pre_tokenizers.Split(words, "isolated")
     inner.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse()])
-    return _trained(inner, texts, _bpe_trainer(vocabulary, SPECIAL))
+    return _trained(inner, cut_words(texts), _bpe_trainer(vocabulary, SPECIAL))
 
 
 def _bpe_trainer(vocabulary: int, special: list[str]) -> trainers.BpeTrainer:

@@ -1,9 +1,10 @@
 """A server that dies while it saves a model, and is started anew: the old or the new model is there, whole."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from model.checkpoints import CONFIG, TRAINING, WEIGHTS, open_checkpoint
 from tests.browser.conftest import PATIENCE, Visit
@@ -62,14 +63,40 @@ def expect_models(page: Page) -> None:
     assert "model=mine" in page.url
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("deaths", [["rename 3"], pytest.param([*DEATHS], marks=pytest.mark.slow)])
-def test_a_server_killed_while_it_saves_leaves_one_model_whole(deaths, browser, tmp_path):
-    port, saved, dies = free_port(), tmp_path / "saved", tmp_path / "death"
-    environment = {"VITRINE_SAVED": str(saved), "DEATH": str(dies), "PYTHONPATH": str(Path(__file__).parent / "dying")}
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US")
-    page = Visit(context, "").page
-    for number, death in enumerate(deaths):
+    yield Visit(context, "").page
+    context.close()
+
+
+def places(folder: Path) -> tuple[Path, Path, dict[str, str]]:
+    """Where models are saved, the file that says where the server dies, and its environment."""
+    saved, dies = folder / "saved", folder / "death"
+    dying = str(Path(__file__).parent / "dying")
+    return saved, dies, {"VITRINE_SAVED": str(saved), "DEATH": str(dies), "PYTHONPATH": dying}
+
+
+def test_a_server_killed_while_it_saves_leaves_the_old_model_whole(page, tmp_path):
+    saved, dies, environment = places(tmp_path)
+    with serve("app.py", **environment) as address:
+        page.goto(f"{address}/training?model=reverse&training_part=runs")
+        page.get_by_role("button", name="Train one step").wait_for(timeout=COLD)
+        train_and_save(page, 1, "mine", replace=False)
+        old = contents(saved / "mine")
+        page.get_by_role("button", name="Train one step").click()
+        reaches(page, 2)
+        dies.write_text("fsync 4")
+        begin_to_save(page, "mine", replace=True)
+        eventually(page, lambda: not answers(address))
+    assert contents(saved / "mine") == old
+    assert open_checkpoint(saved / "mine").training["steps"] == 1
+
+
+@pytest.mark.slow
+def test_a_server_killed_while_it_saves_leaves_one_model_whole(page, tmp_path):
+    port, (saved, dies, environment) = free_port(), places(tmp_path)
+    for number, death in enumerate(DEATHS):
         with serve("app.py", port=port, **environment) as address:
             if number:
                 expect_models(page)
@@ -87,4 +114,3 @@ def test_a_server_killed_while_it_saves_leaves_one_model_whole(deaths, browser, 
         assert contents(saved / "mine") == versions[DEATHS[death]], death
     with serve("app.py", port=port, **environment):
         expect_models(page)
-    context.close()

@@ -89,6 +89,28 @@ def test_the_validation_share_takes_nothing_from_the_test():
     assert set(in_split(pairs, "validation")) < set(in_split(pairs, "validation", 20))
 
 
+def test_a_stack_without_layers_is_of_another_kind():
+    learned = material_of("encoder-decoder", Data("own", tuple(PAIRS)), "characters", 0)
+    for name in ("n_encoder_layers", "n_decoder_layers"):
+        with pytest.raises(ValueError, match=rf"{name} \(0\) must be at least 1: a model without"):
+            new_config("encoder-decoder", preset_options("encoder-decoder", "tiny") | {name: 0}, learned.tokenizers)
+
+
+def test_what_a_model_is_first_shown_is_short():
+    huge = "x" * 5000
+    data = {"encoder-only": f"{huge}\n{huge} y", "decoder-only": huge}
+    for kind, text in data.items():
+        assert 0 < len(material_of(kind, Data("own", text=text, held=10), "characters", 0).example) < 250
+    pairs = tuple(Pair(f"{number}{huge}", "y") for number in range(9))
+    assert 0 < len(material_of("encoder-decoder", Data("own", pairs), "characters", 0).example) < 250
+
+
+def test_tied_stacks_share_their_vocabulary():
+    assert usual_units("encoder-decoder", Data("own", tuple(PAIRS)), tied=True) == "joint"
+    assert usual_units("encoder-decoder", Data("own", tuple(PAIRS))) == "mixed"
+    assert usual_units("decoder-only", Data("own", tuple(PAIRS)), tied=True) == "bpe"
+
+
 def test_a_task_counts_characters():
     data = task_data("reverse", 20)
     assert len(data.pairs) == 20

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.data import Pair
-from model.inspection import LIMIT, decode, find_delimiter, inspect, usable
+from model.inspection import LIMIT, MOST_COLUMNS, decode, find_delimiter, inspect, usable
 
 MIXED = 'source,target\nhello,bonjour\ncat,chat\ncat,chat\n\ndog\n"a"b,c\nbird,\n"x\ny, z",w\nsun,soleil\n'
 
@@ -51,6 +51,7 @@ def test_lines_that_are_not_utf8_are_listed_and_the_others_read():
         ("Hello, world", ""),
         ("one line", ""),
         ("a\tb, c\nd\te\nf\n", "\t"),
+        ('"a,b\nc,d\ne,f\n', ","),
     ],
 )
 def test_the_delimiter_is_found(text, delimiter):
@@ -78,6 +79,8 @@ def test_a_delimiter_that_was_chosen_is_taken():
         (b" \n\t\n", "white space"),
         (b"\x89PNG\0\0", "zero bytes"),
         ("a\tb".encode("utf-16"), "UTF-16"),
+        ("a\tb\n".encode("utf-16-be"), "zero bytes"),
+        ("é\tà\n\nè\tù\n".encode("latin-1"), "no line of the file is in UTF-8"),
         (b"x" * (LIMIT + 1), "10 MiB is the most"),
     ],
 )
@@ -107,3 +110,16 @@ def test_a_file_without_end_of_quotes_takes_no_long_time():
     found = inspect(('"' + "a,b\n" * 20_000).encode(), ",")
     assert reasons(found.faults) == [(1, "quote")]
     assert len(found.records) == 19_999
+
+
+def test_a_row_of_very_many_columns_leaves_those_that_one_can_choose():
+    found = inspect(b"," * 100_000 + b"x\n")
+    assert (len(found.records[0].cells), found.width) == (100_001, MOST_COLUMNS)
+
+
+def test_every_one_of_a_hundred_thousand_rows_is_counted():
+    rows = [f"{number},{number // 2}" for number in range(80_000)] + ["7,3"] * 9_000 + [""] * 1_000 + ["x"] * 10_000
+    found = inspect("\n".join(rows).encode())
+    chosen = usable(found, (0, 1), titled=False)
+    assert (len(chosen.texts), chosen.duplicates, found.blank) == (80_000, 9_000, 1_000)
+    assert [fault.number for fault in chosen.faults] == list(range(90_001, 100_001))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.text import SPECIAL, Tokenizer, train_bpe, train_characters
+from model.text import LONGEST_WORD, SPECIAL, Tokenizer, cut_words, train_bpe, train_characters, train_text_bpe
 from tests.model.examples import sentences
 
 PAIRS = sentences(300)
@@ -114,6 +114,15 @@ def test_reading_what_was_written_gives_the_same_tokenizer(tokenizer, tmp_path):
 def test_training_twice_gives_the_same_tokenizer():
     texts = [pair.source for pair in PAIRS]
     assert train_bpe(texts, 100).to_json() == ENGLISH.to_json()
+
+
+@pytest.mark.parametrize("train", [train_bpe, train_text_bpe])
+def test_a_word_of_very_many_characters_is_learned_from_in_pieces(train):
+    """Whole, a word of 5 MB takes hours."""
+    tokenizer = train(["x" * 20_000, "and others"], 60)
+    assert 100 < max(len(tokenizer.label(token)) for token in range(len(tokenizer))) <= 1 + LONGEST_WORD
+    texts = ["words of  usual length\n", "我" * LONGEST_WORD, "a" + "b" * LONGEST_WORD + " c"]
+    assert [*cut_words(texts)] == [*texts[:2], "a" + "b" * (LONGEST_WORD - 1) + " b c"]
 
 
 def test_parents_are_the_two_parts_of_a_merged_token():

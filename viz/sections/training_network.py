@@ -36,6 +36,7 @@ class Part(StrEnum):
     PRESET = "preset"
     PUT = "network_put"
     RARE = "network_rare"
+    TOLD = "network_told"
     UNITS = "network_units"
     VOCABULARY = "network_vocabulary"
 
@@ -73,6 +74,10 @@ def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
     """Every option that this kind has: those one thinks of first, the others when opened."""
     left_out = without_stack(kind)
     FORM.draw(place, [name for name in USUAL if name not in left_out], wrong)
+    hidden = sorted(wrong.keys() & set(RARE))
+    if hidden and hidden != st.session_state.get(Part.TOLD):
+        st.session_state[Part.RARE] = True  # what is wrong is said beside its field
+    st.session_state[Part.TOLD] = hidden
     rare = place.expander(_("All options"), key=Part.RARE, on_change="rerun")
     if rare.open:
         switches = [name for name in RARE if DESCRIBED[name].kind == "bool"]
@@ -84,7 +89,8 @@ def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units,
     """What a token of the new tokenizers is, and how many a BPE has."""
     left, right = place.columns(2, gap="small")
     names = [USUALLY, *KIND_UNITS[kind]]
-    usual = usual_units(kind, data) if data else "mixed"
+    tied = st.session_state[FORM.key("tied_embeddings")] in ("inputs", "all")
+    usual = usual_units(kind, data, tied) if data else "mixed"
     chosen: Any = left.selectbox(
         _("Tokens"),
         names,

@@ -188,7 +188,8 @@ def list_faults(place: DeltaGenerator, faults: tuple[Fault, ...]) -> None:
 def preview(place: DeltaGenerator, found: Found, titled: bool) -> None:
     """The first rows, as they were cut into columns."""
     rows = found.records[int(titled) :][:PREVIEW]
-    cells = [[*(cell[:WIDEST] for cell in row.cells), *[""] * (found.width - len(row.cells))] for row in rows]
+    cut = [[cell[:WIDEST] for cell in row.cells[: found.width]] for row in rows]
+    cells = [[*row, *[""] * (found.width - len(row))] for row in cut]
     table = pd.DataFrame(cells, columns=column_names(found, titled), index=[row.number for row in rows], dtype=str)
     table.index.name = _("line")
     place.dataframe(table, height=38 + 35 * len(rows))

@@ -76,7 +76,7 @@ def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
         ("n_heads", "3", "d_model (8) must be divisible by n_heads (3)"),
         ("d_model", "many", "d_model (“many”) must be a whole number"),
         ("dropout", "1.5", "dropout (1.5) must be at least 0 and below 1"),
-        ("n_encoder_layers", "0", "source_vocabulary"),
+        ("n_encoder_layers", "0", "a model without these layers is of another kind"),
     ],
 )
 def test_what_cannot_be_is_said_beside_the_form_and_nothing_begins(field, value, sentence):
@@ -94,6 +94,29 @@ def test_an_upload_is_read_and_one_that_is_no_text_is_refused():
     app.file_uploader(key="own_file").set_value(("b.tsv", b"one\teins\ncaf\xe9\tx\ntwo\tzwei\n", "text/tab")).run()
     assert "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1" in words(app)
     assert list(app.dataframe[0].value["line"]) == [2]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"source,target\n", "No row can be used"),
+        ("é\tà\n".encode("latin-1") * 9, "no line of the file is in UTF-8"),
+        ("a\tb\n".encode("utf-16"), "the file is in UTF-16"),
+        (b'"a,b\nc,d\ne,f\n', "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1"),
+        (b"ab," * 20_000, "columns: 100 · rows to learn from: 1"),
+        (b"a\tb\n" + b"x" * 100_000 + b"\ty\n", "rows to learn from: 2"),
+        (b"<b>a</b>\t**b**\n" * 3, "rows to learn from: 1 · duplicates left out: 2"),
+        (
+            "我,你\n\n他,\n".encode(),
+            "rows to learn from: 1 · duplicates left out: 0 · empty lines: 1 · rows in error: 1",
+        ),
+    ],
+)
+def test_a_strange_file_is_read_or_refused_in_a_sentence(content, said):
+    app = page(training_data="own")
+    app.file_uploader(key="own_file").set_value(("数据 (1)’.csv", content, "text/csv")).run()
+    assert not app.exception
+    assert said in " ".join([words(app), *(each.value for each in app.error)])
 
 
 def test_no_columns_is_said_and_one_stack_reads_the_text():

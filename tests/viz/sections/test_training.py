@@ -97,6 +97,69 @@ def test_every_layer_and_head_has_its_curve(opened, trained):
     assert_allclose(arrays[1], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("group", "titles"),
+    [
+        ("whole", {"loss", "accuracy", "rate", "gradient norm"}),
+        ("layers", {"gradient norm", "update ratio", "γ drift", "dead units"}),
+        ("heads", {"decoder 1", "decoder 2"}),
+    ],
+)
+def test_without_smoothing_each_curve_is_what_was_measured(opened, trained, group, titles):
+    app = opened(curves_page)
+    app.button_group(key="curves").set_value(group).run()
+    app.button_group(key="smoothing").set_value("0").run()
+    charts = components(app, "chart")
+    assert {header["file"].removeprefix("curves-") for header, _arrays in charts} == {
+        title.replace(" ", "-") for title in titles
+    }
+    measured = {name: run.curves.get(name) for run in trained.runs for name in run.curves.names}
+    everything = [run.curves.get(name) for run in trained.runs for name in run.curves.names]
+    for header, arrays in charts:
+        assert "smoothed" not in header["sentence"]
+        for xs, ys in zip(arrays[::2], arrays[1::2], strict=True):
+            assert any(
+                len(ys) == len(values) and np.allclose(xs, steps) and np.allclose(ys, values, rtol=1e-5, atol=1e-7)
+                for steps, values in everything
+            ), header["name"]
+    for name, (_steps, values) in measured.items():
+        assert np.isfinite(values).all(), name
+    if group == "whole":
+        labels = {series["name"].partition(" · ")[0] for header, _arrays in charts for series in header["series"]}
+        assert {"training loss", "validation loss"} <= labels
+        assert len(measured["validation"][0]) > 0
+        assert len(measured["exact match"][0]) > 0
+    elif group == "layers":
+        for title in titles - {"dead units"}:
+            assert max(values.max() for name, (_, values) in measured.items() if name.startswith(f"{title}/")) > 0
+
+
+@pytest.mark.parametrize(
+    ("scale", "axes"), [("linear", (False, False)), ("log", (False, True)), ("log-log", (True, True))]
+)
+def test_axes_are_logarithmic_where_a_logarithm_says_something(opened, scale, axes):
+    app = opened(curves_page)
+    app.button_group(key="axes").set_value(scale).run()
+    charts = {header["file"]: header for header, _arrays in components(app, "chart")}
+    loss, share = charts["curves-loss"], charts["curves-accuracy"]
+    assert (bool(loss["x"]["log"]), bool(loss["y"]["log"])) == axes
+    assert (bool(share["x"]["log"]), bool(share["y"]["log"])) == (axes[0], False)
+    assert (share["y"]["low"], share["y"]["high"]) == (0, 1)
+    assert ("low" in loss["x"]) != axes[0]  # 0 has no logarithm
+
+
+def test_more_smoothing_leaves_less_of_the_noise(opened, trained):
+    roughness = []
+    for keep in ("0", "0.9", "0.98"):
+        app = opened(curves_page)
+        app.button_group(key="smoothing").set_value(keep).run()
+        header, arrays = next(each for each in components(app, "chart") if each[0]["file"] == "curves-loss")
+        lines = zip(header["series"], arrays[1::2], strict=True)
+        loss = next(ys for series, ys in lines if series["name"].startswith("training loss") and not series["quiet"])
+        roughness.append(np.abs(np.diff(loss)).max())
+    assert roughness[0] > roughness[1] > roughness[2] > 0
+
+
 def test_the_file_has_every_figure(trained):
     lines = training_curves.table_of(trained.runs).decode("utf-8-sig").splitlines()
     assert lines[0] == "run,step,name,value"

@@ -1,0 +1,104 @@
+"""The strip in the sidebar: what each button does to the training, and what is said of where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from model.live import LiveTraining
+from tests.model.live_examples import LONG, SETTINGS, Gate, live, settled
+from viz import strip
+from viz.sections import training_runs
+from viz.workbench import Key, Workbench
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveTraining]:
+    """A training that is this session's, and is shown."""
+    training, bench = live(replace(SETTINGS, steps=30)), Workbench()
+    for place in (strip, training_runs):
+        monkeypatch.setattr(place.training, "training", lambda bench: training)
+        monkeypatch.setattr(place, "workbench", lambda: bench)
+    monkeypatch.setattr(strip.st, "session_state", {Key.MODEL: strip.training.ENTRY})
+    yield settled(training)
+    training.close()
+
+
+def press(name: str, **more: Any) -> None:
+    strip.st.session_state[strip.STRIP] = SimpleNamespace(act={"name": name, **more})
+    strip._act(None)  # type: ignore[arg-type]  # the model that is shown: only what begins a training asks for it
+
+
+def texts(training: LiveTraining) -> list[str]:
+    return [fact["text"] for fact in strip.facts(training.snapshot)]
+
+
+def test_each_button_does_what_it_says(begun):
+    for steps, stands in ((1, 1), (10, 11), (100, 30)):  # no further than the run's end
+        press("advance", count=steps)
+        assert settled(begun).snapshot.step == stands
+    assert strip.strip_data(begun, "")["sentence"] == "finished"
+    press("reset")
+    assert (settled(begun).snapshot.step, len(begun.runs)) == (0, 2)
+    press("run")
+    assert settled(begun).snapshot.step == 30
+    first, second = (run.curves.get("loss")[1].tolist() for run in begun.runs)
+    assert first == second  # the weights of before the training, and the same batches
+
+
+def test_it_says_where_a_run_stands_and_how_long_it_takes(begun):
+    assert texts(begun) == ["step 0"]
+    press("advance", count=2)
+    settled(begun)
+    gate = Gate(begun)
+    press("run")
+    assert gate.reached.wait(LONG)
+    snapshot = begun.snapshot
+    data = strip.strip_data(begun, "")
+    assert data["possible"] == ["advance", "pause", "reset", "run"]
+    assert (data["status"], data["step"], len(data["losses"])) == ("running", 2, 2)
+    step, loss, rate, left = data["facts"]
+    assert step == {"text": "step 2", "title": "of 30"}
+    assert loss["title"] == str(begun.current.curves.latest("loss"))
+    assert rate["text"] == f"{snapshot.tokens_per_second:,.0f} tokens/s"
+    minutes, seconds = left["text"].removesuffix(" left").split(":")
+    assert 60 * int(minutes) + int(seconds) == round(snapshot.seconds_left)
+    assert snapshot.seconds_left > 0
+    press("pause")
+    gate.open.set()
+    assert settled(begun).snapshot.status == "paused"
+    assert begun.snapshot.step == 3
+    assert not any(text.endswith("left") for text in texts(begun))
+    assert "run" in strip.strip_data(begun, "")["possible"]
+
+
+def test_stop_ends_the_run_and_keeps_what_it_recorded(begun):
+    gate = Gate(begun)
+    press("run")
+    assert gate.reached.wait(LONG)
+    gate.open.set()
+    training_runs._stop()
+    snapshot = begun.snapshot
+    assert snapshot.status == "finished"
+    assert len(begun.current.curves.get("loss")[0]) == snapshot.step
+    assert strip.status_sentence(snapshot) == "finished"
+
+
+def test_what_does_not_simply_run_is_said(begun):
+    snapshot = replace(begun.snapshot, busy=False)
+    for status, sentence in (
+        ("preparing", "preparing the data …"),
+        ("waiting", "waiting: place 3 in the queue"),
+        ("failed", "it broke"),
+        ("paused", ""),
+    ):
+        given = replace(snapshot, status=status, ahead=2, message="it broke")
+        assert strip.status_sentence(given) == sentence
+    assert strip.status_sentence(replace(snapshot, status="paused", unseen=True)) == "paused: nobody was looking"
+    refused = strip.strip_data(None, "it has no gradients")
+    assert (refused["sentence"], refused["possible"]) == ("it has no gradients", [])
+    assert strip.strip_data(None, "")["possible"] == ["advance", "run"]
