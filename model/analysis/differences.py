@@ -107,7 +107,7 @@ class Comparison:
         table = table.astype(dict.fromkeys(("layer", "head", "position"), "Int64"))
         return table.sort_values(["kind", "change"], ascending=[True, False], ignore_index=True)
 
-    def _alignments(self, name: str) -> tuple[Alignment, Alignment]:
+    def alignments(self, name: str) -> tuple[Alignment, Alignment]:
         """Of the rows of the quantity of this name, and of the columns if it is a map."""
         stack = "encoder." if name.startswith("encoder.") else "decoder."
         own = self._stacks.get(stack)
@@ -117,7 +117,7 @@ class Comparison:
         return (keys if name.rpartition(".")[2] in OF_KEYS else own), keys
 
     def _axes(self, name: str, tensor: Tensor) -> list[tuple[int, Alignment]]:
-        rows, columns = self._alignments(name)
+        rows, columns = self.alignments(name)
         if name.rpartition(".")[2] in (*MAPS, "visible"):
             return [(-2, rows), (-1, columns)]
         return [(-1 if tensor.dim() == 1 else -2, rows)]
@@ -131,7 +131,7 @@ class Comparison:
                 if other is None:
                     continue
                 distance = (self.trace[name].float() - other.float()).abs().nansum(-1)
-                queries, keys = self._alignments(name)
+                queries, keys = self.alignments(name)
                 inserted = self.trace[name].float()[..., keys.inserted].sum(-1)
                 deleted = _moved(self.pinned[name].float()[..., keys.deleted].sum(-1), queries.places, -1)
                 kept = [place for place, other_place in enumerate(queries.places) if other_place >= 0]

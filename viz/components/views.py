@@ -198,9 +198,10 @@ def stages(
     arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Callable[[], None]
 ) -> Mount:
     """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
-    (key, channel) and their sum.
+    (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order.
 
-    A click on a query puts its position into the state as `query`.
+    header: `masked`, a truth a key; `pinned`, None or {differing: the first ones are differences}. A click on a query
+    puts its position into the state as `query`.
     """
     return partial(_stages, data=pack(header, arrays), key=key, on_query_change=on_query)
 
