@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -16,6 +17,7 @@ from model.trace import MAPS, AttentionKind, Trace
 
 if TYPE_CHECKING:
     import pandas
+    from numpy.typing import NDArray
 
 # Quantities with a row per key; all others have one per query or position.
 OF_KEYS = ("key", "value")
@@ -106,6 +108,15 @@ class Comparison:
         table = pandas.DataFrame(rows, columns=["kind", "name", "layer", "head", "position", "change"])
         table = table.astype(dict.fromkeys(("layer", "head", "position"), "Int64"))
         return table.sort_values(["kind", "change"], ascending=[True, False], ignore_index=True)
+
+    def head_changes(self, kind: AttentionKind) -> NDArray[np.float32]:
+        """(layer, head) of one kind: the changes of the heads, NaN where the pinned trace has none to compare with."""
+        paths = self.trace.attention_paths(kind)
+        found = np.full((len(paths), len(self.trace[f"{paths[0]}.weights"])), np.nan, np.float32)
+        for _kind, path, layer, head, _place, change in self._heads():
+            if path in paths:
+                found[layer, head] = change  # type: ignore[call-overload]
+        return found
 
     def alignments(self, name: str) -> tuple[Alignment, Alignment]:
         """Of the rows of the quantity of this name, and of the columns if it is a map."""

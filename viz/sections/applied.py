@@ -54,7 +54,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         mount(parts)
         if both.before is not None and lens is not trained:
             text = typed(Key.SOURCE, first_source(lens))
-            kept = Pin(trained.name, text, both.before.trace, trained)
+            kept = Pin(trained.name, text, both.before.trace, trained, (both.source, both.target))
             pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
         elif lens is trained:
             changes.text(_("Choose another type, base or length: every page then shows the model with it."))
