@@ -13,7 +13,7 @@ from model.analysis.feed_forward import order_of, path_of, quantities, shares_of
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.names import unit_quantity
-from viz.packing.plots import FIRST, SECOND, array, beside, header, levels, missing, now, pinned, side_of
+from viz.packing.plots import FIRST, PINNED, SECOND, array, beside, header, levels, missing, now, pinned, side_of
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def unit_chart(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[]
     series = [Series(unit_quantity(chosen.quantity), np.arange(len(column)), column, SECOND, "bars")]
     if other is not None:
         before = array(other[:, chosen.unit])
-        series.append(Series(_("pinned"), np.arange(len(column)), before, FIRST, dash=True))
+        series.append(Series(_("pinned"), np.arange(len(column)), before, PINNED, dash=True))
     strongest = labels[int(np.abs(column).argmax())]
     name = _("Unit {unit} of layer {layer}").format(unit=chosen.unit, layer=chosen.layer + 1)
     note = f"{strongest} {significant(float(column[np.abs(column).argmax()]))}"
@@ -214,7 +214,7 @@ def token_chart(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[
     places = np.arange(len(units))
     series = [Series(unit_quantity(chosen.quantity), places, array(own[chosen.token, units]), SECOND, "bars")]
     if other is not None:
-        series.append(Series(_("pinned"), places, array(other[chosen.token, units]), FIRST, "dots"))
+        series.append(Series(_("pinned"), places, array(other[chosen.token, units]), PINNED, "dots"))
     token = trace.tokens_of(chosen.name)[chosen.token]
     name = _("Strongest units at {token}").format(token=token)
     more = {
