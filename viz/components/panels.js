@@ -87,10 +87,13 @@ function arrangePanels(header, width, ratio, measure) {
   return { places, width, height: Math.ceil(top) };
 }
 
-// Of differences from the pinned trace, and of what is `pinned`, what is not finite is not painted: where one of both
-// has no such token it is not a number either; of all else that is broken.
+// Where one of both texts has no such token a value is NaN. A difference of an infinite value is not painted either; of
+// all else what is not finite is broken.
 const compared = ({ scale, pinned }) => Boolean(scale?.difference || pinned);
-const missing = (panel, cell) => compared(panel) && !Number.isFinite(panel.values[cell]);
+const missing = (panel, cell) => {
+  const value = panel.values[cell];
+  return panel.scale?.difference ? !Number.isFinite(value) : Boolean(panel.pinned) && Number.isNaN(value);
+};
 
 // Cells too small for boxes, one pixel each.
 function pictureOf(panel, [rows, columns]) {

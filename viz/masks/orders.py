@@ -63,15 +63,19 @@ def pack_orders(
     shown = []
     for index, order in enumerate(found):
         seen = np.ones_like(visible) if order.name == "after" else visible
-        other = _moved(comparison, trace, kind, chosen, before[index]) if comparison and before else None
-        if differing and other is not None:
+        own = _order_panel(order, trace, kind, numbers(order.weights), seen)
+        if comparison is None or pinned is None:
+            shown.append(own)
+            continue
+        known = before[index].weights, pinned[1].float()
+        other, there = (_moved(comparison, trace, kind, chosen, each) for each in known)
+        if differing:
             same = order.weights == other  # −∞ both times
             against = numbers((order.weights - other).masked_fill(same, 0.0))
             shown.append(_order_panel(order, trace, kind, against, seen, difference=True))
-            continue
-        shown.append(_order_panel(order, trace, kind, numbers(order.weights), seen))
-        if other is not None:
-            shown.append(_order_panel(before[index], trace, kind, numbers(other), np.ones_like(visible), pinned=True))
+        else:
+            seen = np.ones_like(visible) if order.name == "after" else numbers(there != 0)
+            shown += [own, _order_panel(before[index], trace, kind, numbers(other), seen, pinned=True)]
     shown.sort(key=lambda panel: panel.described["line"])
     name = _("Weights of this head, by the order of mask and softmax")
     header = {
@@ -83,10 +87,10 @@ def pack_orders(
     return panels(shown, header, key), _order_table(found, before)
 
 
-def _moved(comparison: Comparison, trace: Trace, kind: AttentionKind, chosen: Selection, order: Order) -> Tensor:
-    """The pinned weights at this trace's tokens."""
+def _moved(comparison: Comparison, trace: Trace, kind: AttentionKind, chosen: Selection, pinned: Tensor) -> Tensor:
+    """A pinned matrix at this trace's tokens."""
     path = trace.attention_paths(kind)[chosen.layer]
-    return comparison.moved(f"{path}.weights", order.weights).to(trace[f"{path}.weights"].device)
+    return comparison.moved(f"{path}.weights", pinned).to(trace[f"{path}.weights"].device)
 
 
 def _order_panel(

@@ -36,7 +36,7 @@ def markdown(app) -> str:
 
 def test_orders_of_mask_and_softmax_stand_above_the_pinned_ones(small):
     app, bench = pinned(mask_experiment="order")
-    header, values, _flags = panels(app, "masks-order")
+    header, values, flags = panels(app, "masks-order")
     own, before = (
         orders(*head_tensors(trace, "decoder", bench.fit_selection(1, 1, 1)))
         for trace in (bench.trace, bench.pin.trace)
@@ -46,6 +46,9 @@ def test_orders_of_mask_and_softmax_stand_above_the_pinned_ones(small):
     expected = [bench.comparison.moved(f"{PATH}.weights", each.weights).numpy() for each in before]
     for found, wanted in zip(values, [*(each.weights.numpy() for each in own), *expected], strict=True):
         assert np.allclose(found, wanted, atol=1e-6, equal_nan=True)
+    visible = bench.comparison.counterpart(f"{PATH}.visible").numpy()
+    assert np.array_equal(flags[3] == 0, visible == 0)  # NaN: seen, and painted as missing
+    assert flags[4].all()
     table = app.table[0].value.set_index("")
     assert list(table.index[1::2]) == [f"{name}, pinned" for name in table.index[::2]]
     least = float(before[2].sums.min())
