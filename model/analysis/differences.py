@@ -79,7 +79,7 @@ class Comparison:
         tokens; NaN where a token was inserted.
         """
         for axis, alignment in self._axes(name, tensor):
-            tensor = _moved(tensor, alignment.places, axis)
+            tensor = moved(tensor, alignment.places, axis)
         return tensor
 
     def difference(self, name: str) -> Tensor | None:
@@ -144,7 +144,7 @@ class Comparison:
                 distance = (self.trace[name].float() - other.float()).abs().nansum(-1)
                 queries, keys = self.alignments(name)
                 inserted = self.trace[name].float()[..., keys.inserted].sum(-1)
-                deleted = _moved(self.pinned[name].float()[..., keys.deleted].sum(-1), queries.places, -1)
+                deleted = moved(self.pinned[name].float()[..., keys.deleted].sum(-1), queries.places, -1)
                 kept = [place for place, other_place in enumerate(queries.places) if other_place >= 0]
                 if kept:
                     changes = ((distance + inserted + deleted) / 2)[:, kept].mean(dim=-1)
@@ -178,7 +178,7 @@ class Comparison:
         return [("prediction", name, None, None, place, v) for place, v in enumerate(divergence) if v == v]
 
 
-def _moved(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
+def moved(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
     """The slices of `tensor` at `places` along `axis`, NaN for −1."""
     index = torch.tensor([max(0, place) for place in places], device=tensor.device, dtype=torch.long)
     missing = torch.tensor([place < 0 for place in places], device=tensor.device)
