@@ -173,7 +173,12 @@ def all_units(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[],
     series.append(Series(_("shown above"), shown, np.zeros(2), FIRST))
     name = _("All {count} units").format(count=len(units))
     alt = _("The largest activation of each of {count} units over the text.").format(count=len(units))
-    more = {"x": {"title": _("place in this order")}, "y": {"title": _("largest |a|"), "zero": True}, "tall": 80}
+    more = {
+        "x": {"title": _("place in this order")},
+        "y": {"title": _("largest |a|"), "zero": True},
+        "tall": 80,
+        "sentence": missing(bench, other),
+    }
     csv = (_("series"), _("place in this order"), _("largest |a|"))
     return chart(series, header(trace, name, alt, f"units-all-{chosen.name}", csv, more), key, on_place)
 

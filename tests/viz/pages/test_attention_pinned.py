@@ -56,6 +56,15 @@ def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
     assert all(np.array_equal(*pair, equal_nan=True) for pair in zip(differences[6:], arrays[6:], strict=True))
 
 
+def test_the_numbers_of_every_head_stand_beside_the_pinned_ones(pinned):
+    app, bench = pinned
+    app.session_state["metrics"] = True
+    (table,) = [each.value for each in app.run().dataframe]
+    weights = bench.pin.trace.attention("cross").numpy()
+    expected = -(weights * np.log(weights)).sum(axis=-1).mean(axis=-1).flatten()
+    assert np.allclose(table["H · entropy, pinned"], expected, atol=1e-5)
+
+
 def test_what_is_masked_both_times_stays_so_in_the_differences(pinned):
     app, bench = pinned
     bench.differing = True
