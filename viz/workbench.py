@@ -66,6 +66,7 @@ class Pin:
     text: str
     trace: Trace
     lens: Inspectable
+    texts: tuple[Tokens | None, Tokens | None] = (None, None)  # source and target, where they are known
 
     def same_words(self, lens: Inspectable, side: str = "target") -> bool:
         """Whether a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
@@ -118,7 +119,7 @@ class Workbench:
         assert self.trace is not None
         assert self.lens is not None
         step = "" if self.step is None else f" · {self.step:,}"
-        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace, self.lens)
+        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace, self.lens, (self.source, self.target))
 
     def release(self) -> None:
         self.pin, self.differing = None, False
@@ -227,7 +228,7 @@ def choose(
 def workbench() -> Workbench:
     """This session's workbench, made from the address bar when the session begins."""
     if Key.WORKBENCH not in st.session_state:
-        given = {p.value: count for p in Parameter if (count := _count(st.query_params.get(p))) is not None}
+        given = {part.value: n for part in Parameter if (n := _count(st.query_params.get(part))) is not None}
         what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
         st.session_state[Key.WORKBENCH] = Workbench(Selection(**(DEFAULT_SELECTION | given)), what_if)
     bench = st.session_state[Key.WORKBENCH]

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -16,6 +17,7 @@ from model.trace import MAPS, AttentionKind, Trace
 
 if TYPE_CHECKING:
     import pandas
+    from numpy.typing import NDArray
 
 # Quantities with a row per key; all others have one per query or position.
 OF_KEYS = ("key", "value")
@@ -77,7 +79,7 @@ class Comparison:
         tokens; NaN where a token was inserted.
         """
         for axis, alignment in self._axes(name, tensor):
-            tensor = _moved(tensor, alignment.places, axis)
+            tensor = moved(tensor, alignment.places, axis)
         return tensor
 
     def difference(self, name: str) -> Tensor | None:
@@ -107,7 +109,16 @@ class Comparison:
         table = table.astype(dict.fromkeys(("layer", "head", "position"), "Int64"))
         return table.sort_values(["kind", "change"], ascending=[True, False], ignore_index=True)
 
-    def _alignments(self, name: str) -> tuple[Alignment, Alignment]:
+    def head_changes(self, kind: AttentionKind) -> NDArray[np.float32]:
+        """(layer, head) of one kind: the changes of the heads, NaN where the pinned trace has none to compare with."""
+        paths = self.trace.attention_paths(kind)
+        found = np.full((len(paths), len(self.trace[f"{paths[0]}.weights"])), np.nan, np.float32)
+        for _kind, path, layer, head, _place, change in self._heads():
+            if path in paths:
+                found[layer, head] = change  # type: ignore[call-overload]
+        return found
+
+    def alignments(self, name: str) -> tuple[Alignment, Alignment]:
         """Of the rows of the quantity of this name, and of the columns if it is a map."""
         stack = "encoder." if name.startswith("encoder.") else "decoder."
         own = self._stacks.get(stack)
@@ -117,7 +128,7 @@ class Comparison:
         return (keys if name.rpartition(".")[2] in OF_KEYS else own), keys
 
     def _axes(self, name: str, tensor: Tensor) -> list[tuple[int, Alignment]]:
-        rows, columns = self._alignments(name)
+        rows, columns = self.alignments(name)
         if name.rpartition(".")[2] in (*MAPS, "visible"):
             return [(-2, rows), (-1, columns)]
         return [(-1 if tensor.dim() == 1 else -2, rows)]
@@ -131,9 +142,9 @@ class Comparison:
                 if other is None:
                     continue
                 distance = (self.trace[name].float() - other.float()).abs().nansum(-1)
-                queries, keys = self._alignments(name)
+                queries, keys = self.alignments(name)
                 inserted = self.trace[name].float()[..., keys.inserted].sum(-1)
-                deleted = _moved(self.pinned[name].float()[..., keys.deleted].sum(-1), queries.places, -1)
+                deleted = moved(self.pinned[name].float()[..., keys.deleted].sum(-1), queries.places, -1)
                 kept = [place for place, other_place in enumerate(queries.places) if other_place >= 0]
                 if kept:
                     changes = ((distance + inserted + deleted) / 2)[:, kept].mean(dim=-1)
@@ -167,7 +178,7 @@ class Comparison:
         return [("prediction", name, None, None, place, v) for place, v in enumerate(divergence) if v == v]
 
 
-def _moved(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
+def moved(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
     """The slices of `tensor` at `places` along `axis`, NaN for −1."""
     index = torch.tensor([max(0, place) for place in places], device=tensor.device, dtype=torch.long)
     missing = torch.tensor([place < 0 for place in places], device=tensor.device)

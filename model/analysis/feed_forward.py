@@ -103,10 +103,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Direction:
-    """Tokens of a vocabulary that a vector points to most, and away from most, each with its value."""
+    """Tokens of a vocabulary that a vector points to most, and away from most, each with its value; their ids."""
 
     towards: list[tuple[str, float]]
     away: list[tuple[str, float]]
+    ids: tuple[list[int], list[int]]
 
 
 def layer_of(model: Network, stack: str, layer: int) -> FeedForward:
@@ -116,16 +117,20 @@ def layer_of(model: Network, stack: str, layer: int) -> FeedForward:
     return found
 
 
-@torch.inference_mode()
 def reads(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
     """The tokens whose embeddings have the largest and least cosine with a unit's input weights, a row of W₁."""
+    return _direction(read_scores(model, stack, layer, unit), tokenizer, keep)
+
+
+@torch.inference_mode()
+def read_scores(model: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
+    """That cosine, of every token."""
     weight = layer_of(model, stack, layer).hidden.weight[unit].float()
     embedding = model.get_submodule(f"{stack}.embedding.tokens")
     assert isinstance(embedding, nn.Embedding)
-    return _direction(torch.cosine_similarity(embedding.weight.float(), weight[None], dim=-1), tokenizer, keep)
+    return torch.cosine_similarity(embedding.weight.float(), weight[None], dim=-1)
 
 
-@torch.inference_mode()
 def writes(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
     """What an activation of 1 of a unit adds to the logits, W_U w₂ with w₂ a column of W₂, without what lies between,
     the final norm, the layers above and what transforms the states before W_U (Geva et al., 2022, section 3).
@@ -134,10 +139,16 @@ def writes(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokeniz
         ValueError: the model has no W_U.
         AbsentError: it has one that does not read the stream.
     """
+    return _direction(write_scores(model, stack, layer, unit), tokenizer, keep)
+
+
+@torch.inference_mode()
+def write_scores(model: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
+    """The same of every token; raises the same."""
     model.require_logits()
     require(model, "output.logits.weight")
     weight = layer_of(model, stack, layer).output.weight[:, unit]
-    return _direction((model.output.logits.weight @ weight).float(), tokenizer, keep)
+    return (model.output.logits.weight @ weight).float()
 
 
 def reaches_output(config: TransformerConfig, stack: str) -> bool:
@@ -215,4 +226,5 @@ def _direction(scores: Float[Tensor, " token"], tokenizer: Tokenizer, keep: int)
     return Direction(
         [(tokenizer.label(int(t)), float(v)) for v, t in zip(*best, strict=True)],
         [(tokenizer.label(int(t)), -float(v)) for v, t in zip(*worst, strict=True)],
+        (best.indices.tolist(), worst.indices.tolist()),
     )

@@ -1,15 +1,21 @@
-"""One query of one head, step by step, packed for the browser."""
+"""One query of one head, step by step, packed for the browser; beside the pinned trace's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
+from torch import Tensor
 
 from model.attention import MultiHeadAttention
-from model.errors import require
+from model.errors import AbsentError, require
 from model.position_bias import Alibi
+from viz.absent import absent_words
+from viz.attention.explained import missing
 from viz.attention.shown import Shown
 from viz.components.views import Mount, stages
 from viz.i18n import _
@@ -20,8 +26,21 @@ from viz.workbench import Selection
 ROWS = 64  # keys in the table, and queries to choose from, at most
 
 
-def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
-    """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
+@dataclass(frozen=True)
+class Steps:
+    """Of one query of one head: each step to the weights (key), the weighted values (key, channel), their sum."""
+
+    to_weights: dict[str, Tensor]
+    weighted: Tensor
+    output: Tensor
+
+    def at(self, keys: Tensor) -> list[Tensor]:
+        """All of it, of some of the keys."""
+        return [*(each[keys] for each in self.to_weights.values()), self.weighted[keys], self.output]
+
+
+def steps_of(shown: Shown, chosen: Selection) -> Steps:
+    """Of the chosen query.
 
     Raises:
         AbsentError: the model shows no steps to its weights.
@@ -30,16 +49,98 @@ def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[]
     path, head = maps.paths[chosen.layer], chosen.head
     require(trace.model, f"{path}.scores", f"{path}.heads")
     stage = maps.row(chosen.layer, head, chosen.query)
-    weights = stage["weights"]
+    weighted = stage["weights"][:, None] * trace.values(path)[head].float()
+    return Steps(stage, weighted, trace[f"{path}.heads"][head, chosen.query].float())
+
+
+def pinned_steps(shown: Shown, chosen: Selection, own: Steps) -> tuple[Steps | None, str]:
+    """The same of the pinned trace, NaN at keys that it has not; or a sentence why there is none."""
+    comparison, pinned = shown.comparison, shown.pinned
+    if comparison is None:
+        return None, ""
+    if pinned is None or chosen.layer >= pinned.layers:
+        return None, missing(shown, chosen)
+    path, head = shown.maps.paths[chosen.layer], chosen.head
+    query = comparison.alignments(f"{path}.weights")[0].places[chosen.query]
+    if query < 0:
+        return None, _("This query is not in the pinned text: there is nothing to compare its steps with.")
+    try:
+        require(pinned.trace.model, f"{path}.scores", f"{path}.heads")
+    except AbsentError as absent:
+        return None, f"{_('pinned')}: {absent_words(absent)}"
+    device = own.output.device
+    row = {name: each.to(device) for name, each in pinned.row(chosen.layer, head, query).items()}
+    known = {name: comparison.moved(f"{path}.key", each) for name, each in row.items()}
+    unknown = torch.full_like(own.to_weights["weights"], torch.nan)
+    before = {name: known.get(name, unknown) for name in own.to_weights}
+    values = comparison.moved(f"{path}.value", pinned.trace.values(path)[head].float().to(device))
+    output = pinned.trace[f"{path}.heads"][head, query].float().to(device)
+    if output.shape != own.output.shape:
+        return None, _("The pinned heads are of another width: there is nothing to compare these steps with.")
+    return Steps(before, before["weights"][:, None] * values, output), ""
+
+
+def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
+    """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
+
+    Raises:
+        AbsentError: the model shows no steps to its weights.
+    """
+    maps = shown.maps
+    own = steps_of(shown, chosen)
+    before, lacking = pinned_steps(shown, chosen, own)
+    weights = own.to_weights["weights"]
     keys = torch.arange(maps.keys, device=weights.device)
     if maps.keys > ROWS:
         keys = weights.topk(ROWS).indices.sort().values
-    weighted = weights[keys, None] * trace.values(path)[head].float()[keys]
-    output = trace[f"{path}.heads"][head, chosen.query].float()
-    queries = near(chosen.query, maps.queries)
-    arrays = [*(each[keys] for each in stage.values()), weighted, output]
-    header = _header(shown, chosen, queries, keys.tolist(), list(stage), len(output))
+    header = _header(shown, chosen, near(chosen.query, maps.queries), keys.tolist(), list(own.to_weights), own)
+    header["masked"] = (own.to_weights["masked"][keys] == -torch.inf).tolist()
+    arrays = own.at(keys)
+    if before is not None:
+        other = before.at(keys)
+        if shown.differing:
+            arrays = [_less(*pair) for pair in zip(arrays, other, strict=True)]
+        arrays += other
+        header["pinned"] = {"differing": shown.differing}
+    said = [header["note"], lacking or (_changed(shown, own, before) if before is not None else "")]
+    header["note"] = " · ".join(filter(None, said))
     return stages([array.cpu().numpy() for array in arrays], header, key, on_query)
+
+
+def _less(own: Tensor, before: Tensor) -> Tensor:
+    """The difference; what is −∞ both times stays so."""
+    return (own - before).where((own != -torch.inf) | (before != -torch.inf), -torch.inf)
+
+
+def _changed(shown: Shown, own: Steps, before: Steps) -> str:
+    """The weight that differs most from the pinned one."""
+    now, then = own.to_weights["weights"], before.to_weights["weights"]
+    moved = (now - then).nan_to_num(nan=0.0)
+    key = int(moved.abs().argmax())
+    text = _("largest change of a weight: {key} {value} (pinned: {pinned})")
+    if not float(moved[key]):
+        return _("nothing differs from the pin")
+    return text.format(
+        key=shown.column_labels[key], value=significant(float(now[key])), pinned=significant(float(then[key]))
+    )
+
+
+def steps_table(shown: Shown, chosen: Selection) -> pd.DataFrame:
+    """A row a key: each step to the weights, and the pinned one; then the weighted value's length."""
+    own = steps_of(shown, chosen)
+    before, _lacking = pinned_steps(shown, chosen, own)
+    names = step_names(list(own.to_weights))
+    columns: dict[str, Any] = {_("key"): shown.column_labels}
+    for suffix, each in (("{name}", own), (_("{name}, pinned"), before)):
+        if each is not None:
+            found = {names[name]: _array(values) for name, values in each.to_weights.items()}
+            found[_("‖weighted value‖")] = _array(each.weighted.norm(dim=-1))
+            columns |= {suffix.format(name=name): values for name, values in found.items()}
+    return pd.DataFrame(columns)
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    return np.asarray(tensor.cpu().numpy())
 
 
 def near(place: int, count: int) -> range:
@@ -48,14 +149,34 @@ def near(place: int, count: int) -> range:
     return range(first, min(count, first + ROWS))
 
 
+def step_names(steps: Sequence[str]) -> dict[str, str]:
+    """What the steps to a weight are called, in their order."""
+    names = {
+        "scores": _("score"),
+        "scaled": _("scaled"),
+        "capped": _("capped"),
+        "biased": _("biased"),
+        "masked": _("masked"),
+        "weights": _("weight"),
+    }
+    return {step: names[step] for step in steps}
+
+
 def _header(
-    shown: Shown, chosen: Selection, queries: range, keys: Sequence[int], steps: Sequence[str], channels: int
+    shown: Shown, chosen: Selection, queries: range, keys: Sequence[int], steps: Sequence[str], own: Steps
 ) -> dict[str, Any]:
     rows = [shown.row_labels[place] for place in queries]
     columns = [shown.column_labels[place] for place in keys]
     attention = shown.trace.module(shown.maps.paths[chosen.layer])
-    bias = "− m·|i − j|" if isinstance(getattr(attention, "biased", None), Alibi) else "+ b(j − i)"
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
+    formulas = {
+        "scores": "q·k",
+        "scaled": f"× {significant(factor)}",
+        "capped": "c·tanh(·/c)",
+        "biased": "− m·|i − j|" if isinstance(getattr(attention, "biased", None), Alibi) else "+ b(j − i)",
+        "masked": "−∞",
+        "weights": "softmax",
+    }
     left_out, special = shown.maps.keys - len(keys), shown.trace.special_labels
     note = _("the {shown} keys with the largest weights; {count} others are left out")
     return {
@@ -74,20 +195,18 @@ def _header(
         "file": f"steps-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}-query{chosen.query + 1}",
         "note": note.format(shown=len(keys), count=left_out) if left_out else "",
         "stamp": stamp(shown.trace),
+        "pinned": None,
         "words": {
             "query": f"{_('head')} {chosen.layer + 1}.{chosen.head + 1} · {_('query')}",
             "value": _("weight × value"),
             "output": _("output of this head"),
             "download": _("Download"),
+            "pinned": _("pinned"),
+            "missing": _("not in the pinned trace"),
             "columns": [
                 {"name": _("key"), "formula": "k"},
-                {"name": _("score"), "formula": "q·k"},
-                {"name": _("scaled"), "formula": f"× {significant(factor)}"},
-                *([{"name": _("capped"), "formula": "c·tanh(·/c)"}] if "capped" in steps else []),
-                *([{"name": _("biased"), "formula": bias}] if "biased" in steps else []),
-                {"name": _("masked"), "formula": "−∞"},
-                {"name": _("weight"), "formula": "softmax"},
-                {"name": _("weighted value"), "formula": f"w·v, {channels} d"},
+                *({"name": name, "formula": formulas[step]} for step, name in step_names(steps).items()),
+                {"name": _("weighted value"), "formula": f"w·v, {len(own.output)} d"},
             ],
         },
     }

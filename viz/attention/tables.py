@@ -29,4 +29,11 @@ def metrics_table(shown: Shown) -> pd.DataFrame:
     maps = shown.maps
     layers, heads = np.indices((maps.layers, maps.heads)) + 1
     numbers = {metric_name(name): values.flatten() for name, values in metrics(maps, *METRICS).items()}
-    return pd.DataFrame({_("layer"): layers.flatten(), _("head"): heads.flatten(), **numbers})
+    table = pd.DataFrame({_("layer"): layers.flatten(), _("head"): heads.flatten(), **numbers})
+    if shown.pinned is not None:  # of the pinned text as it was, where that model has the head
+        before = metrics(shown.pinned, *METRICS)
+        for name, values in before.items():
+            known = np.full((maps.layers, maps.heads), np.nan)
+            known[: len(values)] = values[: maps.layers]
+            table[_("{name}, pinned").format(name=metric_name(name))] = known.flatten()
+    return table

@@ -93,3 +93,7 @@ def pair(query: str, key: str, value: float) -> str:
 def below_name(name: str) -> str:
     """What stands under the heads."""
     return {"steps": _("One query, step by step"), "importance": _("Importance of each head")}[name]
+
+
+def trace_name(name: str) -> str:
+    return {"current": _("this trace"), "pinned": _("the pinned one")}[name]

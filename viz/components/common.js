@@ -28,7 +28,7 @@ function element(tag, className, text) {
 
 // Three significant digits on the screen.
 function significant(value) {
-  if (value === -Infinity) return "−∞";
+  if (Math.abs(value) === Infinity) return value < 0 ? "−∞" : "∞";
   if (value === 0) return "0";
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);

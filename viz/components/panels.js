@@ -8,6 +8,7 @@ const APART = 15; // of labels where not each row has one
 const CHANGED = "#b87a00";
 const BROKEN = "#a4133c"; // a value that is no number
 const SMALL = 3; // cells of fewer pixels are painted as one picture
+const PINNED = "#963cbe"; // the title of what is of the pinned trace
 const SEEN = `rgba(${HUE.join(",")},0.42)`;
 
 // 256 colours of a panel's scale as [r, g, b, a], and the place of a value among them.
@@ -86,8 +87,13 @@ function arrangePanels(header, width, ratio, measure) {
   return { places, width, height: Math.ceil(top) };
 }
 
-// What is not a number has no counterpart in the pinned trace, where differences are shown; else it is broken.
-const missing = ({ values, scale }, cell) => Boolean(scale?.difference) && !Number.isFinite(values[cell]);
+// Where one of both texts has no such token a value is NaN. A difference of an infinite value is not painted either; of
+// all else what is not finite is broken.
+const compared = ({ scale, pinned }) => Boolean(scale?.difference || pinned);
+const missing = (panel, cell) => {
+  const value = panel.values[cell];
+  return panel.scale?.difference ? !Number.isFinite(value) : Boolean(panel.pinned) && Number.isNaN(value);
+};
 
 // Cells too small for boxes, one pixel each.
 function pictureOf(panel, [rows, columns]) {
@@ -168,7 +174,7 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
   header.panels.forEach((panel, index) => {
     const place = places[index];
     const { left, top, wide, high, count } = place;
-    pen.text(panel.name, left, place.title, { strong: true });
+    pen.text(panel.name, left, place.title, { strong: true, colour: panel.pinned ? PINNED : undefined });
     if (panel.note) pen.text(panel.note, left, place.title + 16, {});
     drawColumnsTitle(pen, place, panel);
     drawLabels(pen, place, panel, lit, pointed);
@@ -223,7 +229,7 @@ function pointPanels(root, event) {
   const column = panel.columns.labels[found.column] || `${panel.columns.title} ${found.column}`;
   for (const label of [panel.rows.labels[found.row], panel.joined ?? " → ", column]) pair.appendChild(element("bdi", "", label));
   const seen = panel.flags[cell] & 1;
-  const value = missing(panel, cell) ? header.words.missing : panel.scale ? exact(panel.values[cell]) : header.words.visible;
+  const value = compared(panel) && Number.isNaN(panel.values[cell]) ? header.words.missing : panel.scale ? exact(panel.values[cell]) : header.words.visible;
   const says = [seen ? value : header.words.masked];
   if (panel.flags[cell] & 2) says.push(header.words.changed);
   const place = root.place.places[found.panel];

@@ -1,8 +1,9 @@
 // One query of one head, step by step: score, scaled, masked, weight, weighted value, for every key; their sum below.
 // Vectors are painted as strips on one canvas over the table: a canvas each costs the browser a third of its frame.
+// Where something is pinned, its numbers stand below; the upper ones may be the differences from them.
 
-// columns: key, a number for each step before the weight, weight, weighted value.
-function build(parentElement, columns) {
+// columns: key, a number for each step before the weight, weight, weighted value. beside: with the pinned ones below.
+function build(parentElement, columns, beside) {
   const root = parentElement.appendChild(element("div", "vitrine stages"));
   const picker = element("div", "picker");
   root.queries = element("div", "chips");
@@ -16,13 +17,14 @@ function build(parentElement, columns) {
   root.head = root.table.createTHead().insertRow();
   root.body = root.table.createTBody();
   root.total = root.table.createTFoot().insertRow();
-  root.columns = columns;
+  [root.columns, root.beside] = [columns, beside];
   for (let column = 0; column < columns; column++) {
     const title = root.head.appendChild(element("th"));
     title.append(element("span", "name"), element("span", "formula muted"));
     root.total.insertCell();
   }
-  root.total.lastElementChild.appendChild(newStrip());
+  root.total.cells[columns - 2].append(element("span"), ...(beside ? [element("div", "before")] : []));
+  root.total.lastElementChild.append(...newStrips(beside));
   const sizes = new ResizeObserver(() => paintStrips(root));
   sizes.observe(sheet);
   addFiles(root, () => root.table, stageLines);
@@ -43,42 +45,50 @@ function newStrip() {
   const made = element("span", "strip");
   made.setAttribute("role", "img");
   made.addEventListener("pointermove", (event) => {
-    const { values, name } = made;
+    const { values, name } = made.drawn;
     const channel = Math.min(values.length - 1, Math.floor((event.offsetX / made.clientWidth) * values.length));
     made.title = `${name} [${channel}] = ${values[channel]}`;
   });
   return made;
 }
 
-function newRow(body, position, columns) {
+const newStrips = (beside) => [newStrip(), ...(beside ? [newStrip()] : [])];
+
+function newRow(body, position, { columns, beside }) {
   const row = body.insertRow();
   for (let column = 0; column < columns; column++) row.insertCell();
   row.cells[0].className = "key";
   row.cells[0].appendChild(newChip(position));
+  for (let column = 1; column < columns - 2; column++) row.cells[column].append(element("span"));
   row.cells[columns - 2].append(element("i", "bar"), element("span"));
-  row.cells[columns - 1].appendChild(newStrip());
+  if (beside) {
+    for (let column = 1; column < columns - 1; column++) row.cells[column].append(element("div", "before"));
+    row.cells[columns - 2].append(element("i", "bar then"));
+  }
+  row.cells[columns - 1].append(...newStrips(beside));
 }
 
-// The root for a table of so many columns; one of another number is thrown away.
-function rootFor(parentElement, columns) {
+// The root for a table of so many columns; one of another shape is thrown away.
+function rootFor(parentElement, columns, beside) {
   const root = parentElement.querySelector(".vitrine");
-  if (root?.columns === columns) return root;
+  if (root?.columns === columns && root.beside === beside) return root;
   root?.stop();
   root?.remove();
-  return build(parentElement, columns);
+  return build(parentElement, columns, beside);
 }
 
-function showStrip(strip, values, name) {
-  strip.values = values;
-  strip.name = name;
+function showStrip(strip, values, name, top, hues) {
+  strip.drawn = { values, name, top, hues };
   strip.setAttribute("aria-label", name);
 }
+
+const total = (values) => values.reduce((sum, value) => sum + (Number.isNaN(value) ? 0 : value), 0);
 
 // Every strip of the table: its vector, a channel as wide as the other, over the place that the table gives it.
 function paintStrips(root) {
   const ratio = window.devicePixelRatio || 1;
   const sheet = root.atlas.parentElement.getBoundingClientRect();
-  if (!sheet.width || !root.top) return; // not laid out yet: the observer of its size calls again
+  if (!sheet.width || !root.table.querySelector(".strip")?.drawn) return; // not laid out yet: the observer of its size calls again
   const places = [...root.table.querySelectorAll(".strip")].map((strip) => [strip, strip.getBoundingClientRect()]);
   const first = places[0][1];
   const edge = Math.round((first.left - sheet.left) * ratio);
@@ -86,55 +96,73 @@ function paintStrips(root) {
   const context = cleared(root.atlas, Math.round(first.width * ratio), Math.round(sheet.height * ratio));
   root.atlas.style.width = `${root.atlas.width / ratio}px`;
   root.atlas.style.height = `${root.atlas.height / ratio}px`;
-  for (const [{ values }, box] of places) {
+  for (const [{ drawn: { values, top: most, hues } }, box] of places) {
     const top = Math.round((box.top - sheet.top) * ratio);
     const height = Math.round(box.height * ratio);
     const wide = root.atlas.width / values.length;
     values.forEach((value, channel) => {
       const left = Math.round(channel * wide);
-      context.fillStyle = signedColour(value, root.top);
+      if (Number.isNaN(value)) return;
+      context.fillStyle = signedColour(value, most, 0.85, hues);
       context.fillRect(left, top, Math.round((channel + 1) * wide) - left, height);
     });
   }
 }
 
 // The strips in a file: a picture of a pixel for each channel.
-function drawStrips(pen, { table, top }) {
+function drawStrips(pen, { table }) {
   const corner = table.getBoundingClientRect();
   const context = element("canvas").getContext("2d");
   for (const strip of table.querySelectorAll(".strip")) {
+    const { values, top, hues } = strip.drawn;
     const { left, top: upper, width, height } = strip.getBoundingClientRect();
-    cleared(context.canvas, strip.values.length, 1);
-    strip.values.forEach((value, channel) => {
-      context.fillStyle = signedColour(value, top);
+    cleared(context.canvas, values.length, 1);
+    values.forEach((value, channel) => {
+      if (Number.isNaN(value)) return;
+      context.fillStyle = signedColour(value, top, 0.85, hues);
       context.fillRect(channel, 0, 1, 1);
     });
-    pen.picture(context.canvas, [0, 0, strip.values.length, 1], EDGE + left - corner.left, EDGE + upper - corner.top, width, height);
+    pen.picture(context.canvas, [0, 0, values.length, 1], EDGE + left - corner.left, EDGE + upper - corner.top, width, height);
   }
 }
 
-// The table of the file: a line for each key, its steps, its weight and the channels of its weighted value; the sums;
-// and how many keys are left out.
+// The table of the file: a line for each key, its steps, its weight and the channels of its weighted value, and the same
+// of the pinned trace; the sums; and how many keys are left out.
 function stageLines({ shown: { header } }) {
-  const { keys, words, note, steps, weights, weighted, sum } = header;
+  const { keys, words, note, runs } = header;
   const names = words.columns.map(({ name }) => name);
-  const channels = [...sum].map((_, channel) => `${names.at(-1)} [${channel}]`);
-  const lines = keys.map((key, at) => [key, ...[...steps.map((stage) => stage[at]), weights[at], ...weighted.subarray(at * sum.length, (at + 1) * sum.length)].map(exact)]);
-  const total = ["Σ", ...steps.map(() => ""), ...[weights.reduce((a, b) => a + b, 0), ...sum].map(exact)];
-  return [[...names.slice(0, -1), ...channels], ...lines, total, ...(note ? [[note]] : [])];
+  const titles = ({ sum }, named) => [...names.slice(1, -1).map(named), ...[...sum].map((_, channel) => `${named(names.at(-1))} [${channel}]`)];
+  const line = ({ steps, weights, weighted, sum }, at) =>
+    [...steps.map((stage) => stage[at]), weights[at], ...weighted.subarray(at * sum.length, (at + 1) * sum.length)].map(exact);
+  const sums = ({ steps, weights, sum }) => [...steps.map(() => ""), ...[total(weights), ...sum].map(exact)];
+  return [
+    [names[0], ...runs.flatMap((run) => titles(run, run.named))],
+    ...keys.map((key, at) => [key, ...runs.flatMap((run) => line(run, at))]),
+    ["Σ", ...runs.flatMap(sums)],
+    ...(note ? [[note]] : []),
+  ];
+}
+
+// What the arrays of a trace are; named: how its columns are called.
+function runOf(arrays, named) {
+  const [weights, weighted, sum] = arrays.slice(-3);
+  return { steps: arrays.slice(0, -3), weights, weighted, sum, named };
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const header = unpack(data);
-  const { queries, keys, places, sides, chosen, words, special, note, arrays, stamp, alt } = header;
-  const root = rootFor(parentElement, words.columns.length);
-  const [weights, weighted, sum] = arrays.slice(-3);
-  const steps = arrays.slice(0, -3);
-  const masked = steps.at(-1);
+  const { queries, keys, places, sides, chosen, words, special, note, arrays, stamp, masked, pinned, alt } = header;
+  const root = rootFor(parentElement, words.columns.length, Boolean(pinned));
+  const own = pinned ? arrays.slice(0, arrays.length / 2) : arrays;
+  const before = pinned ? arrays.slice(arrays.length / 2) : null;
+  const differing = Boolean(pinned?.differing);
+  const hues = differing ? DIFFERENCE : SIGNED;
+  const run = runOf(own, (name) => (differing ? `Δ ${name}` : name));
+  const { steps, weights, weighted, sum } = run;
   const channels = sum.length;
   root.choose = (position) => setTriggerValue("query", position);
   root.table.setAttribute("aria-label", alt);
-  showFiles(root, { ...header, steps, weights, weighted, sum });
+  showFiles(root, { ...header, runs: [run, ...(before ? [runOf(before, (name) => `${name}, ${words.pinned}`)] : [])] });
   write(root.querySelector(".picker .muted"), words.query);
   showChips(root.queries, queries, special.rows, sides.rows, (side, position) => root.choose(position), places.rows);
   [...root.queries.children].forEach((made, index) => {
@@ -143,36 +171,54 @@ export default function ({ data, parentElement, setTriggerValue }) {
   });
   write(root.note, note);
   words.columns.forEach(({ name, formula }, column) => {
-    write(root.head.cells[column].firstElementChild, name);
+    write(root.head.cells[column].firstElementChild, differing && column ? `Δ ${name}` : name);
     write(root.head.cells[column].lastElementChild, formula);
   });
 
-  const tops = steps.map(largest);
+  const tops = [...steps, weights].map(largest);
+  const [top, topBefore] = [own, before].map((found) => found && Math.max(...found.slice(-2).map(largest)));
+  const common = before && !differing ? Math.max(top, topBefore) : top;
+  // Two vectors: what is shown, and below it the pinned one.
+  const showStrips = (cell, name, now, then) => {
+    showStrip(cell.firstElementChild, now, differing ? `Δ ${name}` : name, common, hues);
+    if (before) showStrip(cell.lastElementChild, then, `${name}, ${words.pinned}`, differing ? topBefore : common, SIGNED);
+  };
+  const missing = (value) => Boolean(before) && Number.isNaN(value); // the pinned trace has no such key
+  const known = (value) => (missing(value) ? "–" : significant(value));
+  const number = (cell, value, then) => {
+    write(cell.querySelector("span"), differing && value > 0 ? `+${known(value)}` : known(value));
+    cell.title = missing(value) ? words.missing : value;
+    if (!before) return;
+    const below = cell.querySelector(".before");
+    write(below, known(then));
+    below.title = missing(then) ? words.missing : `${words.pinned}: ${then}`;
+  };
   while (root.body.rows.length > keys.length) root.body.lastElementChild.remove();
-  while (root.body.rows.length < keys.length) newRow(root.body, root.body.rows.length, root.columns);
+  while (root.body.rows.length < keys.length) newRow(root.body, root.body.rows.length, root);
   [...root.body.rows].forEach(({ cells }, key) => {
     cells[0].firstElementChild.dataset.position = places.columns[key];
     showChip(cells[0].firstElementChild, keys[key], special.columns[key], sides.columns);
     steps.forEach((stage, index) => {
       const cell = cells[index + 1];
-      const hidden = stage[key] === -Infinity;
-      write(cell, significant(stage[key]));
-      cell.title = stage[key];
+      const hidden = index === steps.length - 1 && masked[key];
+      number(cell, stage[key], before?.[index][key]);
       cell.className = hidden ? "masked" : "";
-      cell.style.background = hidden ? "" : signedColour(stage[key], tops[index], 0.5); // the number stays legible
+      // The number stays legible.
+      cell.style.background = hidden || !Number.isFinite(stage[key]) ? "" : signedColour(stage[key], tops[index], 0.5, hues);
     });
     const weight = cells[root.columns - 2];
-    weight.className = masked[key] === -Infinity ? "masked weight" : "weight";
-    weight.title = weights[key];
-    weight.firstElementChild.style.width = `${100 * weights[key]}%`;
-    write(weight.lastElementChild, significant(weights[key]));
-    const part = weighted.subarray(key * channels, (key + 1) * channels);
-    showStrip(cells[root.columns - 1].firstElementChild, part, `${keys[key]} · ${words.value}`);
+    const then = before?.at(-3)[key];
+    weight.className = masked[key] ? "masked weight" : "weight";
+    number(weight, weights[key], then);
+    weight.firstElementChild.style.width = differing ? "0" : `${100 * weights[key]}%`;
+    weight.style.background = differing && !masked[key] && weights[key] ? signedColour(weights[key], tops.at(-1), 0.5, hues) : "";
+    if (before) weight.querySelector(".then").style.width = `${100 * (then || 0)}%`;
+    const part = (values) => values.subarray(key * channels, (key + 1) * channels);
+    showStrips(cells[root.columns - 1], `${keys[key]} · ${words.value}`, part(weighted), before && part(before.at(-2)));
   });
   write(root.total.cells[0], "Σ");
-  write(root.total.cells[root.columns - 2], significant(weights.reduce((a, b) => a + b, 0)));
-  showStrip(root.total.cells[root.columns - 1].firstElementChild, sum, words.output);
-  root.top = Math.max(largest(weighted), largest(sum));
+  number(root.total.cells[root.columns - 2], total(weights), before && total(before.at(-3)));
+  showStrips(root.total.cells[root.columns - 1], words.output, sum, before?.at(-1));
   paintStrips(root);
   root.dataset.painted = stamp;
   return () => root.stop();

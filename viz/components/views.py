@@ -156,8 +156,8 @@ class Panel:
     """A matrix among others: values (row, column), None for a mask; visible, False on hidden cells; changed cells.
 
     described: `name` and `note` above it; `rows` and `columns`, each {title, labels, side}; `scale`, {low, high,
-    difference}, none for a mask; `line`, panels of another line begin a new one; `chosen`, a framed row; `framed`, a
-    framed cell; `choose`: it can be clicked.
+    difference}, none for a mask; `pinned`: it is of the pinned trace, NaN where that has no such token; `line`, panels
+    of another line begin a new one; `chosen`, a framed row; `framed`, a framed cell; `choose`: it can be clicked.
     """
 
     visible: NDArray[np.bool_]
@@ -201,9 +201,10 @@ def stages(
     arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Callable[[], None]
 ) -> Mount:
     """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
-    (key, channel) and their sum.
+    (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order.
 
-    A click on a query puts its position into the state as `query`.
+    header: `masked`, a truth a key; `pinned`, None or {differing: the first ones are differences}. A click on a query
+    puts its position into the state as `query`.
     """
     return partial(_stages, data=pack(header, arrays), key=key, on_query_change=on_query)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -16,12 +17,13 @@ from model.text import Tokens
 from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, Panel, panels
 from viz.i18n import _
+from viz.masks.pinned import text_of, unlike
 from viz.masks.views import DRAWN, numbers, of_head, sentence, words
 from viz.parts import stamp
 from viz.sides import side_name, sides
 
 if TYPE_CHECKING:
-    from viz.workbench import Selection, Workbench
+    from viz.workbench import Pin, Selection, Workbench
 
 EXAMPLES = 4  # texts of the batch
 
@@ -56,10 +58,34 @@ def batch_sentence(lens: Inspectable) -> str:
     return _("The text and its sentences (or halves) as one batch.")
 
 
+@dataclass(frozen=True)
+class PinnedBatch:
+    """The pinned text and its parts as one batch of the pinned model, changed as the pinned trace."""
+
+    pin: Pin
+    batch: Batch
+    rows: list[list[Tokens]]
+    trace: Trace
+
+
+def pinned_batch(bench: Workbench) -> tuple[PinnedBatch | None, str]:
+    """The same batch of what is pinned; or a sentence why there is none."""
+    pin = bench.pin
+    if pin is None or bench.lens is None:
+        return None, ""
+    texts, lacking = text_of(pin, bench.lens.kind)
+    if lacking:
+        return None, lacking
+    batch, rows = batch_of(pin.lens, pin.text, texts[0], texts[1] if len(texts) > 1 else None)
+    return PinnedBatch(pin, batch, rows, batch.trace(pin.lens.model, pin.trace.changes)), ""
+
+
 def pack_batch(
     lens: Inspectable, bench: Workbench, text: str, kind: AttentionKind, chosen: Selection, key: str
-) -> tuple[Mount, pd.DataFrame]:
-    """The masks of a padded batch, and how far padding moves each text's outputs with and without them."""
+) -> tuple[Mount, pd.DataFrame, str]:
+    """The masks of a padded batch, framed where the pinned batch's are others; how far padding moves each text's
+    outputs with and without them; and a sentence where there is no pinned batch to compare with.
+    """
     assert bench.trace is not None
     assert bench.source is not None
     batch, rows = batch_of(lens, text, bench.source, bench.target)
@@ -68,7 +94,8 @@ def pack_batch(
     examples = len(rows[0])
     named = sides(bench.trace, kind)
     row_side, column_side = (0 if side == "source" else -1 for side in named)
-    shown = [_padding_panel(batch, rows, stack, bench.trace) for stack in range(len(rows))]
+    before, lacking = pinned_batch(bench)
+    shown = [_padding_panel(batch, rows, stack, bench.trace, before) for stack in range(len(rows))]
     shown += _rule_panels(with_changes.mask(path), batch.ids[row_side].shape[1], batch.ids[column_side].shape[1])
     shape = with_changes.mask(path).visible(batch.ids[row_side].shape[1], batch.ids[column_side].shape[1], lens.device)
     for example in range(examples):
@@ -82,18 +109,38 @@ def pack_batch(
             "rows": {"title": _("query"), "labels": labels[0][:DRAWN], "side": own[0]},
             "columns": {"title": _("key"), "labels": labels[1][:DRAWN], "side": own[1]},
         }
-        shown.append(Panel(numbers(visible), described))
+        framed = None
+        if before is not None and example < len(before.rows[0]) and _has(before.trace, kind, chosen):
+            other = of_head(before.trace.example(example).visible(path), chosen.head)
+            framed = numbers(unlike(visible, other))
+        shown.append(Panel(numbers(visible), described, changed=framed))
     name = _("Masks of a padded batch")
     note = f"[batch, {'1' if shape.shape[1] == 1 else 'head'}, query, key] = {list(shape.shape)}"
+    if before is not None:
+        note += f" · {_('framed: unlike the pinned, place by place')}"
     header = {
         "name": name, "sentence": sentence(bench.trace, kind), "note": note, "alt": f"{name}: {note}",
         "file": f"masks-batch-{kind}", "stamp": stamp(bench.trace), "words": words(), "cell": 22,
     }  # fmt: skip
-    return panels(shown, header, key), _batch_table(lens, batch, rows)
+    table = _batch_table(lens, batch, rows)
+    if before is not None:
+        known = _batch_table(before.pin.lens, before.batch, before.rows)
+        table = table.join(known.rename(columns=lambda name: _("{name}, pinned").format(name=name)))
+    return panels(shown, header, key), table, lacking
 
 
-def _padding_panel(batch: Batch, rows: Sequence[Sequence[Tokens]], stack: int, trace: Trace) -> Panel:
+def _has(trace: Trace, kind: AttentionKind, chosen: Selection) -> bool:
+    """Whether the pinned model has this layer, and this head where heads have masks of their own."""
+    paths = trace.attention_paths(kind)
+    heads = len(trace.visible(paths[chosen.layer])) if chosen.layer < len(paths) else 0
+    return heads == 1 or chosen.head < heads
+
+
+def _padding_panel(
+    batch: Batch, rows: Sequence[Sequence[Tokens]], stack: int, trace: Trace, before: PinnedBatch | None
+) -> Panel:
     real = batch.real[stack]
+    framed = None if before is None else numbers(unlike(real, before.batch.real[stack]))
     examples, length = real.shape
     side = side_name(trace, "source" if stack == 0 else "target")
     described = {
@@ -103,7 +150,7 @@ def _padding_panel(batch: Batch, rows: Sequence[Sequence[Tokens]], stack: int, t
         "rows": {"title": "", "labels": [f"{number + 1}" for number in range(examples)], "side": ""},
         "columns": {"title": _("key"), "labels": _places(length), "side": ""},
     }
-    return Panel(numbers(real), described)
+    return Panel(numbers(real), described, changed=framed)
 
 
 def _rule_panels(mask: Mask, queries: int, keys: int) -> list[Panel]:

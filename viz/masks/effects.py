@@ -30,23 +30,32 @@ def pack_where(
     kinds: Sequence[AttentionKind],
     kind: AttentionKind,
     chosen: Selection,
+    comparison: Comparison | None,
     key: str,
     on_cell: Callable[[], None],
 ) -> Mount:
-    """For every head of every attention, how far its weights moved; a click chooses the head."""
-    changes = [np.asarray(weight_changes(trace, before, each).cpu()) for each in kinds]
+    """For every head of every attention, how far its weights moved, or are from the pinned ones; a click chooses it.
+
+    comparison: where differences from the pin are wanted.
+    """
+    if comparison:
+        changes = [comparison.head_changes(each) for each in kinds]
+    else:
+        changes = [np.asarray(weight_changes(trace, before, each).cpu()) for each in kinds]
     top = largest(*changes)
     shown = []
     for each, change in zip(kinds, changes, strict=True):
         layers, heads = change.shape
+        known = bool(np.isfinite(change).all())
         described = {
             "name": attention_name(each),
-            "note": _("mean {mean}").format(mean=significant(float(change.mean()))),
+            "note": _("mean {mean}").format(mean=significant(float(change.mean()))) if known else _("none pinned"),
             "line": 0,
             "choose": True,
             "framed": [chosen.layer, chosen.head] if each == kind else None,
             "joined": " · ",
             "scale": {"low": 0.0, "high": top},
+            "pinned": comparison is not None,
             "rows": {"title": "", "labels": [f"L{layer + 1}" for layer in range(layers)], "side": ""},
             "columns": {"title": _("head"), "labels": [f"{head + 1}" for head in range(heads)], "side": ""},
         }
@@ -54,7 +63,9 @@ def pack_where(
     name = _("Where weights moved")
     header = {
         "name": name,
-        "sentence": _("½ Σ|w − w′| by layer and head; click one"),
+        "sentence": _("½ Σ|w − w′| by layer and head, w′ pinned; click one")
+        if comparison
+        else _("½ Σ|w − w′| by layer and head; click one"),
         "slot": 110,
         "cell": 24,
         "alt": f"{name}: " + ", ".join(f"{panel.described['name']} {panel.described['note']}" for panel in shown),
@@ -102,8 +113,10 @@ def pack_predictions(
     return chart(series, header, key, on_place)
 
 
-def pack_tops(trace: Trace, before: Trace, tokenizer: Tokenizer, place: int, key: str) -> Mount:
-    """The most probable tokens at a position, before and now."""
+def pack_tops(
+    trace: Trace, before: Trace, comparison: Comparison | None, tokenizer: Tokenizer, place: int, key: str
+) -> Mount:
+    """The most probable tokens at a position, before and now, and how probable they were in the pinned trace."""
     labels = trace.target_tokens or trace.source_tokens
     first, now = (each["output.logits"][place].float().softmax(dim=-1) for each in (before, trace))
     best = list(dict.fromkeys([*first.topk(TOPS).indices.tolist(), *now.topk(TOPS).indices.tolist()]))
@@ -112,6 +125,10 @@ def pack_tops(trace: Trace, before: Trace, tokenizer: Tokenizer, place: int, key
         Series(_("before"), places, np.asarray(first[best].cpu()), BEFORE, "bars"),
         Series(_("now"), places, np.asarray(now[best].cpu()), NOW, "bars"),
     ]
+    other = comparison.counterpart("output.logits") if comparison else None
+    if other is not None:
+        pinned = other[place].float().softmax(dim=-1)[best]
+        series.append(Series(_("pinned"), places, np.asarray(pinned.cpu()), PINNED, "dots"))
     name = _("Predicted at {token}").format(token=token_sign(labels[place]))
     names = [token_sign(tokenizer.label(token)) for token in best]
     leader = f"{names[int(first[best].argmax())]} → {names[int(now[best].argmax())]}"

@@ -222,8 +222,10 @@ def alarms(trace: Trace, kind: AttentionKind, chosen: Selection) -> list[str]:
     return found
 
 
-def cells_table(trace: Trace, before: Trace, kind: AttentionKind, chosen: Selection) -> pd.DataFrame:
-    """Every cell of the chosen head: its scores, masked or not, and its weights, now and before the change."""
+def cells_table(
+    trace: Trace, before: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None
+) -> pd.DataFrame:
+    """Every cell of the chosen head: its scores, masked or not, and its weights, now, before the change and pinned."""
     path = trace.attention_paths(kind)[chosen.layer]
     rows, columns = (tokens(trace, side) for side in sides(trace, kind))
     flat = {
@@ -234,6 +236,9 @@ def cells_table(trace: Trace, before: Trace, kind: AttentionKind, chosen: Select
             (_("weight before"), before, "weights"),
         )
     }
+    pinned = comparison.counterpart(f"{path}.weights") if comparison else None
+    if pinned is not None:
+        flat[_("{name}, pinned").format(name=_("weight"))] = np.asarray(pinned[chosen.head].float().flatten().cpu())
     masked = {
         _("masked"): np.asarray(~of_head(trace.visible(path), chosen.head).flatten().cpu()),
         _("masked before"): np.asarray(~of_head(before.visible(path), chosen.head).flatten().cpu()),

@@ -12,7 +12,7 @@ from model.device import exact
 from model.dropout import dropout
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
-from viz.packing.plots import EXPECTED, FIRST, SECOND, array, header, missing, pinned
+from viz.packing.plots import EXPECTED, FIRST, PINNED, SECOND, array, header, missing, pinned
 from viz.parts import explanation
 from viz.words import significant
 
@@ -99,7 +99,7 @@ def dropout_chart(bench: Workbench, name: str, position: int, found: MaskStatist
     return chart(series, header(trace, title, alt, "dropout-mean", csv, more), key)
 
 
-def error_chart(bench: Workbench, found: MaskStatistics, rate: float, key: str) -> Mount:
+def error_chart(bench: Workbench, found: MaskStatistics, before: MaskStatistics | None, rate: float, key: str) -> Mount:
     """How far the mean over ever more masks is from x, beside what is expected."""
     assert bench.trace is not None
     counts = np.array(found.counts)
@@ -108,6 +108,9 @@ def error_chart(bench: Workbench, found: MaskStatistics, rate: float, key: str) 
         Series(_("expected, √(p / ((1 − p) N))"), counts, expected, EXPECTED),
         Series(_("measured"), counts, np.array(found.errors), SECOND, "dots"),
     ]
+    if before is not None:
+        label = _("{name}, pinned").format(name=_("measured"))
+        series.append(Series(label, counts, np.array(before.errors), PINNED, dash=True))
     note = significant(found.errors[-1])
     alt = _("Relative error of the mean over N masks; after {count} masks it is {note}.").format(
         count=found.counts[-1], note=note
@@ -116,25 +119,48 @@ def error_chart(bench: Workbench, found: MaskStatistics, rate: float, key: str) 
         "x": {"title": _("masks N"), "log": True},
         "y": {"title": _("‖mean − x‖ / ‖x‖"), "log": True},
         "note": note,
+        "sentence": missing(bench, before),
         "tall": 210,
     }
     csv = (_("series"), _("masks N"), _("‖mean − x‖ / ‖x‖"))
     return chart(series, header(bench.trace, _("The mean comes to be x"), alt, "dropout-error", csv, more), key)
 
 
-def summary(x: Tensor, found: MaskStatistics, rate: float) -> pd.DataFrame:
-    """What was claimed of dropout, and what was measured over these masks."""
+def summary(
+    x: Tensor, found: MaskStatistics, before: tuple[Tensor, MaskStatistics] | None, rate: float
+) -> pd.DataFrame:
+    """What was claimed of dropout, and what was measured over these masks, here and on the pinned vector."""
+    expected = {
+        _("share of entries kept"): 1 - rate,
+        _("mean / x"): 1.0,
+        _("mean / x, not divided by 1 − p"): 1 - rate,
+        _("variance / x²"): rate / (1 - rate),
+    }
+    table = pd.DataFrame(
+        {"": expected.keys(), _("expected"): expected.values(), _("measured"): _claims(x, found, rate)}
+    )
+    if before is not None:
+        table[_("{name}, pinned").format(name=_("measured"))] = _claims(*before, rate)
+    return table
+
+
+def _claims(x: Tensor, found: MaskStatistics, rate: float) -> list[float]:
     x = exact(x)
     size = float(x.square().sum())
     slope = float((found.mean * x).sum()) / size if size else float("nan")
     variance = float(found.variance.sum()) / size if size else float("nan")
-    rows = [
-        (_("share of entries kept"), 1 - rate, found.kept),
-        (_("mean / x"), 1.0, slope),
-        (_("mean / x, not divided by 1 − p"), 1 - rate, slope * (1 - rate)),
-        (_("variance / x²"), rate / (1 - rate), variance),
-    ]
-    return pd.DataFrame(rows, columns=["", _("expected"), _("measured")])
+    return [found.kept, slope, slope * (1 - rate), variance]
+
+
+def pinned_measured(
+    bench: Workbench, name: str, position: int, rate: float, masks: int
+) -> tuple[Tensor, MaskStatistics] | None:
+    """The same of the pinned vector, where there is one of this shape at this token."""
+    other = pinned(bench)(name)
+    x = None if other is None else vector(other, position, bench.selection.head)
+    if x is None or bool(x.isnan().any()):
+        return None
+    return x, over_masks(x, rate, masks, f"dropout {rate} {masks}")
 
 
 def measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> tuple[Tensor, MaskStatistics]:

@@ -15,8 +15,10 @@ from model.analysis.feed_forward import (
     positions_apart,
     quantities,
     reaches_output,
+    read_scores,
     reads,
     threshold,
+    write_scores,
     writes,
 )
 from model.errors import AbsentError
@@ -25,13 +27,15 @@ from viz.absent import absent_words
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.names import unit_quantity
-from viz.packing.plots import FIRST, SECOND, array, header, missing
+from viz.packing.pinned_units import Numbers, pinned_direction, pinned_layer, pinned_share
+from viz.packing.plots import FIRST, PINNED, SECOND, array, header, missing
 from viz.packing.units import BINS, Chosen, off_name, values_of
 from viz.parts import explanation
 from viz.words import no_predictions, significant
 
 if TYPE_CHECKING:
     from model.config import TransformerConfig
+    from model.trace import Trace
     from viz.workbench import Workbench
 
 
@@ -46,7 +50,7 @@ def histogram(bench: Workbench, chosen: Chosen, key: str) -> Mount:
     if other is not None:
         known = array(other)
         before, _same = np.histogram(known[~np.isnan(known)], bins=edges)
-        series.append(Series(_("pinned"), centres, before, FIRST, dash=True))
+        series.append(Series(_("pinned"), centres, before, PINNED, dash=True))
     name = _("Histogram of layer {layer}").format(layer=chosen.layer + 1)
     note = f"{significant(float(own.min()))} … {significant(float(own.max()))}"
     alt = _("{name}: {count} numbers from {note}.").format(name=name, count=own.numel(), note=note)
@@ -68,35 +72,46 @@ def direction_charts(
     assert bench.trace is not None
     assert bench.lens is not None
     model, stack = bench.lens.model, chosen.stack
-    source = stack == "encoder"
-    tokenizer = bench.lens.source_tokenizer if source else bench.lens.target_tokenizer
-    mounts = []
+    side = "source" if stack == "encoder" else "target"
+    tokenizer = bench.lens.source_tokenizer if side == "source" else bench.lens.target_tokenizer
+    mounts, said = [], []
     if not bench.lens.predicts:
-        sentence = no_predictions()
+        said.append(no_predictions())
     elif reaches_output(config, stack):
-        sentence = _("Its output weights through the unembedding, without the final norm and the layers above.")
+        said.append(_("Its output weights through the unembedding, without the final norm and the layers above."))
         try:
             written = writes(model, stack, chosen.layer, chosen.unit, bench.lens.target_tokenizer)
             title, axis = _("It writes: logits"), _("logit of activation 1")
-            mounts.append(_direction(bench, title, axis, written, FIRST, keys[0]))
+            before, lacking = pinned_direction(bench, chosen, written, write_scores, "target")
+            mounts.append(_direction(bench, title, axis, written, before, FIRST, keys[0]))
+            said.append(lacking)
         except AbsentError as absent:
-            sentence = absent_words(absent)
+            said.append(absent_words(absent))
     else:
-        sentence = _("An encoder's units reach the output only through the decoder: they have no logits of their own.")
+        said.append(
+            _("An encoder's units reach the output only through the decoder: they have no logits of their own.")
+        )
     try:
         read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
+        before, lacking = pinned_direction(bench, chosen, read, read_scores, side)
+        mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, before, SECOND, keys[1]))
+        said.append(lacking)
     except AbsentError as absent:
-        return mounts, f"{sentence} {absent_words(absent)}"
-    mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, SECOND, keys[1]))
-    return mounts, sentence
+        said.append(absent_words(absent))
+    return mounts, " ".join(dict.fromkeys(filter(None, said)))
 
 
-def _direction(bench: Workbench, name: str, axis: str, found: Direction, colour: str, key: str) -> Mount:
+def _direction(
+    bench: Workbench, name: str, axis: str, found: Direction, before: Numbers | None, colour: str, key: str
+) -> Mount:
     assert bench.trace is not None
     tokens = [*found.towards, *reversed(found.away)]
     labels, values = [label for label, _value in tokens], np.array([value for _label, value in tokens], np.float32)
     alt = f"{name}: {', '.join(label for label, _value in found.towards)} … {', '.join(t for t, _v in found.away)}"
     series = [Series(axis, np.arange(len(labels)), values, colour, "bars")]
+    if before is not None:
+        series.append(Series(_("{name}, pinned").format(name=axis), np.arange(len(labels)), before, PINNED, "dots"))
+        alt += f". {_('pinned')}: {', '.join(significant(float(value)) for value in before)}"
     more = {"x": {"title": "", "labels": labels, "side": "vocabulary"}, "y": {"title": axis}, "tall": 80}
     return chart(series, header(bench.trace, name, alt, "unit-direction", (_("series"), _("token"), axis), more), key)
 
@@ -119,35 +134,50 @@ def layer_sentence(bench: Workbench, config: TransformerConfig, chosen: Chosen, 
         units=silent.shape[1],
         positions=seen.positions(trace.model, path),
         never=int((~seen.on(trace.model, path)).sum()),
-    )
+    ) + pinned_share(bench, config, chosen)
 
 
-def apart_table(bench: Workbench, chosen: Chosen) -> pd.DataFrame:
-    """That the network treats each position by itself, in numbers; self-attention beside it does not."""
-    trace = bench.trace
-    assert trace is not None
+def apart_table(bench: Workbench, chosen: Chosen) -> tuple[pd.DataFrame, str]:
+    """That the network treats each position by itself, in numbers; self-attention beside it does not. And a sentence
+    where the pinned one's numbers cannot stand beside.
+    """
+    assert bench.trace is not None
+    rows = _apart_rows(bench.trace, chosen)
+    table = pd.DataFrame(rows.items(), columns=[_("compared"), _("largest difference")])
+    if bench.pin is None:
+        return table, ""
+    lacking = pinned_layer(bench.pin, chosen)
+    if not lacking:
+        try:
+            before = _apart_rows(bench.pin.trace, chosen)
+            table[_("{name}, pinned").format(name=_("largest difference"))] = [before.get(name) for name in rows]
+        except AbsentError as absent:
+            lacking = f"{_('pinned')}: {absent_words(absent)}"
+    return table, lacking
+
+
+def _apart_rows(trace: Trace, chosen: Chosen) -> dict[str, float]:
     order = list(reversed(range(len(trace.tokens_of(chosen.name)))))
     found = positions_apart(trace, chosen.stack, chosen.layer, order)
-    attended = found.attention_alone is not None
-    rows = [
-        (_("feed-forward: positions reversed, outputs reversed"), found.permuted),
-        (_("feed-forward: each position alone, all together"), found.alone),
-        *([(_("self-attention: each position alone, all together"), found.attention_alone)] if attended else []),
-        (_("this computation, what was recorded"), found.recorded),
-    ]
-    return pd.DataFrame(rows, columns=[_("compared"), _("largest difference")])
+    rows = {
+        _("feed-forward: positions reversed, outputs reversed"): found.permuted,
+        _("feed-forward: each position alone, all together"): found.alone,
+        _("self-attention: each position alone, all together"): found.attention_alone,
+        _("this computation, what was recorded"): found.recorded,
+    }
+    return {name: value for name, value in rows.items() if value is not None}
 
 
 def unit_table(bench: Workbench, config: TransformerConfig, chosen: Chosen, seen: Seen) -> pd.DataFrame:
     """A row per unit of the layer."""
     trace = bench.trace
     assert trace is not None
-    own, _other = values_of(bench, chosen)
+    own, other = values_of(bench, chosen)
     labels = trace.tokens_of(chosen.name)
     path = path_of(chosen.stack, chosen.layer)
     silent = off(trace[f"{path}.{quantities(config)[0]}"].float(), threshold(config))
     strongest = own.abs().argmax(dim=0)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             _("unit"): np.arange(own.shape[1]),
             _("strongest token"): [labels[place] for place in strongest.tolist()],
@@ -156,6 +186,10 @@ def unit_table(bench: Workbench, config: TransformerConfig, chosen: Chosen, seen
             _("ever on, on this page"): seen.on(trace.model, path).cpu().numpy(),
         }
     )
+    if other is not None:
+        name = _("{name}, pinned").format(name=unit_quantity(chosen.quantity))
+        table.insert(3, name, array(other.gather(0, strongest[None].to(other.device))[0]))
+    return table
 
 
 def explain(key: str, config: TransformerConfig) -> None:

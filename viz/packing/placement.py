@@ -11,7 +11,7 @@ from model.analysis.residual import Block, placements, relative
 from model.layers import BLOCKS
 from viz.components.views import Mount, chart, wiring
 from viz.i18n import _
-from viz.packing.plots import FIRST, FOURTH, SECOND, THIRD, beside, header
+from viz.packing.plots import FIRST, FOURTH, SECOND, THIRD, beside, header, missing
 from viz.parts import explanation
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ def own_placement(config: TransformerConfig) -> str:
     return "none" if config.norm == "none" else config.norm_placement
 
 
-def wires(trace: Trace, config: TransformerConfig, key: str) -> Mount:
+def wires(bench: Workbench, config: TransformerConfig, key: str) -> Mount:
     """The paper's placement, the later ones and the wrong one, with the loaded model's own framed."""
+    assert bench.trace is not None
     norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
     own = own_placement(config)
     shown = ("post", "pre", "wrong", own)
@@ -53,23 +54,22 @@ def wires(trace: Trace, config: TransformerConfig, key: str) -> Mount:
     sentence = _("this model: {name}").format(name=placement_name(own))
     if not config.residual:
         sentence += " · " + _("without residual: nothing passes by its blocks")
+    if bench.pin is not None:
+        sentence += " · " + _("{name}, pinned").format(name=placement_name(own_placement(bench.pin.lens.config)))
     alt = "; ".join(f"{row['name']}: {row['formula']}" for row in rows) + f". {sentence}"
     csv = (_("placement"), _("formula"), _("this model"))
     more = {"rows": rows, "sentence": sentence}
-    return wiring(header(trace, _("One block of the stream"), alt, "placement", csv, more), key)
+    return wiring(header(bench.trace, _("One block of the stream"), alt, "placement", csv, more), key)
 
 
 def placement_chart(bench: Workbench, parts: Sequence[Block], key: str) -> Mount:
     """By layer, how far the feed-forward block's outcome would be from the model's own if its norm stood elsewhere."""
     assert bench.trace is not None
     last = [part for part in parts if part.sublayer == "feed_forward"]
-    own = differences(bench.trace, last)
-    before = None
-    if bench.pin is not None and all(part.before in bench.pin.trace for part in last):
-        before = differences(bench.pin.trace, last)
+    own, before = differences(bench.trace, last), _pinned_differences(bench, last)
     series = []
     for name, values in own.items():
-        other = before[name] if before else None
+        other = before.get(name) if before else None
         series += beside(placement_name(name), values, other, COLOURS[name])
     names = [str(part.layer + 1) for part in last]
     note = " · ".join(f"{placement_name(name)} {values.mean():.0%}" for name, values in own.items())
@@ -81,6 +81,7 @@ def placement_chart(bench: Workbench, parts: Sequence[Block], key: str) -> Mount
         "y": {"title": _("relative difference"), "zero": True},
         "tall": 200,
         "note": note,
+        "sentence": missing(bench, before),
     }
     csv = (_("series"), _("layer"), _("relative difference"))
     name = _("The norm elsewhere")
@@ -97,16 +98,30 @@ def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:
     return {name: np.array(values, np.float32) for name, values in rows.items()}
 
 
-def placement_table(trace: Trace, parts: Sequence[Block]) -> pd.DataFrame:
+def _pinned_differences(bench: Workbench, parts: Sequence[Block]) -> dict[str, np.ndarray] | None:
+    """The same of the pinned trace, where it has these layers."""
+    if bench.pin is None or not all(part.before in bench.pin.trace for part in parts):
+        return None
+    return differences(bench.pin.trace, parts)
+
+
+def placement_table(bench: Workbench, parts: Sequence[Block]) -> pd.DataFrame:
     """A row per layer and placement."""
+    assert bench.trace is not None
     last = [part for part in parts if part.sublayer == "feed_forward"]
-    return pd.DataFrame(
+    own, before = differences(bench.trace, last), _pinned_differences(bench, last)
+    table = pd.DataFrame(
         [
             {_("layer"): last[row].layer + 1, _("placement"): placement_name(name), _("relative difference"): value}
-            for name, values in differences(trace, last).items()
+            for name, values in own.items()
             for row, value in enumerate(values.tolist())
         ]
     )
+    if before is not None:
+        unknown = np.full(len(last), np.nan)
+        known = [before.get(name, unknown) for name in own]
+        table[_("{name}, pinned").format(name=_("relative difference"))] = np.concatenate(known)
+    return table
 
 
 def _row(name: str, own: bool, norm: str, config: TransformerConfig) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def stream_table(bench: Workbench, stack: str, parts: Sequence[Block]) -> pd.Dat
     assert share is not None
     assert cosine is not None
     tokens = trace.tokens_of(stack + ".")
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             _("block"): np.repeat(block_labels(parts), len(tokens)),
             _("position"): np.tile(np.arange(len(tokens)), len(parts)),
@@ -177,6 +177,10 @@ def stream_table(bench: Workbench, stack: str, parts: Sequence[Block]) -> pd.Dat
             quantity_name("cosine"): array(cosine).flatten(),
         }
     )
+    before = quantity_of(pinned(bench), parts, "length")
+    if before is not None:
+        table[_("{name}, pinned").format(name=_("norm after"))] = array(before[1:]).flatten()
+    return table
 
 
 def nan_mean(values: np.ndarray) -> np.ndarray:

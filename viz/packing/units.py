@@ -14,7 +14,7 @@ from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.names import unit_quantity
 from viz.packing.norms import chosen_token
-from viz.packing.plots import FIRST, SECOND, array, beside, header, levels, missing, now, pinned, side_of
+from viz.packing.plots import FIRST, PINNED, SECOND, array, beside, header, levels, missing, now, pinned, side_of
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -174,7 +174,12 @@ def all_units(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[],
     series.append(Series(_("shown above"), shown, np.zeros(2), FIRST))
     name = _("All {count} units").format(count=len(units))
     alt = _("The largest activation of each of {count} units over the text.").format(count=len(units))
-    more = {"x": {"title": _("place in this order")}, "y": {"title": _("largest |a|"), "zero": True}, "tall": 80}
+    more = {
+        "x": {"title": _("place in this order")},
+        "y": {"title": _("largest |a|"), "zero": True},
+        "tall": 80,
+        "sentence": missing(bench, other),
+    }
     csv = (_("series"), _("place in this order"), _("largest |a|"))
     return chart(series, header(trace, name, alt, f"units-all-{chosen.name}", csv, more), key, on_place)
 
@@ -189,7 +194,7 @@ def unit_chart(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[]
     series = [Series(unit_quantity(chosen.quantity), np.arange(len(column)), column, SECOND, "bars")]
     if other is not None:
         before = array(other[:, chosen.unit])
-        series.append(Series(_("pinned"), np.arange(len(column)), before, FIRST, dash=True))
+        series.append(Series(_("pinned"), np.arange(len(column)), before, PINNED, dash=True))
     strongest = labels[int(np.abs(column).argmax())]
     name = _("Unit {unit} of layer {layer}").format(unit=chosen.unit, layer=chosen.layer + 1)
     note = f"{strongest} {significant(float(column[np.abs(column).argmax()]))}"
@@ -215,7 +220,7 @@ def token_chart(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[
     places = np.arange(len(units))
     series = [Series(unit_quantity(chosen.quantity), places, array(own[chosen.token, units]), SECOND, "bars")]
     if other is not None:
-        series.append(Series(_("pinned"), places, array(other[chosen.token, units]), FIRST, "dots"))
+        series.append(Series(_("pinned"), places, array(other[chosen.token, units]), PINNED, "dots"))
     token = trace.tokens_of(chosen.name)[chosen.token]
     name = _("Strongest units at {token}").format(token=token)
     more = {

@@ -8,6 +8,7 @@ from functools import partial
 
 import streamlit as st
 
+from model.analysis.maps import Maps
 from model.inspectable import Inspectable
 from viz.absent import unless_absent
 from viz.attention import bertviz
@@ -15,10 +16,10 @@ from viz.attention.explained import explain, missing, refusal
 from viz.attention.figure import file_name, large, pack_figure
 from viz.attention.grid import pack_heads
 from viz.attention.shown import Shown
-from viz.attention.steps import pack_stages
+from viz.attention.steps import pack_stages, steps_table
 from viz.attention.tables import metrics_table, weights_table
 from viz.attention.thumbnails import thumbnails
-from viz.attention.words import bertviz_name
+from viz.attention.words import bertviz_name, trace_name
 from viz.i18n import _
 from viz.parts import Views, data_table, folded, mount
 from viz.said import said
@@ -37,6 +38,7 @@ class Part(StrEnum):
     STAGES = "stages"
     EXPLANATION = "explanation"
     DATA = "data"
+    STEPS_DATA = "data_steps"
     METRICS = "metrics"
     BERTVIZ = "bertviz_open"
 
@@ -56,8 +58,10 @@ def page(lens: Inspectable) -> Views:
         beside = st.container()
         explain(Part.EXPLANATION, wish, below)
         data, numbers = folded(Part.DATA, _("Data")), folded(Part.METRICS, _("Data: every head"))
-        places = None
-        if below == "importance":
+        places, query = None, None
+        if below == "steps":
+            query = folded(Part.STEPS_DATA, _("Data: one query"))
+        else:
             places = Places(steps, beside, folded(attention_importance.Part.DATA, _("Data: importance")))
     others = folded(Part.BERTVIZ, "BertViz")
 
@@ -99,6 +103,9 @@ def page(lens: Inspectable) -> Views:
         if drawn is not None:
             table = drawn
             data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen), place=data)
+        if staged is not None:
+            name = f"steps-{wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}-query{chosen.query + 1}"
+            data_table(Part.STEPS_DATA, lambda: steps_table(shown, chosen), name, place=query)
         data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
         if others.open:
             with others:
@@ -113,15 +120,24 @@ def say(sentence: str) -> None:
 
 
 def show_bertviz(shown: Shown, chosen: Selection) -> None:
-    """BertViz's views, made when the user opens them."""
+    """BertViz's views, made when the user opens them; they draw no differences, but either trace."""
     maps = shown.maps
-    view = choose("BertViz", bertviz.VIEWS, bertviz.VIEWS[0], Choice.BERTVIZ, bertviz_name, st.container())
+    row = st.container(horizontal=True, vertical_alignment="center")
+    view = choose("BertViz", bertviz.VIEWS, bertviz.VIEWS[0], Choice.BERTVIZ, bertviz_name, row)
+    if shown.comparison is not None:
+        traces = ("current", "pinned")
+        which = choose(_("Trace"), traces, traces[0], Choice.BERTVIZ_TRACE, trace_name, row)
+        row.caption(_("BertViz draws one trace at a time, and no differences."), width="content")
+        if which == "pinned" and not shown.comparison.pinned.attention_paths(maps.kind):
+            return say(_("The pinned model has no attention of this kind: BertViz cannot draw it."))
+        maps = Maps(shown.comparison.pinned, maps.kind) if which == "pinned" else maps
     longest = max(maps.queries, maps.keys)
     if longest > bertviz.MOST:
         text = _("BertViz draws a line for every cell: it is shown up to {most} tokens, this text has {count}.")
         return say(text.format(most=bertviz.MOST, count=longest))
+    layer, head = min(chosen.layer, maps.layers - 1), min(chosen.head, maps.heads - 1)
     try:
-        page = bertviz.document(maps, view, chosen.layer, chosen.head, st.context.theme.type == "dark")
+        page = bertviz.document(maps, view, layer, head, st.context.theme.type == "dark")
     except ValueError as error:
         return say(said(error))
     st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")

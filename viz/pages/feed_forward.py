@@ -81,7 +81,7 @@ def page(lens: Inspectable) -> Views:
         elif view == "layer":
             mounts.append((detail, layer.histogram(bench, chosen, Part.FIRST)))
         else:
-            table = layer.apart_table(bench, chosen)
+            table, sentence = layer.apart_table(bench, chosen)
         summary = layer.layer_sentence(bench, lens.config, chosen, seen)
         yield
         said.markdown(summary)
@@ -89,7 +89,7 @@ def page(lens: Inspectable) -> Views:
         if sentence:
             detail.caption(sentence)
         if table is not None:
-            detail.dataframe(table.style.format({table.columns[1]: "{:.3g}"}), hide_index=True)
+            detail.dataframe(table.style.format("{:.3g}", subset=list(table.columns[1:])), hide_index=True)
         data_table(
             Part.DATA, lambda: layer.unit_table(bench, lens.config, chosen, seen), f"units-{chosen.name}", place=data
         )

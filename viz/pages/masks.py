@@ -13,22 +13,22 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.effects import prediction_changes
-from model.attention import Masked, Weights
 from model.errors import require
 from model.inspectable import Inspectable
 from model.interventions import Cells
-from model.masks import ChangedMask, Mask
 from model.trace import ATTENTION_PATHS, AttentionKind
 from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import first_source, typed
 from viz.masks.batch import batch_sentence, pack_batch
 from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
-from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
+from viz.masks.experiments import fill_sentence, fill_table, pack_future
+from viz.masks.explained import explain
+from viz.masks.orders import order_sentence, pack_orders
 from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.masks.words import experiment_name, rule_name, scope_name
-from viz.parts import Views, arrange_again, data_table, explanation, folded, mount
+from viz.parts import Views, arrange_again, data_table, folded, mount
 from viz.what_if import change
 from viz.words import attention_name, no_predictions, significant
 from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
@@ -83,7 +83,7 @@ def page(lens: Inspectable) -> Views:
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
     explained, data = st.columns(2)
     with explained:
-        show_explanation()
+        explain(Part.EXPLANATION)
     with data:
         table_of_cells = folded(Part.DATA, _("Data"))
 
@@ -100,13 +100,13 @@ def page(lens: Inspectable) -> Views:
         ]
         if effects:
             where, moved, tops = effects
-            parts.append((where, pack_where(trace, before, kinds, kind, chosen, Part.WHERE, on_head)))
+            parts.append((where, pack_where(trace, before, kinds, kind, chosen, comparison, Part.WHERE, on_head)))
         if effects and lens.predicts:
             place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
             pinned = pinned_changes(trace, bench.comparison)
             parts += [
                 (moved, pack_predictions(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
-                (tops, pack_tops(trace, before, lens.target_tokenizer, place, Part.TOPS)),
+                (tops, pack_tops(trace, before, bench.comparison, lens.target_tokenizer, place, Part.TOPS)),
             ]
         shown, told, measured = run_experiment(experiment, lens, bench, kind, chosen)
         yield
@@ -125,7 +125,12 @@ def page(lens: Inspectable) -> Views:
         elif measured is not None:
             numbers = measured.select_dtypes("float").columns
             table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
-        data_table(Part.DATA, lambda: cells_table(trace, before, kind, chosen), f"mask-{kind}", place=table_of_cells)
+        data_table(
+            Part.DATA,
+            lambda: cells_table(trace, before, kind, chosen, bench.comparison),
+            f"mask-{kind}",
+            place=table_of_cells,
+        )
 
     return views
 
@@ -212,37 +217,21 @@ def run_experiment(
     name: str, lens: Inspectable, bench: Workbench, kind: AttentionKind, chosen: Selection
 ) -> tuple[Mount | None, str, pd.DataFrame | None]:
     """What an experiment shows, what it says, and its numbers."""
-    trace = bench.trace
+    trace, compared = bench.trace, bench.comparison
     assert trace is not None
     if name == "numbers":
-        return None, fill_sentence(trace, kind, chosen), fill_table(trace, kind, chosen)
+        return None, fill_sentence(trace, kind, chosen, compared), fill_table(trace, kind, chosen, compared)
     if name == "order":
-        mount, numbers = pack_orders(trace, kind, chosen, Part.ORDER)
-        return mount, order_sentence(trace, kind, chosen), numbers
+        mount, numbers = pack_orders(trace, kind, chosen, Part.ORDER, compared, bench.differing)
+        return mount, order_sentence(trace, kind, chosen, compared), numbers
     if not lens.predicts:  # the others compare logits
         return None, no_predictions(), None
     if name == "batch":
-        mount, numbers = pack_batch(lens, bench, typed(Key.SOURCE, first_source(lens)), kind, chosen, Part.BATCH)
-        return mount, batch_sentence(lens), numbers
+        text = typed(Key.SOURCE, first_source(lens))
+        mount, numbers, lacking = pack_batch(lens, bench, text, kind, chosen, Part.BATCH)
+        return mount, f"{batch_sentence(lens)} {lacking}".strip(), numbers
     length = len(trace.target_tokens or trace.source_tokens)
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None
     mount, told = pack_future(lens, bench, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
     return mount, told, None
-
-
-def show_explanation() -> None:
-    explanation(
-        Part.EXPLANATION,
-        [
-            r"\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right), \quad M_{ij} \in \{0, -\infty\}",
-            r"\tfrac12 \sum_j |w_j - w'_j| \qquad \mathrm{KL}(p' \,\|\, p) = \sum p' \ln \frac{p'}{p}",
-        ],
-        _(
-            "Vaswani et al., *Attention Is All You Need*, sections 3.2.3 and 3.1: padding masks in all attentions, "
-            "and the causal mask in the decoder. A window is of Beltagy et al., 2020. Filled cells may be looked at, "
-            "hatched ones not; framed ones were changed here. The model is changed from outside: every page then shows "
-            "the changed model until it is restored. This is the code that has just run:"
-        ),
-        *(Mask, ChangedMask, Masked, Weights),
-    )

@@ -168,15 +168,13 @@ def show_placement(lens: Inspectable, stack: str) -> Views:
 
     def views(lens: Inspectable) -> Iterator[None]:
         bench, steps = workbench(), blocks(lens.config, stack)
-        assert bench.trace is not None
-        trace = bench.trace
-        parts = [(left, placement.wires(trace, lens.config, Part.WIRES))]
+        parts = [(left, placement.wires(bench, lens.config, Part.WIRES))]
         if normed:
             parts.append((curves, placement.placement_chart(bench, steps, Part.SECOND)))
         yield
         mount(parts)
         if normed:
-            data_table(Part.DATA, lambda: placement.placement_table(trace, steps), "placement", place=data)
+            data_table(Part.DATA, lambda: placement.placement_table(bench, steps), "placement", place=data)
 
     return views
 
@@ -197,15 +195,16 @@ def show_dropout(lens: Inspectable, stack: str) -> Views:
         layer = min(bench.selection.layer, blocks(lens.config, stack)[-1].layer)
         name, token = dropout.vector_name(lens.config, stack, site, layer), norms.chosen_token(bench, stack)
         x, found = dropout.measured(bench, name, token, rate, masks)
+        before = dropout.pinned_measured(bench, name, token, rate, masks)
         parts = [
             (left, dropout.dropout_chart(bench, name, token, found, rate, Part.ENTRIES)),
-            (right, dropout.error_chart(bench, found, rate, Part.SECOND)),
+            (right, dropout.error_chart(bench, found, before and before[1], rate, Part.SECOND)),
         ]
         yield
         mount(parts)
         if rates[site] == 0:
             right.info(_("This model was trained without dropout at this place; the rate is an example."))
-        right.dataframe(dropout.summary(x, found, rate), hide_index=True)
+        right.dataframe(dropout.summary(x, found, before, rate), hide_index=True)
 
     return views
 

@@ -48,17 +48,17 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         both = remembered("applied", (bench.trace, lens, trained), lambda: compare(bench, lens, trained))
         parts = [(losses, pack_losses(bench, both))]
         if both.before not in (None, both.now):
-            parts.append((changes, pack_changes(both)))
+            parts.append((changes, pack_changes(bench, both)))
         yield
         said.text("\n".join(verdicts(both)))
         mount(parts)
         if both.before is not None and lens is not trained:
             text = typed(Key.SOURCE, first_source(lens))
-            kept = Pin(trained.name, text, both.before.trace, trained)
+            kept = Pin(trained.name, text, both.before.trace, trained, (both.source, both.target))
             pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
         elif lens is trained:
             changes.text(_("Choose another type, base or length: every page then shows the model with it."))
-        data_table("applied_data", lambda: losses_table(both), "loss", place=data)
+        data_table("applied_data", lambda: losses_table(bench, both), "loss", place=data)
 
     return views
 

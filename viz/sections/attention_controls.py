@@ -39,6 +39,7 @@ class Choice(StrEnum):
     DRAWING = "draw"
     THRESHOLD = "threshold"
     BERTVIZ = "bertviz"
+    BERTVIZ_TRACE = "bertviz_trace"
     BELOW = "below"
 
 

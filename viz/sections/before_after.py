@@ -143,6 +143,7 @@ def pack_losses(bench: Workbench, both: BeforeAfter) -> Mount:
     pinned = pinned_losses(bench, both)
     if pinned is not None:
         series.append(Series(_("pinned"), both.places, pinned.cpu().numpy(), PINNED, dash=True))
+    lacking = _("no pinned predictions to compare with") if bench.pin and pinned is None else ""
     side = "target" if both.target is not None else "source"
     said = "; ".join(f"{each.name}: {significant(float(np.nanmean(each.ys)))}" for each in series if _known(each.ys))
     header = {
@@ -150,7 +151,7 @@ def pack_losses(bench: Workbench, both: BeforeAfter) -> Mount:
         "y": {"title": _("loss, nats"), "zero": True},
         "tall": 230,
         "name": _("Loss per token"),
-        "sentence": measured(both.now.lens),
+        "sentence": " · ".join(filter(None, [measured(both.now.lens), lacking])),
         "alt": f"{_('Loss per token')}. {said}",
         "file": "loss",
         "stamp": stamp(both.now.trace),
@@ -192,18 +193,20 @@ def _layer(path: str) -> str:
     return f"{attention_name(kind)} {int(path.split('.')[2]) + 1}"
 
 
-def pack_changes(both: BeforeAfter) -> Mount:
+def pack_changes(bench: Workbench, both: BeforeAfter) -> Mount:
     rows, values = head_changes(both)
     row, head = divmod(int(values.argmax()), values.shape[1])
     most = f"{rows[row]}, {_('head')} {head + 1}: {significant(float(values.max()))}"
     name = _("Change of the attention")
+    meaning = _("weights that moved to other tokens, 0 to 1, mean over the queries")
+    not_the_pin = _("against the model as trained, not the pin") if bench.pin else ""
     header = {
         "rows": {"title": _("layer"), "labels": rows, "side": ""},
         "columns": {"title": _("head"), "labels": [str(at + 1) for at in range(values.shape[1])], "side": ""},
         "scale": {"low": 0, "high": max(float(values.max()), 1e-9), "title": "½ Σ |w − w′|"},
         "chosen": -1,
         "name": name,
-        "sentence": _("weights that moved to other tokens, 0 to 1, mean over the queries"),
+        "sentence": " · ".join(filter(None, [meaning, not_the_pin])),
         "note": most,
         "alt": f"{name}. {_('most')}: {most}",
         "file": "attention-change",
@@ -213,7 +216,7 @@ def pack_changes(both: BeforeAfter) -> Mount:
     return heatmap(values, np.ones(values.shape, np.bool_), header, "applied_changes", lambda: None)
 
 
-def losses_table(both: BeforeAfter) -> pd.DataFrame:
+def losses_table(bench: Workbench, both: BeforeAfter) -> pd.DataFrame:
     tokenizer = both.now.lens.target_tokenizer
 
     def best(each: Pass) -> list[str]:
@@ -226,4 +229,6 @@ def losses_table(both: BeforeAfter) -> pd.DataFrame:
     for name, each in ((_("now"), both.now), (_("as trained"), both.before)):
         if each is not None:
             columns |= {f"{_('loss, nats')}, {name}": each.losses.tolist(), f"{_('prediction')}, {name}": best(each)}
+    if (pinned := pinned_losses(bench, both)) is not None:
+        columns[f"{_('loss, nats')}, {_('pinned')}"] = pinned.tolist()
     return pd.DataFrame(columns)

@@ -198,8 +198,9 @@ def pin_and_show(before: Subject, after: Subject) -> None:
     if source == input_bar.first_source(now):
         source = input_bar.first_source(shown)
         input_bar.write_source(source)
-    trace = Workbench().look(lens, source, target)
-    bench.pin, bench.differing = Pin(before.name, source, trace, lens), True
+    other = Workbench()
+    trace = other.look(lens, source, target)
+    bench.pin, bench.differing = Pin(before.name, source, trace, lens, (other.source, other.target)), True
     st.session_state[Key.MODEL] = after.name
     st.session_state[LEAVE] = "attention"
 

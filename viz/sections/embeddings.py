@@ -15,7 +15,7 @@ from model.text import Tokens
 from model.trace import Trace
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
-from viz.packing.plots import PINNED
+from viz.packing.plots import PINNED, missing
 from viz.parts import plot_words, stamp
 from viz.varying import position_name
 from viz.words import significant
@@ -125,7 +125,9 @@ def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
         Series(norm_name(name), places, norms.cpu().numpy(), COLOURS[name], dash=name not in used)
         for name, norms in found.items()
     ]
-    series += pinned_norms(bench, chosen, places)
+    before = pinned_norms(bench, chosen)
+    if before is not None:
+        series.append(Series(f"{norm_name('sum')} · {_('pinned')}", places, before, PINNED, dash=True))
     means = {name: float(norms.mean()) for name, norms in found.items()}
     if "positions" in found:
         share = means["times" if scaled else "plain"] / means["positions"]
@@ -138,6 +140,7 @@ def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
         note = _("This model adds no positions to its embeddings ({position}).").format(
             position=position_name(chosen.lens.config.position)
         )
+    note = f"{note} {missing(bench, before)}".strip()
     alt = "; ".join(f"{norm_name(name)}: {significant(mean)}" for name, mean in means.items())
     header = {
         "x": {"title": _("token"), "labels": given.labels, "side": chosen.side},
@@ -154,12 +157,10 @@ def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
     return chart(series, header, NORMS, on_norm)
 
 
-def pinned_norms(bench: Workbench, chosen: Chosen, places: np.ndarray) -> list[Series]:
-    """What entered the stack in the pinned trace, at this trace's tokens."""
+def pinned_norms(bench: Workbench, chosen: Chosen) -> np.ndarray | None:
+    """How long what entered the stack was in the pinned trace, at this trace's tokens."""
     other = bench.comparison.counterpart(f"{chosen.stack}.embedding.output") if bench.comparison else None
-    if other is None:
-        return []
-    return [Series(f"{norm_name('sum')} · {_('pinned')}", places, _norms(other), PINNED, dash=True)]
+    return None if other is None else _norms(other)
 
 
 def _norms(x: Tensor) -> np.ndarray:

@@ -50,7 +50,7 @@ NOTHING = Settings((1.0,), (1,), (2,))
 def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text; learned positions change while the model is trained."""
     name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
-    nothing = name == "learned" and model_positions.learned_table(as_trained(lens)) is None
+    nothing = name == "learned" and not model_positions.learned_tables(as_trained(lens))
     # Where there is nothing to draw, there is nothing to set.
     settings = NOTHING if nothing else controls(lens, name)
     place = st.container()
@@ -68,7 +68,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
             shown = remembered("laboratory", key, lambda: made(settings))
         yield
         verdicts, pictures = shown
-        place.text("\n".join(verdicts))
+        place.text("\n".join([*verdicts, *no_pin(name)]))
         columns = place.columns(max(2, len(pictures)), gap="medium")
         for number, (column, picture) in enumerate(zip(columns, pictures, strict=False)):
             show(column, picture, name, number)
@@ -77,6 +77,13 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
                 data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
 
     return views
+
+
+def no_pin(name: str) -> list[str]:
+    """Why a formula has nothing to compare with what is pinned."""
+    if workbench().pin is None or name in ("learned", "relative"):
+        return []
+    return [_("These figures are of the formula with the numbers above, of no text and no model: no pin changes them.")]
 
 
 def controls(lens: Inspectable, name: str) -> Settings | None:

@@ -22,57 +22,70 @@ if TYPE_CHECKING:
 NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
 
 
-def learned_table(lens: Inspectable) -> Tensor | None:
-    """The trained positions of the first stack that has such, if any."""
-    names = (name for name, _each in lens.model.named_parameters() if name.endswith(".positions.table"))
-    name = next(names, None)
-    return None if name is None else lens.model.get_parameter(name).detach().cpu().double()
+def learned_tables(lens: Inspectable) -> dict[str, Tensor]:
+    """The trained positions of each stack that has such, by its name, the encoder's first."""
+    ends = ".embedding.positions.table"
+    found = {name.removesuffix(ends): each for name, each in lens.model.named_parameters() if name.endswith(ends)}
+    return {name: table.detach().cpu().double() for name, table in found.items()}
+
+
+def _learned_names(tables: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What they are called; where there is but one, no stack is named."""
+    stacks = {"encoder": _("encoder"), "decoder": _("decoder")}
+    names = [f"{_('learned')} · {stacks[stack]}" if len(tables) > 1 else _("learned") for stack in tables]
+    return dict(zip(names, tables.values(), strict=True))
 
 
 def learned(settings: Settings, lens: Inspectable, pinned: Inspectable | None = None) -> Shown:
     """The trained positions of this model beside sinusoids of the same size, and beside the pinned model's."""
-    trained = learned_table(lens)
-    if trained is None:
+    trained = _learned_names(learned_tables(lens))
+    if not trained:
         sentence = _("{name} has no learned positions: it was trained with {position}.")
         return [sentence.format(name=lens.name, position=position_name(lens.config.position))], []
-    length, d_model = trained.shape
+    length, d_model = next(iter(trained.values())).shape
     same = Settings(settings.bases[:1], (length,), (d_model,), settings.dimensions, settings.k)
-    tables = {_("learned"): trained, _("sinusoidal"): table(same.codes()[0])}
+    sinusoids = table(same.codes()[0])
+    tables = trained | {_("sinusoidal"): sinusoids}
     said = list(beyond(same))
     if settings.k < length:
         sentence = _(
             "The best map pair by pair that moves by k = {k} misses by {learned} of a code's length where it is "
             "learned, by {sinusoidal} where it is sinusoidal."
         )
-        errors = [_missed(each, settings.k) for each in tables.values()]
-        said.append(sentence.format(k=settings.k, learned=errors[0], sinusoidal=errors[1]))
-    before = None if pinned is None else learned_table(pinned)
-    if pinned is not None and before is None:
+        misses = _all_missed(trained, settings.k)
+        said.append(sentence.format(k=settings.k, learned=misses, sinusoidal=_missed(sinusoids, settings.k)))
+    before = {} if pinned is None else _learned_names(learned_tables(pinned))
+    if pinned is not None and not before:
         sentence = _("{name}, which is pinned, has no learned positions to compare with ({position}).")
         said.append(sentence.format(name=pinned.name, position=position_name(pinned.config.position)))
-    if before is not None:
-        tables[f"{_('learned')} · {_('pinned')}"] = before
-        if settings.k < len(before):
-            sentence = _("In the pinned model it misses by {error}.")
-            said.append(sentence.format(error=_missed(before, settings.k)))
+    tables |= {f"{name} · {_('pinned')}": each for name, each in before.items()}
+    if before and settings.k < len(next(iter(before.values()))):
+        sentence = _("In the pinned model it misses by {error}.")
+        said.append(sentence.format(error=_all_missed(before, settings.k)))
+    dashed = {id(each) for each in before.values()}
     drawn = [
         Curve(
             f"{name}, {_('dimension {number}').format(number=dimension)}",
             np.arange(len(each)),
             array(each[:, dimension]),
             number,
-            dash=each is before,
+            dash=id(each) in dashed,
         )
         for number, (name, each) in enumerate(tables.items())
         for dimension in settings.dimensions[:1]
         if dimension < each.shape[1]
     ]
-    alike = [_likeness(name, each, number, each is before) for number, (name, each) in enumerate(tables.items())]
+    alike = [_likeness(name, each, number, id(each) in dashed) for number, (name, each) in enumerate(tables.items())]
     titles = _("PE(p, dimension) over p"), _("Cosine of PE(p) and PE(q) over q − p")
     return said, [
         picture(titles[0], drawn, _("position p"), "PE"),
         picture(titles[1], alike, "q − p", "cos"),
     ]
+
+
+def _all_missed(tables: dict[str, Tensor], k: int) -> str:
+    """Of each table, in their order."""
+    return ", ".join(_missed(each, k) for each in tables.values())
 
 
 def _missed(codes: Tensor, k: int) -> str:

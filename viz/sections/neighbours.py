@@ -14,7 +14,7 @@ from model.analysis.tokens import nearest, principal_plane
 from model.text import Tokenizer, Tokens
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
-from viz.packing.plots import PINNED
+from viz.packing.plots import PINNED, missing
 from viz.parts import plot_words, stamp
 from viz.sections.embeddings import Chosen, quantity_name
 from viz.words import significant
@@ -38,15 +38,17 @@ def pack_nearest(bench: Workbench, chosen: Chosen, given: Tokens, query: int) ->
     labels = [tokenizer_of(chosen).label(token) for token in ids.tolist()]
     places = np.arange(len(labels))
     series = [Series(_("cosine"), places, cosines.cpu().numpy(), OWN, mark="bars")]
-    series += _pinned_cosines(bench, chosen, given.ids[query], ids, places)
+    before, lacking = _pinned_cosines(bench, chosen, given.ids[query], ids, places)
+    series += before
     label = given.labels[query]
     listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
+    sentence = _("of {count} in the embedding, by cosine").format(count=f"{len(chosen.matrix):,}")
     header = {
         "x": {"title": _("token of the vocabulary"), "labels": labels},
         "y": {"title": _("cosine"), "zero": True},
         "tall": 130,
         "name": _("Nearest tokens"),
-        "sentence": _("of {count} in the embedding, by cosine").format(count=f"{len(chosen.matrix):,}"),
+        "sentence": " · ".join(filter(None, [sentence, lacking])),
         "note": f"{label} · {given.ids[query]}",
         "alt": _("Nearest to {label}: {listed}.").format(label=label, listed=listed),
         "file": f"nearest-{given.ids[query]}",
@@ -58,17 +60,16 @@ def pack_nearest(bench: Workbench, chosen: Chosen, given: Tokens, query: int) ->
 
 def _pinned_cosines(
     bench: Workbench, chosen: Chosen, token: int, ids: Tensor, places: NDArray[np.int64]
-) -> list[Series]:
-    """The cosines of the same tokens in the pinned model's embedding, where that has the same vocabulary."""
-    if bench.pin is None or not bench.pin.same_words(chosen.lens, chosen.side):
-        return []
-    name = f"{chosen.stack}.embedding.tokens.weight"
-    other = dict(bench.pin.trace.model.named_parameters()).get(name)
-    if other is None or other.shape[0] != chosen.matrix.shape[0]:
-        return []
+) -> tuple[list[Series], str]:
+    """The cosines of the same tokens in the pinned model's embedding; or a sentence where its vocabulary is another."""
+    if bench.pin is None:
+        return [], ""
+    other = dict(bench.pin.trace.model.named_parameters()).get(f"{chosen.stack}.embedding.tokens.weight")
+    if not bench.pin.same_words(chosen.lens, chosen.side) or other is None or len(other) != len(chosen.matrix):
+        return [], _("the pinned model has another vocabulary here: nothing to compare with")
     rows = other.detach().float()
     cosines = torch.nn.functional.cosine_similarity(rows[ids], rows[token], dim=-1)
-    return [Series(f"{_('cosine')} · {_('pinned')}", places, cosines.cpu().numpy(), PINNED, mark="dots")]
+    return [Series(f"{_('cosine')} · {_('pinned')}", places, cosines.cpu().numpy(), PINNED, mark="dots")], ""
 
 
 def pack_plane(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> Mount:
@@ -95,7 +96,7 @@ def pack_plane(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
         "y": {"title": f"PC 2 · {second} %"},
         "tall": 200,
         "name": _("Principal components"),
-        "sentence": f"{quantity_name(chosen.quantity)} · {explained}",
+        "sentence": " · ".join(filter(None, [quantity_name(chosen.quantity), explained, missing(bench, other)])),
         "alt": _("{count} points on the plane of the two principal components: {explained}.").format(
             count=len(own) + len(near), explained=explained
         ),

@@ -11,18 +11,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
+from model.analysis.differences import moved
 from model.analysis.order import order_difference, reversed_order, states_beside, token_states
 from model.inspectable import Inspectable
 from model.masks import Mask
-from model.network import Network
 from model.positional import NoPositions
 from model.text import Tokens
-from model.trace import Trace
 from model.variation import vary
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
-from viz.packing.plots import PINNED
-from viz.parts import Views, data_table, explanation, folded, mount, nothing, plot_words, stamp
+from viz.packing.plots import PINNED, header, levels
+from viz.parts import Views, data_table, explanation, folded, mount, nothing
 from viz.sections.memory import remembered
 from viz.varying import as_trained
 from viz.words import not_ours, significant
@@ -40,7 +39,10 @@ class Reversal:
 
     @property
     def most(self) -> float:
-        return float(self.differences.max())
+        return float(self.differences.nan_to_num(nan=0.0).max())
+
+
+Reversals = tuple[Reversal, Reversal]
 
 
 def section(lens: Inspectable, row: DeltaGenerator) -> Views:
@@ -60,27 +62,49 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         assert trace is not None
         assert given is not None
         order = reversed_order([label in trace.special_labels for label in given.labels])
-        off, on = remembered("order", (trace, lens), lambda: _both(lens, given, order))
+        runs = remembered("order", (trace, lens), lambda: _both(as_trained(lens), lens, given, order))
+        before, lacking = pinned_reversals(bench)
         parts = [
-            (left, pack_cosines(trace, given, order, off, _("Positions off"), "order_off")),
-            (right, pack_cosines(trace, given, order, on, _("Positions as they are"), "order_on")),
-            (along, pack_differences(bench, given, order, off, on)),
+            (left, pack_cosines(bench, given, order, runs[0], before and before[0], "order_off")),
+            (right, pack_cosines(bench, given, order, runs[1], before and before[1], "order_on")),
+            (along, pack_differences(bench, given, order, runs, before)),
         ]
         yield
-        said.text("\n".join(verdicts(lens, off, on)))
+        said.text("\n".join(filter(None, [*verdicts(lens, *runs), lacking])))
         mount(parts)
-        data_table("order_data", lambda: differences_table(given, order, off, on), "order", place=data)
+        data_table("order_data", lambda: differences_table(given, order, runs, before), "order", place=data)
 
     return views
 
 
-def _both(lens: Inspectable, given: Tokens, order: list[int]) -> tuple[Reversal, Reversal]:
-    without = vary(as_trained(lens), position="none", max_length=lens.config.max_length)
+def _both(trained: Inspectable, lens: Inspectable, given: Tokens, order: list[int]) -> tuple[Reversal, Reversal]:
+    """Without positions, and as they are."""
+    without = vary(trained, position="none", max_length=lens.config.max_length)
     off, on = (
         Reversal(order_difference(each.model, given.ids, order), states_beside(each.model, given.ids, order))
         for each in (without, lens)
     )
     return off, on
+
+
+def pinned_reversals(bench: Workbench) -> tuple[tuple[Reversal, Reversal] | None, str]:
+    """The same of the pinned text in the pinned model, at this text's tokens; or a sentence why there is none."""
+    pin, trace = bench.pin, bench.trace
+    if pin is None or trace is None or bench.comparison is None:
+        return None, ""
+    text = pin.texts[0]
+    if text is None or not pin.lens.model.ours:
+        return None, _("pinned: {reason}").format(reason=not_ours())
+    order = reversed_order([label in pin.trace.special_labels for label in text.labels])
+    found = remembered("order_pinned", (pin,), lambda: _both(pin.lens, pin.lens, text, order))
+    places = bench.comparison.source.places
+    backwards = [places[at] for at in reversed_order([label in trace.special_labels for label in trace.source_tokens])]
+    columns = [order.index(at) if at >= 0 else -1 for at in backwards]
+    off, on = (
+        Reversal(moved(each.differences, columns, 0), moved(moved(each.cosines, places, 0), columns, 1))
+        for each in found
+    )
+    return (off, on), ""
 
 
 def verdicts(lens: Inspectable, off: Reversal, on: Reversal) -> list[str]:
@@ -101,77 +125,60 @@ def verdicts(lens: Inspectable, off: Reversal, on: Reversal) -> list[str]:
     return said
 
 
-def pack_cosines(trace: Trace, given: Tokens, order: list[int], found: Reversal, name: str, key: str) -> Mount:
-    """How alike each state of the text is to each state of its reverse."""
-    values = found.cosines.cpu().numpy()
+def pack_cosines(
+    bench: Workbench, given: Tokens, order: list[int], found: Reversal, before: Reversal | None, key: str
+) -> Mount:
+    """How alike each state of the text is to each state of its reverse; or how much more than in the pinned trace."""
+    assert bench.trace is not None
+    name = _("Positions off") if key == "order_off" else _("Positions as they are")
     backwards = [given.labels[place] for place in order]
     sentence = _("largest difference {most}").format(most=significant(found.most))
-    header = {
+    if before is not None:
+        sentence += " (" + _("pinned: {value}").format(value=significant(before.most)) + ")"
+    other = None if before is None else before.cosines
+    values, scale = levels(found.cosines, other, bench, _("cosine"), signed=True, high=1.0)
+    more = {
         "rows": {"title": _("token, forwards"), "labels": given.labels, "side": "source"},
         "columns": {"title": _("token, reversed"), "labels": backwards, "side": "source", "places": order},
-        "scale": {"low": -1, "high": 1, "title": _("cosine")},
-        "chosen": -1,
-        "name": name,
+        "scale": scale,
         "sentence": sentence,
-        "alt": f"{name}: {sentence}",
-        "file": key,
-        "stamp": stamp(trace),
-        "words": plot_words(_("token, forwards"), _("token, reversed"), _("cosine"), _("masked")),
     }
-    return heatmap(values, np.ones(values.shape, np.bool_), header, key, lambda: None)
+    csv = (_("token, forwards"), _("token, reversed"), scale["title"], _("masked"))
+    packed = header(bench.trace, name, f"{name}: {sentence}", key, csv, more)
+    return heatmap(values, np.ones(values.shape, np.bool_), packed, key, lambda: None)
 
 
-def pack_differences(bench: Workbench, given: Tokens, order: list[int], off: Reversal, on: Reversal) -> Mount:
+def pack_differences(
+    bench: Workbench, given: Tokens, order: list[int], found: Reversals, before: Reversals | None
+) -> Mount:
     places = np.array(order)
-    runs = [(_("positions off"), off.differences, OFF, False), (_("positions as they are"), on.differences, ON, False)]
-    if bench.pin is not None and (pinned := _pinned(bench, given, order)) is not None:
-        runs.append((_("pinned"), pinned, PINNED, True))
+    runs = [(_("positions off"), found[0], OFF, "line"), (_("positions as they are"), found[1], ON, "line")]
+    for (name, *_rest), each, mark in zip(list(runs), before or (), ("dots", "line"), strict=False):
+        runs.append((_("{name}, pinned").format(name=name), each, PINNED, mark))
     sequence = np.argsort(places)
     series = [
-        Series(name, places[sequence], values.cpu().numpy()[sequence], colour, dash=dash)
-        for name, values, colour, dash in runs
+        Series(name, places[sequence], each.differences.cpu().numpy()[sequence], colour, mark, colour == PINNED)
+        for name, each, colour, mark in runs
     ]
-    said = "; ".join(f"{name}: {significant(float(values.max()))}" for name, values, _colour, _dash in runs)
+    said = "; ".join(f"{name}: {significant(each.most)}" for name, each, _colour, _mark in runs)
     title = _("Largest difference of a token's two states")
     assert bench.trace is not None
-    header = {
+    more = {
         "x": {"title": _("token"), "labels": given.labels, "side": "source"},
         "y": {"title": _("difference"), "log": True},
         "tall": 170,
-        "name": title,
-        "alt": f"{title}. {said}",
-        "file": "order-differences",
-        "stamp": stamp(bench.trace),
-        "words": plot_words(_("quantity"), _("token"), _("difference")),
     }
-    return chart(series, header, "order_differences")
+    csv = (_("quantity"), _("token"), _("difference"))
+    packed = header(bench.trace, title, f"{title}. {said}", "order-differences", csv, more)
+    return chart(series, packed, "order_differences")
 
 
-def _pinned(bench: Workbench, given: Tokens, order: list[int]) -> Tensor | None:
-    """The same in the pinned model, where that reads the same tokens."""
-    assert bench.pin is not None
-    assert bench.lens is not None
-    model, own = bench.pin.trace.model, bench.lens.config
-    if not isinstance(model, Network):
-        return None
-    config = model.config
-    if any(getattr(config, name) != getattr(own, name) for name in ("kind", "source_vocabulary", "target_vocabulary")):
-        return None
-    if not bench.pin.same_words(bench.lens, "source"):
-        return None
-    if config.position == "learned" and len(given) > config.max_length:
-        return None
-    return remembered("order_pinned", (bench.trace, model), lambda: order_difference(model, given.ids, order))
-
-
-def differences_table(given: Tokens, order: list[int], off: Reversal, on: Reversal) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            _("token"): [given.labels[place] for place in order],
-            _("positions off"): off.differences.tolist(),
-            _("positions as they are"): on.differences.tolist(),
-        }
-    )
+def differences_table(given: Tokens, order: list[int], found: Reversals, before: Reversals | None) -> pd.DataFrame:
+    columns = {_("token"): [given.labels[place] for place in order]}
+    for suffix, runs in (("{name}", found), (_("{name}, pinned"), before)):
+        for name, run in zip((_("positions off"), _("positions as they are")), runs or (), strict=False):
+            columns[suffix.format(name=name)] = run.differences.tolist()
+    return pd.DataFrame(columns)
 
 
 def explain() -> None:

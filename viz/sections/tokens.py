@@ -14,9 +14,18 @@ from model.layers import Embedding, EmbeddingSum, TokenEmbedding
 from model.text import Tokens
 from viz.i18n import _
 from viz.parts import Views, data_table, explanation, folded, mount
-from viz.sections.embeddings import WIDE, Chosen, lengths, norm_name, pack_norms, pack_table, quantity_name
+from viz.sections.embeddings import (
+    WIDE,
+    Chosen,
+    lengths,
+    norm_name,
+    pack_norms,
+    pack_table,
+    pinned_norms,
+    quantity_name,
+)
 from viz.sections.neighbours import pack_nearest, pack_plane
-from viz.workbench import choose, workbench
+from viz.workbench import Workbench, choose, workbench
 
 QUANTITIES = ("tokens", "positions", "output")
 ADDS_NONE = ("rotary", "alibi", "relative", "none")  # positions that the sum does not hold
@@ -57,7 +66,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         ]
         yield
         mount(parts)
-        data_table("tokens_data", lambda: norms_table(chosen, given), f"tokens-{side}", place=data)
+        data_table("tokens_data", lambda: norms_table(bench, chosen, given), f"tokens-{side}", place=data)
 
     return views
 
@@ -76,8 +85,10 @@ def explain() -> None:
     )
 
 
-def norms_table(chosen: Chosen, given: Tokens) -> pd.DataFrame:
+def norms_table(bench: Workbench, chosen: Chosen, given: Tokens) -> pd.DataFrame:
     columns = {norm_name(name): norms.tolist() for name, norms in lengths(chosen, given).items()}
+    if (before := pinned_norms(bench, chosen)) is not None:
+        columns[f"{norm_name('sum')} · {_('pinned')}"] = before.tolist()
     return pd.DataFrame({_("token"): given.labels, "id": given.ids, **columns})
 
 

@@ -89,8 +89,7 @@ def test_a_pin_of_another_vocabulary_of_the_same_size_is_not_compared(small):
     stranger = type(small)("stranger", small.model, (others, small.target_tokenizer), {})
     bench.pin = replace(bench.pin, lens=stranger)
     assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine"]
-    app.segmented_control(key="part").set_value("order").run()
-    assert "pinned" not in [each["name"] for each in series(app, "order")]
+    assert "another vocabulary" in views(app)["nearest-" + str(bench.source.ids[1])][0]["sentence"]
 
 
 def test_the_laboratory_follows_its_fields_and_explains_what_cannot_be(small):

@@ -86,14 +86,17 @@ def test_the_misread_formula_is_told_from_the_papers():
     assert pair.figure.data[3].y[1] == pytest.approx(math.cos(1 / 1e4 ** (2 / 8)))
 
 
-def test_learned_positions_stand_beside_sinusoids(tmp_path):
+def test_learned_positions_of_both_stacks_stand_beside_sinusoids(tmp_path):
     lens = open_checkpoint(write_small(tmp_path / "a", position="learned"))
     _said, (curves, alike) = model_positions.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens)
-    table = lens.model.encoder.embedding.positions.table.detach().double().numpy()
-    assert np.allclose(curves.figure.data[0].y, table[:, 5])
-    assert np.allclose(curves.figure.data[1].y, [code(place, 5, 16) for place in range(32)])
-    cosine = table @ table[16] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[16])
-    assert np.allclose(alike.figure.data[0].y, cosine)
+    names = [curve.name for curve in curves.figure.data]
+    assert names == [f"{name}, dimension 5" for name in ("learned · encoder", "learned · decoder", "sinusoidal")]
+    for number, stack in enumerate((lens.model.encoder, lens.model.decoder)):
+        table = stack.embedding.positions.table.detach().double().numpy()
+        assert np.allclose(curves.figure.data[number].y, table[:, 5])
+        cosine = table @ table[16] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[16])
+        assert np.allclose(alike.figure.data[number].y, cosine)
+    assert np.allclose(curves.figure.data[2].y, [code(place, 5, 16) for place in range(32)])
     said, pictures = model_positions.learned(ONE, small_lens(tmp_path / "b"))
     assert said == ["b has no learned positions: it was trained with sinusoidal."]
     assert pictures == []
@@ -112,16 +115,19 @@ def test_the_pinned_model_stands_beside_dashed(tmp_path):
     lens = small_lens(tmp_path / "a", position="learned")
     other = small_lens(tmp_path / "b", seed=1, position="learned", max_length=20)
     said, (curves, alike) = model_positions.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens, other)
-    before = other.model.encoder.embedding.positions.table.detach().double().numpy()
-    drawn = curves.figure.data[2]
-    assert (drawn.name, drawn.line.dash) == ("learned · pinned, dimension 5", "dash")
-    assert np.allclose(drawn.y, before[:, 5])
-    assert [curve.line.dash for curve in alike.figure.data] == ["solid", "solid", "dash"]
-    assert np.array_equal(alike.figure.data[2].x, np.arange(20) - 10)
-    pairs = before.reshape(20, 8, 2).transpose(1, 0, 2)
-    missed = [pair[:-2] @ np.linalg.lstsq(pair[:-2], pair[2:])[0] - pair[2:] for pair in pairs]
-    error = np.linalg.norm(np.concatenate(missed, 1), axis=1).mean() / np.linalg.norm(before, axis=1).mean()
-    assert said[-1] == f"In the pinned model it misses by {error:.3g}."
+    errors = []
+    for number, stack in enumerate(("encoder", "decoder"), start=3):
+        before = getattr(other.model, stack).embedding.positions.table.detach().double().numpy()
+        drawn = curves.figure.data[number]
+        assert (drawn.name, drawn.line.dash) == (f"learned · {stack} · pinned, dimension 5", "dash")
+        assert np.allclose(drawn.y, before[:, 5])
+        assert np.array_equal(alike.figure.data[number].x, np.arange(20) - 10)
+        pairs = before.reshape(20, 8, 2).transpose(1, 0, 2)
+        missed = [pair[:-2] @ np.linalg.lstsq(pair[:-2], pair[2:])[0] - pair[2:] for pair in pairs]
+        error = np.linalg.norm(np.concatenate(missed, 1), axis=1).mean() / np.linalg.norm(before, axis=1).mean()
+        errors.append(f"{error:.3g}")
+    assert [curve.line.dash for curve in alike.figure.data] == ["solid", "solid", "solid", "dash", "dash"]
+    assert said[-1] == f"In the pinned model it misses by {', '.join(errors)}."
 
 
 def test_a_pinned_model_with_other_heads_is_drawn_with_its_own(tmp_path):
@@ -140,4 +146,4 @@ def test_a_pin_without_learned_positions_is_said(tmp_path):
     lens = small_lens(tmp_path / "a", position="learned")
     said, (curves, _alike) = model_positions.learned(ONE, lens, small_lens(tmp_path / "b"))
     assert said[-1] == "b, which is pinned, has no learned positions to compare with (sinusoidal)."
-    assert len(curves.figure.data) == 2
+    assert len(curves.figure.data) == 3

@@ -1,0 +1,84 @@
+"""The pin on the page of the feed-forward network: what a unit reads and writes, and positions apart, beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from model.analysis.feed_forward import positions_apart, read_scores, shares_off, write_scores
+from tests.app_reading import opened, sent, sound
+from tests.test_app_kinds import write
+from tests.viz.small import write_small
+from viz.packing.plots import PINNED
+
+SOURCE, TARGET, OTHER = "The cat sees the dog.", "一七丞世", "The dog sees the dog."
+ADDRESS = {"source": SOURCE, "target": TARGET, "stack": "decoder", "layer": "1", "unit": "5"}
+
+
+@pytest.fixture
+def beside(small, here):
+    """The page with another checkpoint's trace of another text pinned; that checkpoint, and the workbench."""
+    from model.checkpoints import open_checkpoint
+
+    other = open_checkpoint(write_small(here / "other", seed=1))
+    app = opened("feed_forward", **ADDRESS, model="small")
+    bench = app.session_state["workbench"]
+    bench.keep()
+    bench.pin = replace(bench.pin, lens=other, trace=other.trace(OTHER, TARGET))
+    return sound(app.run()), bench, other
+
+
+def captions(app) -> str:
+    return " ".join(each.value for each in app.caption)
+
+
+@pytest.mark.parametrize(("key", "scores"), [("units_second", write_scores), ("units_third", read_scores)])
+def test_a_unit_reads_and_writes_beside_the_pinned_models(beside, small, key, scores):
+    app, _bench, other = beside
+    header, arrays = sent(app, key)
+    assert header["series"][1]["colour"] == PINNED
+    assert header["series"][1]["name"].endswith(", pinned")
+    labels = [small.target_tokenizer.label(token) for token in range(len(small.target_tokenizer))]
+    ids = [labels.index(label) for label in header["x"]["labels"]]
+    for ys, model in ((arrays[1], small.model), (arrays[3], other.model)):
+        assert np.allclose(ys, scores(model, "decoder", 1, 5)[ids], atol=1e-6)
+    assert "pinned: " in header["alt"]
+
+
+def test_shares_and_the_table_of_units_have_the_pinned_numbers(beside):
+    app, bench, _other = beside
+    units = bench.comparison.counterpart("decoder.layers.1.feed_forward.activation")
+    share = float(shares_off(units, 0.0).nanmean())
+    assert any(f"pinned, at the tokens of both: **{share:.1%}**" in each.value for each in app.markdown)
+    app.session_state["units_data"] = True
+    (table,) = [each.value for each in sound(app.run()).dataframe]
+    own = bench.trace["decoder.layers.1.feed_forward.activation"]
+    strongest = own.abs().argmax(dim=0)
+    assert np.allclose(table["activation, pinned"], units.gather(0, strongest[None])[0], equal_nan=True)
+
+
+def test_positions_are_apart_in_the_pinned_model_too(beside):
+    app, bench, _other = beside
+    app.session_state["look"] = "apart"
+    (table,) = [each.value for each in sound(app.run()).dataframe]
+    places = list(reversed(range(len(bench.pin.trace.target_tokens))))
+    expected = positions_apart(bench.pin.trace, "decoder", 1, places).attention_alone
+    assert table["largest difference, pinned"][2] == pytest.approx(expected, rel=1e-3)
+
+
+def test_what_cannot_be_compared_is_a_sentence(beside, small, tmp_path):
+    app, bench, _other = beside
+    bench.keep()
+    assert "of the same weights" in captions(sound(app.run()))
+    assert len(sent(app, "units_third")[0]["series"]) == 1
+    stranger = write(tmp_path / "stranger", "decoder-only")
+    bench.pin = replace(bench.pin, lens=stranger, trace=stranger.trace(SOURCE))
+    assert "other words" in captions(sound(app.run()))
+    shallow = write(tmp_path / "shallow", "encoder-only")
+    bench.pin = replace(bench.pin, lens=shallow, trace=shallow.trace(SOURCE))
+    assert "no such layer" in captions(sound(app.run()))
+    assert any("pinned: nothing of this shape" in each.value for each in app.markdown)
+    app.session_state["look"] = "apart"
+    assert "no such layer" in captions(sound(app.run()))

@@ -1,0 +1,109 @@
+"""The experiments of the page of masks on the pinned trace, at this trace's tokens where the texts differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.analysis.maps import Maps
+from model.analysis.masking import future_change, self_attention, without_causal_mask
+from model.errors import AbsentError, require
+from model.inspectable import Inspectable
+from model.interventions import Causal, Intervention
+from model.trace import AttentionKind, Trace
+from viz.absent import absent_words
+from viz.components.views import Series
+from viz.i18n import _
+from viz.masks.views import of_head
+from viz.packing.plots import PINNED
+from viz.words import no_predictions, significant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from model.analysis.differences import Comparison
+    from model.text import Tokens
+    from viz.workbench import Pin, Selection, Workbench
+
+HeadTensors = tuple[Tensor, Tensor, Tensor]
+
+
+def head_tensors(trace: Trace, kind: AttentionKind, chosen: Selection) -> HeadTensors:
+    """What a head's mask is applied to: its scores, where it may look, its values."""
+    path = trace.attention_paths(kind)[chosen.layer]
+    scores = trace[f"{path}.{trace.maps_of(path)[-3]}"][chosen.head].float()
+    return scores, of_head(trace.visible(path), chosen.head), trace.values(path)[chosen.head].float()
+
+
+def pinned_tensors(
+    comparison: Comparison | None, kind: AttentionKind, chosen: Selection
+) -> tuple[HeadTensors | None, str]:
+    """The same of the pinned trace, at its own tokens; or a sentence why there are none."""
+    if comparison is None:
+        return None, ""
+    pinned = comparison.pinned
+    paths = pinned.attention_paths(kind)
+    if chosen.layer >= len(paths) or chosen.head >= Maps(pinned, kind).heads:
+        return None, _("The pinned model has no such head: there is nothing to compare with.")
+    try:
+        require(pinned.model, f"{paths[chosen.layer]}.scores")
+    except AbsentError as absent:
+        return None, f"{_('pinned')}: {absent_words(absent)}"
+    return head_tensors(pinned, kind, chosen), ""
+
+
+def text_of(pin: Pin, kind: str) -> tuple[list[Tokens], str]:
+    """The pinned tokens, source first; none, and a sentence why, where the same experiment cannot be made with them."""
+    texts = [each for each in pin.texts if each is not None]
+    if pin.lens.kind != kind or not texts:
+        return [], _("The pinned model is of another kind: this experiment cannot be compared with it.")
+    if not pin.lens.predicts:
+        return [], f"{_('pinned')}: {no_predictions()}"
+    return texts, ""
+
+
+def pinned_future(bench: Workbench, place: int, token: int) -> tuple[list[Series], str]:
+    """What the same change of a token does in the pinned model, with the causal mask and without; and in words."""
+    pin, comparison, lens = bench.pin, bench.comparison, bench.lens
+    if pin is None or comparison is None or lens is None:
+        return [], ""
+    texts, lacking = text_of(pin, lens.kind)
+    if lacking:
+        return [], lacking
+    alignment = comparison.target if bench.target else comparison.source
+    at = alignment.places[place]
+    if at < 0:
+        return [], _("This token is not in the pinned text: its change there cannot be compared.")
+    if not pin.same_words(lens) or token == texts[-1].ids[at]:
+        token = other_token(pin.lens, texts[-1].ids, at)
+    model, ids = pin.lens.model, [torch.tensor([each.ids], device=pin.lens.device) for each in texts]
+    variants: list[tuple[str, Sequence[Intervention], str]] = [
+        (_("with the causal mask"), [Causal(self_attention(model), True)], "line"),
+        (_("without it"), without_causal_mask(model), "dots"),
+    ]
+    series, said = [], []
+    for name, changes, mark in variants:
+        moved = future_change(model, ids, at, token, changes).cpu().numpy()
+        ys = np.array([moved[other] if other >= 0 else np.nan for other in alignment.places])
+        title = _("{name}, pinned").format(name=name)
+        series.append(Series(title, np.arange(len(ys)), ys, PINNED, mark, dash=mark == "line"))
+        said.append(f"{name} {significant(float(moved[:at].max(initial=0)))}")
+    return series, _("In the pinned trace: {changes}.").format(changes=" · ".join(said))
+
+
+def other_token(lens: Inspectable, ids: Sequence[int], place: int) -> int:
+    """A token to put at `place`: another of the text where there is one, else the first that is not special."""
+    tokenizer = lens.target_tokenizer
+    plain = [token for token in (*ids, *range(len(tokenizer))) if token not in tokenizer.special]
+    return next(token for token in plain if token != ids[place])
+
+
+def unlike(shown: Tensor, other: Tensor) -> Tensor:
+    """Where a mask of a batch differs from the pinned one, place by place: padding stands at places."""
+    rows, columns = (min(lengths) for lengths in zip(shown.shape, other.shape, strict=True))
+    found = torch.zeros_like(shown)
+    found[:rows, :columns] = shown[:rows, :columns] != other[:rows, :columns].to(shown.device)
+    return found
