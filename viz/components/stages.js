@@ -23,7 +23,13 @@ function build(parentElement, columns) {
     root.total.insertCell();
   }
   root.total.lastElementChild.appendChild(newStrip());
-  const sizes = new ResizeObserver(() => paint(root));
+  addFiles(root, () => root, stageLines);
+  const { draw } = root.kind;
+  root.kind.draw = (pen) => {
+    draw(pen);
+    drawStrips(root, pen);
+  };
+  const sizes = new ResizeObserver(() => paintStrips(root));
   sizes.observe(sheet);
   const dark = lightChips(root);
   root.stop = () => {
@@ -69,7 +75,7 @@ function showStrip(strip, values, name) {
 }
 
 // Every strip of the table: its vector, a channel as wide as the other, over the place that the table gives it.
-function paint(root) {
+function paintStrips(root) {
   const ratio = window.devicePixelRatio || 1;
   const sheet = root.atlas.parentElement.getBoundingClientRect();
   if (!sheet.width || !root.top) return; // not laid out yet: the observer of its size calls again
@@ -92,8 +98,28 @@ function paint(root) {
   }
 }
 
+// The strips in a file, above the table that it begins with.
+function drawStrips(root, pen) {
+  const corner = root.getBoundingClientRect();
+  for (const strip of root.table.querySelectorAll(".strip")) {
+    const { left, top, width, height } = strip.getBoundingClientRect();
+    const wide = width / strip.values.length;
+    strip.values.forEach((value, channel) => {
+      pen.box(left - corner.left + EDGE + channel * wide, top - corner.top + EDGE, wide, height, signedColour(value, root.top));
+    });
+  }
+}
+
+// A line for each key: the numbers of its row.
+function stageLines({ shown: { header } }) {
+  const { keys, arrays, words } = header;
+  const steps = arrays.slice(0, -2); // the weights behind them
+  return [words.csv, ...keys.map((key, row) => [key, ...steps.map((step) => exact(step[row]))])];
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
-  const { queries, keys, places, sides, chosen, words, special, note, arrays, stamp } = unpack(data);
+  const header = unpack(data);
+  const { queries, keys, places, sides, chosen, words, special, note, arrays, stamp } = header;
   const root = rootFor(parentElement, words.columns.length);
   const [weights, weighted, sum] = arrays.slice(-3);
   const steps = arrays.slice(0, -3);
@@ -107,6 +133,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     made.setAttribute("aria-pressed", places.rows[index] === chosen);
   });
   write(root.note, note);
+  root.table.setAttribute("aria-label", header.alt);
   words.columns.forEach(({ name, formula }, column) => {
     write(root.head.cells[column].firstElementChild, name);
     write(root.head.cells[column].lastElementChild, formula);
@@ -138,7 +165,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   write(root.total.cells[root.columns - 2], significant(weights.reduce((a, b) => a + b, 0)));
   showStrip(root.total.cells[root.columns - 1].firstElementChild, sum, words.output);
   root.top = Math.max(largest(weighted), largest(sum));
-  paint(root);
+  paintStrips(root);
+  showFiles(root, header);
   root.dataset.painted = stamp;
   return () => root.stop();
 }

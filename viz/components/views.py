@@ -24,7 +24,7 @@ _heatmap = component("heatmap", "plot", "heat")
 _lines = component("lines", "plot")
 _chart = component("chart", "plot")
 _panels = component("panels", "plot")
-_stages = component("stages")
+_stages = component("stages", "plot", "picture")
 _model_map = component("model_map", "plot", "map_layout", "map_drawing")
 _page_file = component("page_file")
 _wiring = component("wiring", "plot")
@@ -198,7 +198,7 @@ def stages(
     arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Callable[[], None]
 ) -> Mount:
     """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
-    (key, channel) and their sum.
+    (key, channel) and their sum, with a menu of files.
 
     A click on a query puts its position into the state as `query`.
     """

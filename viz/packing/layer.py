@@ -78,7 +78,7 @@ def direction_charts(
         try:
             written = writes(model, stack, chosen.layer, chosen.unit, bench.lens.target_tokenizer)
             title, axis = _("It writes: logits"), _("logit of activation 1")
-            mounts.append(_direction(bench, title, axis, written, FIRST, keys[0]))
+            mounts.append(_direction(bench, title, axis, written, FIRST, "writes", keys[0]))
         except AbsentError as absent:
             sentence = absent_words(absent)
     else:
@@ -87,18 +87,18 @@ def direction_charts(
         read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
     except AbsentError as absent:
         return mounts, f"{sentence} {absent_words(absent)}"
-    mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, SECOND, keys[1]))
+    mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, SECOND, "reads", keys[1]))
     return mounts, sentence
 
 
-def _direction(bench: Workbench, name: str, axis: str, found: Direction, colour: str, key: str) -> Mount:
+def _direction(bench: Workbench, name: str, axis: str, found: Direction, colour: str, file: str, key: str) -> Mount:
     assert bench.trace is not None
     tokens = [*found.towards, *reversed(found.away)]
     labels, values = [label for label, _value in tokens], np.array([value for _label, value in tokens], np.float32)
     alt = f"{name}: {', '.join(label for label, _value in found.towards)} … {', '.join(t for t, _v in found.away)}"
     series = [Series(axis, np.arange(len(labels)), values, colour, "bars")]
     more = {"x": {"title": "", "labels": labels, "side": "vocabulary"}, "y": {"title": axis}, "tall": 80}
-    return chart(series, header(bench.trace, name, alt, "unit-direction", (_("series"), _("token"), axis), more), key)
+    return chart(series, header(bench.trace, name, alt, f"unit-{file}", (_("series"), _("token"), axis), more), key)
 
 
 def layer_sentence(bench: Workbench, config: TransformerConfig, chosen: Chosen, seen: Seen) -> str:
@@ -158,22 +158,27 @@ def unit_table(bench: Workbench, config: TransformerConfig, chosen: Chosen, seen
     )
 
 
+FUNCTIONS = {
+    "relu": r"\mathrm{ReLU}",
+    "gelu": r"\mathrm{GELU}",
+    "silu": r"\mathrm{SiLU}",
+    "swiglu": r"\mathrm{Swish}",
+    "geglu": r"\mathrm{GELU}",
+}
+
+
 def explain(key: str, config: TransformerConfig) -> None:
-    function = r"\mathrm{Swish}" if config.activation == "swiglu" else r"\mathrm{GELU}"
-    formula = (
-        rf"\mathrm{{FFN}}(x) = ({function}(xW) \otimes xV)\,W_2"
-        if config.gated
-        else r"\mathrm{FFN}(x) = a(xW_1 + b_1)\,W_2 + b_2"
-    )
+    function = FUNCTIONS.get(config.activation.partition("-")[0], "a")
+    first, last = (" + b_1", " + b_2") if config.bias else ("", "")
+    inner = rf"{function}(xW) \otimes xV" if config.gated else rf"{function}(xW_1{first})"
     explanation(
         key,
-        [formula],
+        [rf"\mathrm{{FFN}}(x) = \left({inner}\right) W_2" + ("" if config.gated else last)],
         _(
-            "Vaswani et al., section 3.3, equation 2; SwiGLU: Shazeer, 2020. A unit is a column of W₁ that reads the "
-            "stream and a row of W₂ that writes to it where the unit is on (Geva et al., 2021). ReLU gives exact "
-            "zeros; other activations count as off below the size stated. The same weights act on each position by "
-            "itself. This "
-            "is the code that has just run:"
+            "Vaswani et al., section 3.3, equation 2; SwiGLU: Shazeer, 2020, equation 6. A unit is a column of W₁ that "
+            "reads the stream and a row of W₂ that writes to it where the unit is on (Geva et al., 2021). ReLU gives "
+            "exact zeros; other activations count as off below the size stated. The same weights act on each position "
+            "by itself. This is the code that has just run:"
         ),
         GatedFeedForward if config.gated else FeedForward,
         positions_apart,

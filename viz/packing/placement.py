@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.residual import Block, placements, relative
-from model.layers import BLOCKS
+from model.layers import BLOCKS, in_parallel
 from viz.components.views import Mount, chart, wiring
 from viz.i18n import _
 from viz.packing.plots import FIRST, FOURTH, SECOND, THIRD, beside, header
@@ -41,7 +41,7 @@ def own_placement(config: TransformerConfig) -> str:
     return "none" if config.norm == "none" else config.norm_placement
 
 
-def wires(trace: Trace, config: TransformerConfig, key: str) -> Mount:
+def wires(bench: Workbench, config: TransformerConfig, key: str) -> Mount:
     """The paper's placement, the later ones and the wrong one, with the loaded model's own framed."""
     norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
     own = own_placement(config)
@@ -56,7 +56,8 @@ def wires(trace: Trace, config: TransformerConfig, key: str) -> Mount:
     alt = "; ".join(f"{row['name']}: {row['formula']}" for row in rows) + f". {sentence}"
     csv = (_("placement"), _("formula"), _("this model"))
     more = {"rows": rows, "sentence": sentence}
-    return wiring(header(trace, _("One block of the stream"), alt, "placement", csv, more), key)
+    assert bench.trace is not None
+    return wiring(header(bench.trace, _("One block of the stream"), alt, "placement", csv, more), key)
 
 
 def placement_chart(bench: Workbench, parts: Sequence[Block], key: str) -> Mount:
@@ -97,13 +98,14 @@ def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:
     return {name: np.array(values, np.float32) for name, values in rows.items()}
 
 
-def placement_table(trace: Trace, parts: Sequence[Block]) -> pd.DataFrame:
+def placement_table(bench: Workbench, parts: Sequence[Block]) -> pd.DataFrame:
     """A row per layer and placement."""
+    assert bench.trace is not None
     last = [part for part in parts if part.sublayer == "feed_forward"]
     return pd.DataFrame(
         [
             {_("layer"): last[row].layer + 1, _("placement"): placement_name(name), _("relative difference"): value}
-            for name, values in differences(trace, last).items()
+            for name, values in differences(bench.trace, last).items()
             for row, value in enumerate(values.tolist())
         ]
     )
@@ -171,5 +173,5 @@ def explain(key: str, config: TransformerConfig) -> None:
             "the sum of all three. The chart computes each form with this model's own sublayers and norms. "
             "This is the code that has just run:"
         ),
-        *(BLOCKS[config.norm_placement], placements),
+        *(BLOCKS[config.norm_placement], *([in_parallel] if config.parallel else []), placements),
     )

@@ -54,7 +54,7 @@ def page(lens: Inspectable) -> Views:
         wish = show_figure_controls(wish)
         figure = st.container()
         beside = st.container()
-        explain(Part.EXPLANATION, wish, below)
+        explain(Part.EXPLANATION, lens.model, wish, below)
         data, numbers = folded(Part.DATA, _("Data")), folded(Part.METRICS, _("Data: every head"))
         places = None
         if below == "importance":
@@ -81,7 +81,8 @@ def page(lens: Inspectable) -> Views:
         else:
             weighing = attention_importance.show(places, lens, wish.kind, chosen)
             lacking = unless_absent(partial(next, weighing))[1]
-        parts += [(steps, staged)] if staged else []
+        under = [(steps, staged)] if staged else []
+        parts += under
         drawn = None
         problem = refusal(shown, listed)
         if not problem:
@@ -95,9 +96,8 @@ def page(lens: Inspectable) -> Views:
         for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
             with place:
                 say(sentence)
-        if drawn is not None:
-            table = drawn
-            data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen), place=data)
+        weights = None if drawn is None else partial(weights_table, shown, drawn)
+        data_table(Part.DATA, weights, file_name(shown, chosen), place=data, parts=under)
         data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
         if others.open:
             with others:

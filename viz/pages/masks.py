@@ -13,11 +13,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.effects import prediction_changes
-from model.attention import Masked, Weights
 from model.errors import require
 from model.inspectable import Inspectable
 from model.interventions import Cells
-from model.masks import ChangedMask, Mask
 from model.trace import ATTENTION_PATHS, AttentionKind
 from viz.components.views import Mount
 from viz.i18n import _
@@ -25,10 +23,11 @@ from viz.input_bar import first_source, typed
 from viz.masks.batch import batch_sentence, pack_batch
 from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
 from viz.masks.experiments import fill_sentence, fill_table, order_sentence, pack_future, pack_orders
+from viz.masks.explained import explain
 from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.masks.words import experiment_name, rule_name, scope_name
-from viz.parts import Views, arrange_again, data_table, explanation, folded, mount
+from viz.parts import Views, arrange_again, data_table, folded, mount
 from viz.what_if import change
 from viz.words import attention_name, no_predictions, significant
 from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
@@ -83,7 +82,7 @@ def page(lens: Inspectable) -> Views:
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
     explained, data = st.columns(2)
     with explained:
-        show_explanation()
+        explain(Part.EXPLANATION, lens.model, kind, experiment, bool(effects))
     with data:
         table_of_cells = folded(Part.DATA, _("Data"))
 
@@ -117,15 +116,19 @@ def page(lens: Inspectable) -> Views:
             alarms_here.warning(f":small[{alarm}]")
         alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
         said.markdown(told)
-        if shown:
-            with below:
-                shown()
+        if shown is not None:
+            mount([(below, shown)])
         if measured is not None and experiment == "order":
             table.table(measured, hide_index=True, border="horizontal")
         elif measured is not None:
             numbers = measured.select_dtypes("float").columns
             table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
-        data_table(Part.DATA, lambda: cells_table(trace, before, kind, chosen), f"mask-{kind}", place=table_of_cells)
+        plots = [*parts, *([] if shown is None else [(below, shown)])]
+        cells = partial(cells_table, trace, before, kind, chosen)
+        # The name of an experiment's figure may be the experiment's own.
+        named = f"{_('Experiment')}: {experiment_name(experiment)}"
+        more = {} if measured is None else {named: lambda: measured}
+        data_table(Part.DATA, cells, f"mask-{kind}", place=table_of_cells, parts=plots, more=more)
 
     return views
 
@@ -229,20 +232,3 @@ def run_experiment(
         return None, _("The text has one token: there is no future to change."), None
     mount, told = pack_future(lens, bench, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
     return mount, told, None
-
-
-def show_explanation() -> None:
-    explanation(
-        Part.EXPLANATION,
-        [
-            r"\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right), \quad M_{ij} \in \{0, -\infty\}",
-            r"\tfrac12 \sum_j |w_j - w'_j| \qquad \mathrm{KL}(p' \,\|\, p) = \sum p' \ln \frac{p'}{p}",
-        ],
-        _(
-            "Vaswani et al., *Attention Is All You Need*, sections 3.2.3 and 3.1: padding masks in all attentions, "
-            "and the causal mask in the decoder. A window is of Beltagy et al., 2020. Filled cells may be looked at, "
-            "hatched ones not; framed ones were changed here. The model is changed from outside: every page then shows "
-            "the changed model until it is restored. This is the code that has just run:"
-        ),
-        *(Mask, ChangedMask, Masked, Weights),
-    )
