@@ -4,7 +4,6 @@ choosing it computes no new forward pass.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,21 +13,18 @@ from typing import Any
 
 import jaxtyping
 import pytest
-import tokenizers
 
 import viz.opening
 from model.checkpoints import save_checkpoint
-from model.text import Tokenizer, train_characters
 from tests.app_reading import opened
-from tests.model.examples import network, one_stack
+from tests.model.examples import one_stack
 from tests.model.hosted.models import theirs, write_tokenizer
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.every_view import EVERY, Seen, walk
 from tests.viz.explanations import EXPLAINED, HOSTED, LAYER, OTHERS, OURS
+from tests.viz.hostile import WORDS, hostile_lens
 from viz.components.tables import plot_tables
 
-# Each of them a token.
-HOSTILE = ["</script><img/src=x/onerror=alert(1)>", "![c](https://example.com/c.png)", "$b$", "`a`", ":red[d]", "**e**"]
 # What these views are is another input, which needs passes of its own.
 OF_OTHER_INPUTS = {
     ("attention", "importance"): "without each of the heads",
@@ -45,15 +41,6 @@ OF_OTHER_INPUTS = {
 OWN = ("map-small", "decoding-film", "beam-search")
 
 
-def of_words(words: list[str]) -> Tokenizer:
-    """A tokenizer that knows these words, and no other."""
-    state = json.loads(train_characters(words)._inner.to_str())
-    first = len(state["model"]["vocab"])
-    state["model"]["vocab"] |= {word: first + number for number, word in enumerate(words)}
-    state["pre_tokenizer"] = {"type": "WhitespaceSplit"}
-    return Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(state)))
-
-
 @pytest.fixture(scope="module")
 def here(tmp_path_factory) -> Iterator[Path]:
     """Where the only checkpoints are, for all walks through the application."""
@@ -67,10 +54,8 @@ def here(tmp_path_factory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def seen(here) -> dict[tuple[str, str], Seen]:
-    made = of_words(HOSTILE)
-    sizes = {"source_vocabulary": len(made), "target_vocabulary": len(made)}
-    save_checkpoint(here / "small", network(norm_placement="pre", **sizes), (made, made))
-    text = " ".join(HOSTILE)
+    hostile_lens(here / "small")
+    text = " ".join(WORDS)
     return walk(opened(source=text, target=text, model="small"), EVERY)
 
 
@@ -152,4 +137,4 @@ def test_no_hostile_token_means_anything_in_a_views_sentences(seen, view):
     for name in ("img", "script"):
         assert f"<{name}" not in seen[view].html
     said = re.sub(r"\\.|(`+).+?\1", "", seen[view].text, flags=re.DOTALL)  # what is escaped, and code
-    assert not [token for token in HOSTILE if token in said]
+    assert not [token for token in WORDS if token in said]
