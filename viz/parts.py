@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from viz import i18n
+from viz.components.tables import PlotTable, plot_tables
 from viz.i18n import _
 from viz.workbench import Key
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from streamlit.delta_generator import DeltaGenerator
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
+    from torch import nn
 
     from model import Inspectable, Trace
     from viz.components.views import Mount
@@ -60,7 +62,10 @@ def mount(parts: Iterable[tuple[DeltaGenerator, Mount]]) -> None:
 
 
 def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None:
-    """The line "What am I looking at?": formulas, a text with the paper's section, the source of what has just run."""
+    """The line "What am I looking at?": formulas, a text with the paper's section, the source of what has just run.
+
+    Of a model that others' code runs, that stands in place of our network's classes.
+    """
     explained = folded(key, _("What am I looking at?"))
     if not explained.open:
         return
@@ -68,10 +73,31 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
         for formula in formulas:
             st.latex(formula)
         st.markdown(text)
-        if others := theirs.get():
+        network = [part for part in ran if _is_network(part)]
+        if network and (others := theirs.get()):
             st.caption(_("This model is run by transformers' own code, not by ours. This is a layer of it:"))
-        code = "\n".join(inspect.getsource(part) for part in others or ran)
+            _show_source(others)
+            ran = tuple(part for part in ran if part not in network)
+            if ran:
+                st.caption(_("And this is what looks into it:"))
+        _show_source(ran)
+
+
+def _is_network(part: Any) -> bool:
+    from torch import nn
+
+    return isinstance(part, type) and issubclass(part, nn.Module)
+
+
+def _show_source(ran: Sequence[Any]) -> None:
+    if code := "\n".join(inspect.getsource(part) for part in ran):
         st.code(code, language="python", height=SOURCE if code.count("\n") > LINES else "content")
+
+
+def classes(*modules: nn.Module) -> list[type]:
+    """The classes of ours that these are made of, each once, in the order in which they stand."""
+    every = [type(part) for module in modules for part in module.modules()]
+    return list(dict.fromkeys(each for each in every if each.__module__.startswith("model.")))
 
 
 def folded(key: str, title: str) -> ExpanderContainer:
@@ -84,23 +110,40 @@ def folded(key: str, title: str) -> ExpanderContainer:
 
 def data_table(
     key: str,
-    table: Callable[[], DataFrame],
+    table: Callable[[], DataFrame] | None,
     file: str,
     title: str | None = None,
     place: ExpanderContainer | None = None,
+    parts: Iterable[tuple[DeltaGenerator, Mount]] = (),
+    more: Mapping[str, Callable[[], DataFrame]] | None = None,
 ) -> None:
     """The numbers behind a page's views, computed when the user opens them, with a CSV of them all.
 
-    place: where there is one already, see `folded`.
+    table: of the whole page, where there is one. place: where there is one already, see `folded`. parts: what the views
+    draw. more: other tables by their names. The user chooses between the whole and each of these.
     """
     data = place or folded(key, title or _("Data"))
     if not data.open:
         return
+    tables = {_("Overview"): PlotTable(file, table)} if table else {}
+    tables |= plot_tables(show for _place, show in parts)
+    tables |= {name: PlotTable(f"{file}-{number}", make) for number, (name, make) in enumerate((more or {}).items(), 1)}
     with data:
-        frame = table()
+        chosen = choose_table(f"{key}_of", list(tables)) if len(tables) > 1 else next(iter(tables), None)
+        if chosen is None:
+            return
+        frame = tables[chosen].make()
         st.dataframe(frame, height=280)
         csv = frame.to_csv(index=False).encode("utf-8-sig")
-        st.download_button("CSV", csv, f"{file}.csv", "text/csv", key=f"{key}_csv")
+        st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
+
+
+def choose_table(key: str, names: list[str]) -> str:
+    """A list of tables; that of the same number stays chosen when their names change with the text."""
+    numbers = range(len(names))
+    st.session_state[key] = min(st.session_state.get(key, 0), len(names) - 1)
+    number = st.selectbox(_("Numbers of"), numbers, format_func=names.__getitem__, key=key)
+    return names[number]
 
 
 def stamp(trace: Trace) -> str:

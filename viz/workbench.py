@@ -235,8 +235,7 @@ def workbench() -> Workbench:
     return bench
 
 
-# What a first visit shows: a head of the bundled model whose cross-attention aligns the two sentences.
-DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}
+DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}  # of the bundled model: it aligns the two sentences
 
 
 def attention_kinds(model: nn.Module) -> list[AttentionKind]:

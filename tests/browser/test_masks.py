@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually, source
+from tests.browser.looking import eventually
 
 pytestmark = pytest.mark.browser
-
-HOSTILE = '<img src=x onerror="alert(1)"> `a` $b$ 🙂'
 
 # The first panel of a view: a pixel in the middle of each of its cells, and where that is on the page.
 CELLS = """
@@ -88,7 +86,7 @@ def test_the_kind_is_in_the_address_and_a_cell_is_hidden_from_the_keyboard(visit
 
 
 @pytest.mark.slow
-def test_a_label_hides_its_whole_row_which_then_sees_nothing_and_typing_goes_on(visit):
+def test_a_label_hides_its_whole_row_which_then_sees_nothing(visit):
     page = opened(visit, source="I am a teacher.", target="我是老师。")
     eventually(page, lambda: len(seen(page)) == 36)
     box = views(page).first.evaluate(
@@ -99,8 +97,6 @@ def test_a_label_hides_its_whole_row_which_then_sees_nothing_and_typing_goes_on(
         "largest weight 0, largest output of the head 0, NaN 0"
     )
     eventually(page, lambda: seen(page)[6:12] == [False] * 6)
-    source(page).fill(HOSTILE)
-    expect(page.get_by_text("Nothing to look at")).to_be_visible()
     page.get_by_role("radio", name="Encoder").or_(page.get_by_role("button", name="Encoder")).first.click()
     page.get_by_text("A padded batch", exact=True).click()
     expect(page.get_by_text("Masks of a padded batch")).to_be_visible()

@@ -1,31 +1,17 @@
-"""Norms, stream and units in the browser: they follow the typing, and a click chooses."""
+"""Norms, stream and units in the browser: a click chooses."""
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.looking import eventually, source
-from tests.browser.test_hostile import INTRUDERS, SCRIPT
+from tests.browser.looking import eventually
 
 pytestmark = pytest.mark.browser
-
-PRINT = """
-(canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data
-  .reduce((sum, value) => (sum * 31 + value) % 1000000007, 0)
-"""
 
 
 def turn_to(page: Page, name: str) -> None:
     """Another page, by its link; the address keeps its choices."""
     page.get_by_role("link", name=name).click()
     expect(page.locator(".vitrine.chart[data-painted]").first).to_be_visible()
-
-
-def painted(page: Page, text: str, kind: str = "heatmap") -> None:
-    expect(page.locator(f".vitrine.{kind}").first).to_have_attribute("data-painted", text)
-
-
-def prints(page: Page) -> list[int]:
-    return page.locator(".vitrine.plot > canvas").evaluate_all(f"(all) => all.map({PRINT})")
 
 
 def click_until(page: Page, canvas: Locator, across: float, down: float, address: str) -> None:
@@ -40,16 +26,11 @@ def click_until(page: Page, canvas: Locator, across: float, down: float, address
     eventually(page, clicked)
 
 
-def test_norms_follow_the_typing_and_a_click_chooses_norm_and_token(visit, lens):
+def test_a_click_chooses_norm_and_token(visit):
     page = visit().open(source="I am a teacher.")
     turn_to(page, "Norms and residual")
     page.get_by_text("Encoder", exact=True).click()
-    painted(page, " ".join(lens.source_tokens("I am a teacher.").labels))
-    before = prints(page)
-    assert len(before) == 3
-    source(page).fill("I am a doctor.")
-    painted(page, " ".join(lens.source_tokens("I am a doctor.").labels))
-    eventually(page, lambda: all(old != new for old, new in zip(before[:2], prints(page), strict=False)))
+    expect(page.locator(".vitrine.heatmap")).to_have_attribute("data-painted", "▁I ▁am ▁a ▁teacher . </s>")
     click_until(page, page.locator(".vitrine.heatmap canvas"), 0.5, 0.6, "norm=encoder")
     heading = page.locator(".vitrine.chart .heading b").first
     expect(heading).to_contain_text(" at ")
@@ -67,7 +48,7 @@ def test_norms_follow_the_typing_and_a_click_chooses_norm_and_token(visit, lens)
 
 
 @pytest.mark.slow
-def test_units_turn_their_pages_and_hostile_tokens_stay_text(visit, lens):
+def test_units_turn_their_pages(visit):
     page = visit().open(source="I am a teacher.", target="我")
     turn_to(page, "Feed-forward")
     heading = page.locator(".vitrine.heatmap .heading b")
@@ -76,6 +57,3 @@ def test_units_turn_their_pages_and_hostile_tokens_stay_text(visit, lens):
     everything = page.locator(".vitrine.chart").filter(has_text="All 512 units").locator("canvas")
     click_until(page, everything, 0.6, 0.5, "page=")
     eventually(page, lambda: "units 1 to 40" not in heading.first.inner_text())
-    source(page).fill(SCRIPT)
-    painted(page, " ".join(lens.source_tokens(SCRIPT).labels))
-    assert page.evaluate(INTRUDERS) == 0

@@ -5,25 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch import nn
+
 from model.analysis import heads as numbers
 from model.analysis.combining import COMBINATIONS
 from model.analysis.importance import Removals
 from model.analysis.likeness import likeness
 from model.analysis.maps import Maps, Quantity
-from model.attention import Masked, MultiHeadAttention, Scaled, Scores, Weights
+from model.attention import Scaled
 from model.head_removal import HeadsRemoved, RemovedHead
+from model.network import Network
+from model.position_bias import Alibi, Unbiased
+from model.trace import ATTENTION_PATHS
 from viz.attention.shown import Shown, Wish
 from viz.i18n import _
-from viz.parts import explanation
+from viz.parts import classes, explanation
 from viz.workbench import Selection
 
 
-def explain(key: str, wish: Wish, below: str) -> None:
+def explain(key: str, model: Network, wish: Wish, below: str) -> None:
     """The line "What am I looking at?" for what the controls say. below: what stands under the heads."""
     if below == "importance":
         return explain_importance(key)
-    formulas = [r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V"]
-    ran: list[Any] = [MultiHeadAttention, Scores, Scaled, Masked, Weights, getattr(numbers, wish.metric)]
+    attention = model.get_submodule(ATTENTION_PATHS[wish.kind].format(0))
+    scores = scores_formula(attention)
+    formulas = [rf"\mathrm{{Attention}}(Q, K, V) = \mathrm{{softmax}}\left({scores} + M\right)V"]
+    ran: list[Any] = [*classes(attention), getattr(numbers, wish.metric)]
     if wish.quantity != Quantity.WEIGHT:
         formulas.append(r"\lVert \alpha_{ij}\, v_j \rVert, \qquad \lVert \alpha_{ij}\, v_j W^O \rVert")
         ran.append(Maps.weighted)
@@ -41,6 +48,17 @@ def explain(key: str, wish: Wish, below: str) -> None:
         "This is the code that has just run:"
     )
     explanation(key, formulas, text, *ran)
+
+
+def scores_formula(attention: nn.Module) -> str:
+    """What softmax is taken of, but for the mask: ALiBi and learned distances add to it, some models do not scale."""
+    scaled = r"\frac{QK^\top}{\sqrt{d_k}}"
+    if isinstance(step := getattr(attention, "scaled", None), Scaled) and step.factor == 1:
+        scaled = r"QK^\top"
+    biased = getattr(attention, "biased", None)
+    if isinstance(biased, Alibi):
+        return scaled + r" - m_h\,|i - j|"
+    return scaled if biased is None or isinstance(biased, Unbiased) else scaled + r" + b_{h,\,j - i}"
 
 
 def explain_importance(key: str) -> None:

@@ -104,6 +104,13 @@ def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[]
         header["pinned"] = {"differing": shown.differing}
     said = [header["note"], lacking or (_changed(shown, own, before) if before is not None else "")]
     header["note"] = " · ".join(filter(None, said))
+    most = int(weights.argmax())
+    header["alt"] = _("{name}: the query {query} looks most at {key}, with a weight of {weight}.").format(
+        name=header["name"],
+        query=shown.row_labels[chosen.query],
+        key=shown.column_labels[most],
+        weight=significant(float(weights[most])),
+    )
     return stages([array.cpu().numpy() for array in arrays], header, key, on_query)
 
 
@@ -143,6 +150,15 @@ def _array(tensor: Tensor) -> np.ndarray:
     return np.asarray(tensor.cpu().numpy())
 
 
+def steps_name(chosen: Selection) -> str:
+    """What these steps are called."""
+    return f"{_('One query, step by step')} · {head_name(chosen)}"
+
+
+def head_name(chosen: Selection) -> str:
+    return f"{_('head')} {chosen.layer + 1}.{chosen.head + 1}"
+
+
 def near(place: int, count: int) -> range:
     """Places around this one, as many as there is room for."""
     first = max(0, min(place - ROWS // 2, count - ROWS))
@@ -180,6 +196,8 @@ def _header(
     left_out, special = shown.maps.keys - len(keys), shown.trace.special_labels
     note = _("the {shown} keys with the largest weights; {count} others are left out")
     return {
+        "name": steps_name(chosen),
+        "file": f"steps-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}-query{chosen.query + 1}",
         "queries": rows,
         "keys": columns,
         "places": {"rows": list(queries), "columns": list(keys)},
@@ -189,15 +207,11 @@ def _header(
             "columns": [token in special for token in columns],
         },
         "chosen": chosen.query,
-        "alt": _(
-            "Head {head}, query {query}: each step from the scores to the weighted values, a row for each key."
-        ).format(head=f"{chosen.layer + 1}.{chosen.head + 1}", query=shown.row_labels[chosen.query]),
-        "file": f"steps-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}-query{chosen.query + 1}",
         "note": note.format(shown=len(keys), count=left_out) if left_out else "",
         "stamp": stamp(shown.trace),
         "pinned": None,
         "words": {
-            "query": f"{_('head')} {chosen.layer + 1}.{chosen.head + 1} · {_('query')}",
+            "query": f"{head_name(chosen)} · {_('query')}",
             "value": _("weight × value"),
             "output": _("output of this head"),
             "download": _("Download"),

@@ -93,7 +93,7 @@ function drawElement(pen, node, corner, before = 1) {
 
 // Add the menu of files to a view. part(root): the element that is drawn; lines(root): the table of its CSV.
 function addFiles(root, part, lines) {
-  const scrolled = () => root.querySelectorAll(".scroll").forEach((each) => (each.scrollLeft = each.scrollTop = 0));
+  const scrolled = () => root.querySelectorAll(".scroll").forEach((each) => each.scrollTo(0, 0));
   root.canvas = element("canvas");
   root.kind = {
     arrange() {

@@ -201,7 +201,8 @@ def stages(
     arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Callable[[], None]
 ) -> Mount:
     """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
-    (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order.
+    (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order; with a menu
+    of files.
 
     header: `masked`, a truth a key; `pinned`, None or {differing: the first ones are differences}. A click on a query
     puts its position into the state as `query`.

@@ -1,26 +1,35 @@
-"""The page of masks in words: formulas, papers, the code that ran."""
+"""The line "What am I looking at?" of the page of masks."""
 
 from __future__ import annotations
 
-from model.attention import Masked, Weights
+from typing import Any
+
+from model.analysis.masking import Batch, fills, future_change, orders
 from model.masks import ChangedMask, Mask
+from model.network import Network
+from model.trace import ATTENTION_PATHS, AttentionKind
+from viz.attention.explained import scores_formula
 from viz.i18n import _
-from viz.parts import explanation
+from viz.parts import classes, explanation
+
+MEASURING: dict[str, Any] = {"order": orders, "numbers": fills, "future": future_change, "batch": Batch}
 
 
-def explain(key: str) -> None:
-    """The line "What am I looking at?"."""
+def explain(key: str, model: Network, kind: AttentionKind, experiment: str, changed: bool) -> None:
+    """For the mask, what it makes of a head, and the experiment below. changed: whether the model is."""
+    attention = model.get_submodule(ATTENTION_PATHS[kind].format(0))
     explanation(
         key,
         [
-            r"\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right), \quad M_{ij} \in \{0, -\infty\}",
+            rf"\mathrm{{softmax}}\left({scores_formula(attention)} + M\right), \quad M_{{ij}} \in \{{0, -\infty\}}",
             r"\tfrac12 \sum_j |w_j - w'_j| \qquad \mathrm{KL}(p' \,\|\, p) = \sum p' \ln \frac{p'}{p}",
         ],
         _(
-            "Vaswani et al., *Attention Is All You Need*, sections 3.2.3 and 3.1: padding masks in all attentions, "
-            "and the causal mask in the decoder. A window is of Beltagy et al., 2020. Filled cells may be looked at, "
+            "Vaswani et al., *Attention Is All You Need*, sections 3.1 and 3.2.3: the causal mask of the decoder, −∞ "
+            "before softmax. Of padding, which must be masked in all attentions, the paper says nothing. A window is "
+            "of Beltagy et al., 2020, section 3.1. Filled cells may be looked at, "
             "hatched ones not; framed ones were changed here. The model is changed from outside: every page then shows "
             "the changed model until it is restored. This is the code that has just run:"
         ),
-        *(Mask, ChangedMask, Masked, Weights),
+        *(Mask, *([ChangedMask] if changed else []), *classes(attention), MEASURING[experiment]),
     )

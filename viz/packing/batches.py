@@ -146,10 +146,10 @@ def explain(key: str) -> None:
             r"\text{BatchNorm: } \mu_c = \tfrac{1}{B\,P}\sum_{b,p} x_{b,p,c}"
         ],
         _(
-            "Ioffe and Szegedy, *Batch Normalization*, 2015. The batch is the current text and its sentences (its "
-            "halves, unless source and target have equally many sentences), the shorter ones padded, computed by this "
-            "model with its padding masks. LayerNorm needs one token alone; BatchNorm mixes all texts of a batch, and "
-            "knows nothing of padding. This is the code that has just run:"
+            "Ioffe and Szegedy, *Batch Normalization*, 2015, section 3; Ba et al., 2016, section 3. The batch is the "
+            "current text and its sentences (its halves, unless source and target have equally many sentences), the "
+            "shorter ones padded, computed by this model with its padding masks. LayerNorm needs one token alone; "
+            "BatchNorm mixes all texts of a batch, and knows nothing of padding. This is the code that has just run:"
         ),
         batch_statistics,
     )

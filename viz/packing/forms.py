@@ -17,8 +17,6 @@ from viz.parts import explanation
 from viz.words import significant
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from viz.workbench import Workbench
 
 WIDEST = 4096  # features, in the chart over widths
@@ -32,8 +30,10 @@ def form_name(form: str) -> str:
     }[form]
 
 
-def form_table(x: Tensor, position: int, eps: float) -> pd.DataFrame:
+def form_table(bench: Workbench, path: str, position: int, eps: float) -> pd.DataFrame:
     """LayerNorm's three forms on a norm's input: what each divides by at a token, and how far it is from torch's."""
+    assert bench.trace is not None
+    x = bench.trace[f"{path}.input"]
     variance = float(exact(x[position]).var(correction=0))
     n = x.shape[-1]
     sample = variance * n / max(1, n - 1)
@@ -128,9 +128,10 @@ def explain(key: str) -> None:
             r"\text{textbook, sample: } \frac{x - \mu}{s + \varepsilon}, \quad s^2 = \frac{n}{n - 1}\sigma^2"
         ],
         _(
-            "Tutorials write LayerNorm with ε added to the deviation, and often with the sample deviation, as "
-            "`x.std()` computes it. torch divides by n, not n − 1, and adds ε under the root. Both are computed in "
-            "float64 on what goes into this norm, without γ and β. This is the code that has just run:"
+            "LayerNorm is of Ba et al., 2016, section 3. Tutorials write it with ε added to the deviation, and often "
+            "with the sample deviation, as `x.std()` computes it. torch divides by n, not n − 1, and adds ε under the "
+            "root. Both are computed in float64 on what goes into this norm, without γ and β. This is the code that "
+            "has just run:"
         ),
         forms,
     )

@@ -83,7 +83,7 @@ def direction_charts(
             written = writes(model, stack, chosen.layer, chosen.unit, bench.lens.target_tokenizer)
             title, axis = _("It writes: logits"), _("logit of activation 1")
             before, lacking = pinned_direction(bench, chosen, written, write_scores, "target")
-            mounts.append(_direction(bench, title, axis, written, before, FIRST, keys[0]))
+            mounts.append(_direction(bench, title, axis, written, before, FIRST, "writes", keys[0]))
             said.append(lacking)
         except AbsentError as absent:
             said.append(absent_words(absent))
@@ -94,7 +94,7 @@ def direction_charts(
     try:
         read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
         before, lacking = pinned_direction(bench, chosen, read, read_scores, side)
-        mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, before, SECOND, keys[1]))
+        mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, before, SECOND, "reads", keys[1]))
         said.append(lacking)
     except AbsentError as absent:
         said.append(absent_words(absent))
@@ -102,7 +102,7 @@ def direction_charts(
 
 
 def _direction(
-    bench: Workbench, name: str, axis: str, found: Direction, before: Numbers | None, colour: str, key: str
+    bench: Workbench, name: str, axis: str, found: Direction, before: Numbers | None, colour: str, file: str, key: str
 ) -> Mount:
     assert bench.trace is not None
     tokens = [*found.towards, *reversed(found.away)]
@@ -113,7 +113,7 @@ def _direction(
         series.append(Series(_("{name}, pinned").format(name=axis), np.arange(len(labels)), before, PINNED, "dots"))
         alt += f". {_('pinned')}: {', '.join(significant(float(value)) for value in before)}"
     more = {"x": {"title": "", "labels": labels, "side": "vocabulary"}, "y": {"title": axis}, "tall": 80}
-    return chart(series, header(bench.trace, name, alt, "unit-direction", (_("series"), _("token"), axis), more), key)
+    return chart(series, header(bench.trace, name, alt, f"unit-{file}", (_("series"), _("token"), axis), more), key)
 
 
 def layer_sentence(bench: Workbench, config: TransformerConfig, chosen: Chosen, seen: Seen) -> str:
@@ -192,22 +192,27 @@ def unit_table(bench: Workbench, config: TransformerConfig, chosen: Chosen, seen
     return table
 
 
+FUNCTIONS = {
+    "relu": r"\mathrm{ReLU}",
+    "gelu": r"\mathrm{GELU}",
+    "silu": r"\mathrm{SiLU}",
+    "swiglu": r"\mathrm{Swish}",
+    "geglu": r"\mathrm{GELU}",
+}
+
+
 def explain(key: str, config: TransformerConfig) -> None:
-    function = r"\mathrm{Swish}" if config.activation == "swiglu" else r"\mathrm{GELU}"
-    formula = (
-        rf"\mathrm{{FFN}}(x) = ({function}(xW) \otimes xV)\,W_2"
-        if config.gated
-        else r"\mathrm{FFN}(x) = a(xW_1 + b_1)\,W_2 + b_2"
-    )
+    function = FUNCTIONS.get(config.activation.partition("-")[0], "a")
+    first, last = (" + b_1", " + b_2") if config.bias else ("", "")
+    inner = rf"{function}(xW) \otimes xV" if config.gated else rf"{function}(xW_1{first})"
     explanation(
         key,
-        [formula],
+        [rf"\mathrm{{FFN}}(x) = \left({inner}\right) W_2" + ("" if config.gated else last)],
         _(
-            "Vaswani et al., section 3.3, equation 2; SwiGLU: Shazeer, 2020. A unit is a column of W₁ that reads the "
-            "stream and a row of W₂ that writes to it where the unit is on (Geva et al., 2021). ReLU gives exact "
-            "zeros; other activations count as off below the size stated. The same weights act on each position by "
-            "itself. This "
-            "is the code that has just run:"
+            "Vaswani et al., section 3.3, equation 2; SwiGLU: Shazeer, 2020, equation 6. A unit is a column of W₁ that "
+            "reads the stream and a row of W₂ that writes to it where the unit is on (Geva et al., 2021). ReLU gives "
+            "exact zeros; other activations count as off below the size stated. The same weights act on each position "
+            "by itself. This is the code that has just run:"
         ),
         GatedFeedForward if config.gated else FeedForward,
         positions_apart,

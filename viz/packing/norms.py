@@ -9,7 +9,7 @@ import pandas as pd
 
 from model.analysis.norms import norm_levels, norm_table, stack_norms
 from model.errors import require
-from model.norms import NORMS, Norm
+from model.norms import Norm
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import (
@@ -25,13 +25,13 @@ from viz.packing.plots import (
     pinned,
     side_of,
 )
-from viz.parts import explanation
+from viz.parts import classes, explanation
 from viz.words import significant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from model.config import TransformerConfig
+    from model.network import Network
     from viz.workbench import Workbench
 
 
@@ -216,14 +216,24 @@ def norms_table(bench: Workbench) -> pd.DataFrame:
     )
 
 
-def explain(key: str, config: TransformerConfig) -> None:
+FORMULAS = {
+    "layer": r"y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \odot \gamma",
+    "textbook": r"y = \frac{x - \mu}{\sigma + \varepsilon} \odot \gamma",
+    "textbook-sample": r"y = \frac{x - \mu}{s + \varepsilon} \odot \gamma",
+    "rms": r"y = \frac{x}{\sqrt{\overline{x^2} + \varepsilon}} \odot \gamma",
+}
+
+
+def explain(key: str, model: Network) -> None:
+    norm = next(part for part in model.modules() if isinstance(part, Norm))
     explanation(
         key,
-        [r"y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \odot \gamma + \beta"],
+        [FORMULAS[model.config.norm] + ("" if norm.bias is None else r" + \beta")],
         _(
-            "Ba et al., *Layer Normalization*, 2016; Vaswani et al., section 5.4 and 3.1. μ and σ are taken over the "
-            "channels of one token; RMSNorm takes no μ away and has no β. A row is a norm, a column a token; a click "
-            "shows what goes in and what comes out. This is the code that has just run:"
+            "Ba et al., *Layer Normalization*, 2016, section 3; Vaswani et al., section 3.1. μ and σ are taken over "
+            "the channels of one token; RMSNorm (Zhang and Sennrich, 2019, equation 4) takes no μ away and has no β. A "
+            "row is a norm, a column a token; a click shows what goes in and what comes out. This is the code that has "
+            "just run:"
         ),
-        NORMS[config.norm],
+        *classes(norm),
     )

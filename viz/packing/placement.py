@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.residual import Block, placements, relative
-from model.layers import BLOCKS
+from model.layers import BLOCKS, in_parallel
 from viz.components.views import Mount, chart, wiring
 from viz.i18n import _
 from viz.packing.plots import FIRST, FOURTH, SECOND, THIRD, beside, header, missing
@@ -186,5 +186,5 @@ def explain(key: str, config: TransformerConfig) -> None:
             "the sum of all three. The chart computes each form with this model's own sublayers and norms. "
             "This is the code that has just run:"
         ),
-        *(BLOCKS[config.norm_placement], placements),
+        *(BLOCKS[config.norm_placement], *([in_parallel] if config.parallel else []), placements),
     )

@@ -199,15 +199,22 @@ def sum_sentence(bench: Workbench, parts: Sequence[Block]) -> str:
     return _("x + y is the stream recorded after each block; largest error {error}").format(error=error)
 
 
+def stream_formula(config: TransformerConfig) -> str:
+    """What a block leaves in the stream."""
+    added = (r"x_l + " if config.residual else "") + r"\mathrm{Block}_l(x_l)"
+    post = config.norm_placement == "post" and config.norm != "none"
+    return r"x_{l+1} = " + (rf"\mathrm{{Norm}}({added})" if post else added)
+
+
 def explain(key: str, config: TransformerConfig) -> None:
     explanation(
         key,
-        [r"x_{l+1} = x_l + \mathrm{Block}_l(x_l)"],
+        [stream_formula(config)],
         _(
-            "The residual stream (He et al., 2015; Elhage et al., 2021): every block adds to it, y to x. Shown are "
-            "‖x‖ after each block, ‖y‖ / ‖x‖ and the cosine of y with x: near 0, a block writes something new; below "
-            "0, it takes something away. With post-norm the stream after a block is the norm's output. This is the "
-            "code that has just run:"
+            "The residual stream (Vaswani et al., section 3.1; He et al., 2015; Elhage et al., 2021): every block adds "
+            "to it, y to x. Shown are ‖x‖ after each block, ‖y‖ / ‖x‖ and the cosine of y with x: near 0, a block "
+            "writes something new; below 0, it takes something away. With post-norm the stream after a block is the "
+            "norm's output. This is the code that has just run:"
         ),
         *(BLOCKS[config.norm_placement], Residual if config.residual else NoResidual, contributions),
     )

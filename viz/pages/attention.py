@@ -16,7 +16,7 @@ from viz.attention.explained import explain, missing, refusal
 from viz.attention.figure import file_name, large, pack_figure
 from viz.attention.grid import pack_heads
 from viz.attention.shown import Shown
-from viz.attention.steps import pack_stages, steps_table
+from viz.attention.steps import pack_stages, steps_name, steps_table
 from viz.attention.tables import metrics_table, weights_table
 from viz.attention.thumbnails import thumbnails
 from viz.attention.words import bertviz_name, trace_name
@@ -38,7 +38,6 @@ class Part(StrEnum):
     STAGES = "stages"
     EXPLANATION = "explanation"
     DATA = "data"
-    STEPS_DATA = "data_steps"
     METRICS = "metrics"
     BERTVIZ = "bertviz_open"
 
@@ -56,12 +55,10 @@ def page(lens: Inspectable) -> Views:
         wish = show_figure_controls(wish)
         figure = st.container()
         beside = st.container()
-        explain(Part.EXPLANATION, wish, below)
+        explain(Part.EXPLANATION, lens.model, wish, below)
         data, numbers = folded(Part.DATA, _("Data")), folded(Part.METRICS, _("Data: every head"))
-        places, query = None, None
-        if below == "steps":
-            query = folded(Part.STEPS_DATA, _("Data: one query"))
-        else:
+        places = None
+        if below == "importance":
             places = Places(steps, beside, folded(attention_importance.Part.DATA, _("Data: importance")))
     others = folded(Part.BERTVIZ, "BertViz")
 
@@ -86,7 +83,8 @@ def page(lens: Inspectable) -> Views:
         else:
             weighing = attention_importance.show(places, lens, wish.kind, chosen)
             lacking = unless_absent(partial(next, weighing))[1]
-        parts += [(steps, staged)] if staged else []
+        if staged is not None:
+            parts.append((steps, staged))
         drawn = None
         problem = refusal(shown, listed)
         if not problem:
@@ -100,12 +98,9 @@ def page(lens: Inspectable) -> Views:
         for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
             with place:
                 say(sentence)
-        if drawn is not None:
-            table = drawn
-            data_table(Part.DATA, lambda: weights_table(shown, table), file_name(shown, chosen), place=data)
-        if staged is not None:
-            name = f"steps-{wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}-query{chosen.query + 1}"
-            data_table(Part.STEPS_DATA, lambda: steps_table(shown, chosen), name, place=query)
+        weights = None if drawn is None else partial(weights_table, shown, drawn)
+        more = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
+        data_table(Part.DATA, weights, file_name(shown, chosen), place=data, more=more)
         data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
         if others.open:
             with others:

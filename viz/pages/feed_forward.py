@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -90,9 +91,9 @@ def page(lens: Inspectable) -> Views:
             detail.caption(sentence)
         if table is not None:
             detail.dataframe(table.style.format("{:.3g}", subset=list(table.columns[1:])), hide_index=True)
-        data_table(
-            Part.DATA, lambda: layer.unit_table(bench, lens.config, chosen, seen), f"units-{chosen.name}", place=data
-        )
+        every = partial(layer.unit_table, bench, lens.config, chosen, seen)
+        more = {} if table is None else {unit_view(view): lambda: table}
+        data_table(Part.DATA, every, f"units-{chosen.name}", place=data, parts=mounts, more=more)
 
     return views
 

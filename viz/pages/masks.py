@@ -83,7 +83,7 @@ def page(lens: Inspectable) -> Views:
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
     explained, data = st.columns(2)
     with explained:
-        explain(Part.EXPLANATION)
+        explain(Part.EXPLANATION, lens.model, kind, experiment, bool(effects))
     with data:
         table_of_cells = folded(Part.DATA, _("Data"))
 
@@ -117,20 +117,19 @@ def page(lens: Inspectable) -> Views:
             alarms_here.warning(f":small[{alarm}]")
         alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
         said.markdown(told)
-        if shown:
-            with below:
-                shown()
+        if shown is not None:
+            mount([(below, shown)])
         if measured is not None and experiment == "order":
             table.table(measured, hide_index=True, border="horizontal")
         elif measured is not None:
             numbers = measured.select_dtypes("float").columns
             table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
-        data_table(
-            Part.DATA,
-            lambda: cells_table(trace, before, kind, chosen, bench.comparison),
-            f"mask-{kind}",
-            place=table_of_cells,
-        )
+        plots = [*parts, *([] if shown is None else [(below, shown)])]
+        cells = partial(cells_table, trace, before, kind, chosen, bench.comparison)
+        # The name of an experiment's figure may be the experiment's own.
+        named = f"{_('Experiment')}: {experiment_name(experiment)}"
+        more = {} if measured is None else {named: lambda: measured}
+        data_table(Part.DATA, cells, f"mask-{kind}", place=table_of_cells, parts=plots, more=more)
 
     return views
 

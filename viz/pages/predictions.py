@@ -77,7 +77,7 @@ def show_positions(lens: Inspectable, row: DeltaGenerator) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     places = left.container(), left.container(), right.container()
     with right:
-        explaining.positions(Part.EXPLANATION)
+        explaining.positions(Part.EXPLANATION, lens)
         data = folded(Part.DATA, _("Data"))
 
     def views(lens: Inspectable) -> Iterator[None]:
@@ -90,7 +90,7 @@ def show_positions(lens: Inspectable, row: DeltaGenerator) -> Views:
         yield
         mount(parts)
         show_pin_note(places[2], subject)
-        data_table(Part.DATA, lambda: positions.table(subject), "predictions", place=data)
+        data_table(Part.DATA, lambda: positions.table(subject), "predictions", place=data, parts=parts)
 
     return views
 
@@ -116,7 +116,7 @@ def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Views:
         yield
         mount(parts)
         show_pin_note(right_place, subject)
-        data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling", place=data)
+        data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling", place=data, parts=parts)
 
     return views
 
@@ -139,7 +139,7 @@ def show_layers(lens: Inspectable, row: DeltaGenerator) -> Views:
     place, note = left.container(), left.container()
     charts = [right.container() for _chart in range(3)]
     with right:
-        explaining.layers(Part.EXPLANATION)
+        explaining.layers(Part.EXPLANATION, lens)
         data = folded(Part.DATA, _("Data"))
 
     def views(lens: Inspectable) -> Iterator[None]:
@@ -157,7 +157,7 @@ def show_layers(lens: Inspectable, row: DeltaGenerator) -> Views:
         show_pin_note(note, subject)
         if subject.pinned is not None and readings.pinned is None:
             note.caption(_("The pinned model has other layers: the lens cannot be compared layer by layer."))
-        data_table(Part.DATA, lambda: layers.table(subject, readings), "logit-lens", place=data)
+        data_table(Part.DATA, lambda: layers.table(subject, readings), "logit-lens", place=data, parts=parts)
 
     return views
 

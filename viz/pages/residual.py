@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -54,7 +55,7 @@ def show_norms(lens: Inspectable, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
     channels, weights = right.container(), right.container()
-    norms.explain(Part.EXPLANATION, lens.config)
+    norms.explain(Part.EXPLANATION, lens.model)
     data = folded(Part.DATA, _("Data"))
 
     def views(lens: Inspectable) -> Iterator[None]:
@@ -67,15 +68,14 @@ def show_norms(lens: Inspectable, stack: str) -> Views:
         ]
         yield
         mount(parts)
-        data_table(Part.DATA, lambda: norms.norms_table(bench), "norms", place=data)
+        data_table(Part.DATA, lambda: norms.norms_table(bench), "norms", place=data, parts=parts)
 
     return views
 
 
 def show_stream(lens: Inspectable, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
-    names = stream.QUANTITIES
-    quantity = choose(_("Quantity"), names, names[0], Part.OF_STREAM, stream.quantity_name, left)
+    quantity = choose(_("Quantity"), names := stream.QUANTITIES, names[0], Part.OF_STREAM, stream.quantity_name, left)
     with left:
         figure, said = st.container(), st.container()
         stream.explain(Part.EXPLANATION, lens.config)
@@ -94,7 +94,8 @@ def show_stream(lens: Inspectable, stack: str) -> Views:
         yield
         mount(parts)
         (said.caption if lens.config.residual else said.info)(sentence)
-        data_table(Part.DATA, lambda: stream.stream_table(bench, stack, steps), f"stream-{stack}", place=data)
+        table = partial(stream.stream_table, bench, stack, steps)
+        data_table(Part.DATA, table, f"stream-{stack}", place=data, parts=parts)
 
     return views
 
@@ -103,6 +104,7 @@ def show_forms(lens: Inspectable, stack: str) -> Views:
     picker, table = st.columns([3, 8], gap="medium")
     left, right = st.columns(2, gap="medium")
     forms.explain(Part.EXPLANATION)
+    data = folded(Part.DATA, _("Data"))
 
     def views(lens: Inspectable) -> Iterator[None]:
         bench, epsilon = workbench(), lens.config.norm_epsilon
@@ -111,12 +113,12 @@ def show_forms(lens: Inspectable, stack: str) -> Views:
             (left, forms.form_differences(bench, paths[row], token, epsilon, Part.SECOND)),
             (right, forms.form_widths(bench, paths[row], epsilon, Part.THIRD)),
         ]
-        assert bench.trace is not None
-        frame = forms.form_table(bench.trace[f"{paths[row]}.input"], token, epsilon)
+        frame = forms.form_table(bench, paths[row], token, epsilon)
         yield
         pick_norm(picker, paths, row)
         table.dataframe(frame.style.format(forms.digits(frame)), hide_index=True)
         mount(parts)
+        data_table(Part.DATA, lambda: frame, "norm-forms", place=data, parts=parts)
 
     return views
 
@@ -151,7 +153,7 @@ def show_batch(lens: Inspectable, stack: str) -> Views:
             said.caption(_("The batch is made of the current text alone: there is none of the pinned one."))
         mount(parts)
         with data:
-            data_table(Part.DATA, lambda: batches.batch_table(found), "batch-norm")
+            data_table(Part.DATA, lambda: batches.batch_table(found), "batch-norm", parts=parts)
 
     return views
 
@@ -161,9 +163,8 @@ def show_placement(lens: Inspectable, stack: str) -> Views:
     with right:
         curves = st.container()
         placement.explain(Part.EXPLANATION, lens.config)
-        if normed := lens.config.norm != "none":
-            data = folded(Part.DATA, _("Data"))
-        else:
+        data = folded(Part.DATA, _("Data"))
+        if not (normed := lens.config.norm != "none"):
             curves.info(_("This model has no norms: there is none that could stand elsewhere."))
 
     def views(lens: Inspectable) -> Iterator[None]:
@@ -173,22 +174,23 @@ def show_placement(lens: Inspectable, stack: str) -> Views:
             parts.append((curves, placement.placement_chart(bench, steps, Part.SECOND)))
         yield
         mount(parts)
-        if normed:
-            data_table(Part.DATA, lambda: placement.placement_table(bench, steps), "placement", place=data)
+        table = partial(placement.placement_table, bench, steps) if normed else None
+        data_table(Part.DATA, table, "placement", place=data, parts=parts)
 
     return views
 
 
 def show_dropout(lens: Inspectable, stack: str) -> Views:
     rates = sites(lens.config)
-    place = st.container()
-    site = choose(_("Place"), list(rates), "block", Part.SITE, lambda name: dropout.site_name(name, rates), place)
+    name_of = partial(dropout.site_name, rates=rates)
+    site = choose(_("Place"), list(rates), "block", Part.SITE, name_of, st.container())
     row = st.container(horizontal=True, vertical_alignment="bottom")
     usual = rates[site] or dropout.EXAMPLE_RATE
     rate = row.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=f"{Part.RATE}_{lens.name}_{site}", width=130)
     masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, row))
     left, right = st.columns(2, gap="medium")
     dropout.explain(Part.EXPLANATION)
+    data = folded(Part.DATA, _("Data"))
 
     def views(lens: Inspectable) -> Iterator[None]:
         bench = workbench()
@@ -204,7 +206,8 @@ def show_dropout(lens: Inspectable, stack: str) -> Views:
         mount(parts)
         if rates[site] == 0:
             right.info(_("This model was trained without dropout at this place; the rate is an example."))
-        right.dataframe(dropout.summary(x, found, before, rate), hide_index=True)
+        right.dataframe(frame := dropout.summary(x, found, before, rate), hide_index=True)
+        data_table(Part.DATA, lambda: frame, "dropout", place=data, parts=parts)
 
     return views
 
@@ -212,8 +215,7 @@ def show_dropout(lens: Inspectable, stack: str) -> Views:
 def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:
     """A list of the stack's norms, with the chosen one."""
     st.session_state[Part.NORMS] = paths[row]
-    name = norms.norm_label
-    place.selectbox(_("Norm"), paths, format_func=name, key=Part.NORMS, on_change=on_norm_list, width=260)
+    place.selectbox(_("Norm"), paths, format_func=norms.norm_label, key=Part.NORMS, on_change=on_norm_list, width=260)
 
 
 def on_norm() -> None:
@@ -245,5 +247,4 @@ def on_step() -> None:
 
 def current_stack(bench: Workbench) -> str:
     assert bench.lens is not None
-    names = stacks(bench.lens.config)
-    return choice(names, names[-1], Part.STACK)
+    return choice(names := stacks(bench.lens.config), names[-1], Part.STACK)

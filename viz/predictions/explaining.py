@@ -8,9 +8,8 @@ from model.beam import SearchTree, beam_search
 from model.decoding import greedy
 from model.inspectable import Inspectable
 from model.sampling import Sampling
-from model.stacks import Output, VocabularyProjection
 from viz.i18n import _
-from viz.parts import explanation
+from viz.parts import classes, explanation
 from viz.words import no_predictions
 
 
@@ -33,7 +32,7 @@ def view_name(view: str) -> str:
     }[view]
 
 
-def positions(key: str) -> None:
+def positions(key: str, lens: Inspectable) -> None:
     explanation(
         key,
         [r"\ell_t = -\ln p(y_t) = -\ln\,\mathrm{softmax}(z)_{y_t} \qquad \mathrm{PPL} = e^{\bar\ell}"],
@@ -43,7 +42,7 @@ def positions(key: str) -> None:
             "comes `</s>`. An encoder-only model is asked for the token itself: it has seen it, unless it is "
             "`<mask>`, so only there the numbers are guesses. This is the code that has just run:"
         ),
-        *(Output, VocabularyProjection, losses, ranks, entropies),
+        *(*classes(lens.model.output), losses, ranks, entropies),
     )
 
 
@@ -55,25 +54,28 @@ def sampling(key: str) -> None:
             r"\frac{\partial p}{\partial (z/T)} = \mathrm{diag}(p) - pp^\top",
         ],
         _(
-            "The softmax turns any n logits into a distribution in O(n) steps. A small temperature T makes its inputs "
-            "large: one probability goes to 1, the derivative to 0, the softmax saturates. Then top-k keeps the k "
-            "most probable tokens (Fan et al., 2018), top-p the fewest that together have probability p (Holtzman "
-            "et al., 2020). All of it works on the logits of the trace; no forward pass runs:"
+            "Vaswani et al., section 3.4. The softmax turns any n logits into a distribution in O(n) steps. A small "
+            "temperature T makes its inputs large: one probability goes to 1, the derivative to 0, the softmax "
+            "saturates. Then top-k keeps the k most probable tokens (Fan et al., 2018), top-p the fewest that together "
+            "have probability p (Holtzman et al., 2020). All of it works on the logits of the trace; no forward pass "
+            "runs:"
         ),
         *(Sampling, saturation),
     )
 
 
-def layers(key: str) -> None:
+def layers(key: str, lens: Inspectable) -> None:
+    normed = lens.config.ends_in_norm and lens.config.norm != "none"
+    read = r"\mathrm{Norm}(x_\ell)" if normed else r"x_\ell"
     explanation(
         key,
-        [r"\mathrm{lens}_\ell = \mathrm{softmax}\left(W_U\,\mathrm{Norm}(x_\ell)\right)"],
+        [rf"\mathrm{{lens}}_\ell = \mathrm{{softmax}}\left(W_U\,{read}\right)"],
         _(
             "nostalgebraist, *interpreting GPT: the logit lens* (2020): the model's own output applied to the "
             "residual stream after each layer, as if the model ended there. After the last layer it is the model's "
             "prediction itself. This is the code that has just run:"
         ),
-        *(lens_logits, read_layers),
+        *(*classes(lens.model.output), lens_logits, read_layers),
     )
 
 
@@ -82,7 +84,7 @@ def film(key: str) -> None:
         key,
         [r"y_t = \arg\max_y\, p(y \mid y_{<t}, x)"],
         _(
-            "Vaswani et al., section 3.1: the decoder writes one token at a time and reads what it has written. Each "
+            "Vaswani et al., section 3: the decoder writes one token at a time and reads what it has written. Each "
             "frame is a token with the attention of the position that predicted it, and the most probable tokens in "
             "its place. The numbers come from the trace; where the model wrote the text, it did so with this code:"
         ),

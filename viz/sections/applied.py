@@ -16,7 +16,7 @@ from model.variation import BASES, LONGEST, vary
 from viz.components.fields import Field, number_field, parse, written
 from viz.i18n import _
 from viz.input_bar import first_source, typed
-from viz.parts import Views, data_table, explanation, folded, mount, nothing
+from viz.parts import Views, classes, data_table, explanation, folded, mount, nothing
 from viz.sections.before_after import compare, losses_table, pack_changes, pack_losses, verdicts
 from viz.sections.memory import remembered
 from viz.varying import WITH_BASE, Wished, as_trained, position_name, wish
@@ -39,7 +39,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         losses = st.container()
     with right:
         said, changes = st.container(), st.container()
-        explain()
+        explain(lens)
         data = folded("applied_data", _("Data"))
     choose_numbers(lens, as_trained(lens), fields)
 
@@ -58,7 +58,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
             pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
         elif lens is trained:
             changes.text(_("Choose another type, base or length: every page then shows the model with it."))
-        data_table("applied_data", lambda: losses_table(bench, both), "loss", place=data)
+        data_table("applied_data", lambda: losses_table(bench, both), "loss", place=data, parts=parts)
 
     return views
 
@@ -128,7 +128,14 @@ def _pin(kept: Pin) -> None:
     workbench().pin = kept
 
 
-def explain() -> None:
+def position_classes(lens: Inspectable) -> list[type]:
+    """What tells this model where a token stands: of ALiBi and rotary positions a part of the attention."""
+    stack = "encoder" if lens.config.n_encoder_layers else "decoder"
+    every = classes(*(lens.model.get_submodule(f"{stack}.{part}") for part in ("embedding", "layers.0.self_attention")))
+    return [each for each in every if each.__module__ in ("model.positional", "model.position_bias")]
+
+
+def explain(lens: Inspectable) -> None:
     explanation(
         "applied_explanation",
         [
@@ -136,10 +143,11 @@ def explain() -> None:
             r"\mathrm{perplexity} = e^{\overline{\mathrm{loss}}}",
         ],
         _(
-            "The weights are the checkpoint's own; only the code of the positions is another one, which the model was "
-            "not trained with. Every page shows the model with it until you restore it. Where the model writes the "
-            "target, both losses are of the target that it writes as trained. A model that fills in masks has no next "
-            "token: each token is hidden in turn (Salazar et al., 2020). This is the code that has just run:"
+            "Positions: Vaswani et al., section 3.5. The weights are the checkpoint's own; only the code of the "
+            "positions is another one, which the model was not trained with. Every page shows the model with it until "
+            "you restore it. Where the model writes the target, both losses are of the target that it writes as "
+            "trained. A model that fills in masks has no next token: each token is hidden in turn (Salazar et al., "
+            "2020). This is the code that has just run:"
         ),
-        *(vary, token_losses, text_losses),
+        *(*position_classes(lens), vary, token_losses, text_losses),
     )

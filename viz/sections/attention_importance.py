@@ -98,7 +98,8 @@ def show(places: Places, lens: Inspectable, kind: AttentionKind, chosen: Selecti
     mount([(places.chosen, likest)])
     if both:
         places.chosen.markdown(both)
-    data_table(Part.DATA, lambda: importance_table(weighed), "attention-importance", place=places.table)
+    parts = [*((places.heads, part) for part in maps), (places.chosen, likest)]
+    data_table(Part.DATA, lambda: importance_table(weighed), "attention-importance", place=places.table, parts=parts)
 
 
 def hold(bench: Workbench) -> None:

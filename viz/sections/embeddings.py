@@ -26,6 +26,11 @@ COLOURS = {"plain": "#5b7083", "times": "#0072b2", "over": "#8a6fb0", "positions
 TABLE, NORMS = "embedding", "norms"
 
 
+def stack_of(lens: Inspectable, side: str) -> str:
+    """The stack that reads a side's tokens."""
+    return "encoder" if lens.config.n_encoder_layers and side == "source" else "decoder"
+
+
 @dataclass(frozen=True)
 class Chosen:
     """What the controls say, and what it is said of."""
@@ -39,7 +44,7 @@ class Chosen:
 
     @property
     def stack(self) -> str:
-        return "encoder" if self.lens.config.n_encoder_layers and self.side == "source" else "decoder"
+        return stack_of(self.lens, self.side)
 
     @property
     def name(self) -> str:

@@ -12,17 +12,15 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.positions import misread, rotation, shift_residual, wavelengths
 from model.inspectable import Inspectable
-from model.position_bias import Alibi
-from model.positional import Rotation, sinusoidal
 from model.variation import LONGEST
 from viz.components.fields import Field, number_field
 from viz.components.figure_views import figure_files
 from viz.i18n import _, language
-from viz.parts import Views, data_table, explanation, plot_words
+from viz.parts import Views, data_table, plot_words
 from viz.sections import comparisons, experiments, model_positions
 from viz.sections.experiments import Picture, Settings, Shown
+from viz.sections.laboratory_explained import explain
 from viz.sections.memory import remembered
 from viz.varying import as_trained
 from viz.workbench import choose, workbench
@@ -56,7 +54,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     place = st.container()
     left, right = st.columns(2, gap="medium")
     with left:
-        explain()
+        explain("laboratory_explanation", name)
 
     def views(lens: Inspectable) -> Iterator[None]:
         shown: Shown = ([], [])
@@ -173,20 +171,3 @@ def curves_table(pictures: list[Picture]) -> pd.DataFrame:
                 parts.append(pd.DataFrame({"x": trace.x, "y": trace.y, "curve": trace.name, "picture": picture.title}))
     table = pd.concat(parts, ignore_index=True)[["picture", "curve", "x", "y"]].astype({"curve": str})
     return table.set_axis([_("picture"), _("curve"), "x", "y"], axis=1)
-
-
-def explain() -> None:
-    explanation(
-        "laboratory_explanation",
-        [
-            r"PE_{(p,\,2i)} = \sin\!\left(p / b^{2i/d}\right) \qquad PE_{(p,\,2i+1)} = \cos\!\left(p / b^{2i/d}\right)",
-            r"PE_{p+k} = R_k\,PE_p,\quad R_k = \mathrm{diag}\begin{pmatrix}\cos\omega_i k & \sin\omega_i k\\"
-            r"-\sin\omega_i k & \cos\omega_i k\end{pmatrix},\quad \omega_i = b^{-2i/d}",
-        ],
-        _(
-            "Vaswani et al., *Attention Is All You Need*, section 3.5, with base b = 10000. Rotary positions: Su et "
-            "al., 2021, equation 34; ALiBi: Press et al., 2022, section 3. Every number is computed now in float64 by "
-            "this code:"
-        ),
-        *(sinusoidal, wavelengths, rotation, shift_residual, misread, Rotation, Alibi),
-    )

@@ -72,7 +72,9 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         yield
         said.text("\n".join(filter(None, [*verdicts(lens, *runs), lacking])))
         mount(parts)
-        data_table("order_data", lambda: differences_table(given, order, runs, before), "order", place=data)
+        data_table(
+            "order_data", lambda: differences_table(given, order, runs, before), "order", place=data, parts=parts
+        )
 
     return views
 
@@ -187,9 +189,9 @@ def explain() -> None:
         [r"f(x_{\pi(1)}, \ldots, x_{\pi(n)})_i = f(x_1, \ldots, x_n)_{\pi(i)} \quad \text{for every order } \pi"],
         _(
             "Attention is a sum over a set, and the rest of a layer acts on each token alone: without positions and "
-            "without a causal mask, the outputs of a text in another order are the same outputs in that order "
-            "(section 3.5 is the remedy). Left, this is computed with the model's weights and positions switched off; "
-            "right, with its positions. This is the code that has just run:"
+            "without a causal mask, the outputs of a text in another order are the same outputs in that order (Vaswani "
+            "et al., section 3.5, is the remedy). Left, this is computed with the model's weights and positions "
+            "switched off; right, with its positions. This is the code that has just run:"
         ),
         *(reversed_order, token_states, order_difference, NoPositions, Mask),
     )

@@ -10,10 +10,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.tokens import nearest, principal_plane
 from model.inspectable import Inspectable
-from model.layers import Embedding, EmbeddingSum, TokenEmbedding
 from model.text import Tokens
 from viz.i18n import _
-from viz.parts import Views, data_table, explanation, folded, mount
+from viz.parts import Views, classes, data_table, explanation, folded, mount
 from viz.sections.embeddings import (
     WIDE,
     Chosen,
@@ -23,6 +22,7 @@ from viz.sections.embeddings import (
     pack_table,
     pinned_norms,
     quantity_name,
+    stack_of,
 )
 from viz.sections.neighbours import pack_nearest, pack_plane
 from viz.workbench import Workbench, choose, workbench
@@ -46,7 +46,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         table, norms = st.container(), st.container()
     with right:
         near, plane = st.container(), st.container()
-        explain()
+        explain(lens, side)
         data = folded("tokens_data", _("Data"))
 
     def views(lens: Inspectable) -> Iterator[None]:
@@ -66,22 +66,26 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         ]
         yield
         mount(parts)
-        data_table("tokens_data", lambda: norms_table(bench, chosen, given), f"tokens-{side}", place=data)
+        data_table("tokens_data", lambda: norms_table(bench, chosen, given), f"tokens-{side}", place=data, parts=parts)
 
     return views
 
 
-def explain() -> None:
+def explain(lens: Inspectable, side: str) -> None:
+    config = lens.config
+    scaled = r"\sqrt{d_{\mathrm{model}}}\," if config.scale_embedding else ""
+    added = "" if config.position in ADDS_NONE else " + PE_p"
+    embedding = lens.model.get_submodule(f"{stack_of(lens, side)}.embedding")
     explanation(
         "tokens_explanation",
-        [r"x_p = \sqrt{d_{\mathrm{model}}}\,E_{\mathrm{token}(p)} + PE_p"],
+        [rf"x_p = {scaled}E_{{\mathrm{{token}}(p)}}{added}"],
         _(
             "Vaswani et al., *Attention Is All You Need*, sections 3.4 and 3.5: the embedding's output is multiplied "
             "by √d_model, its weights are not divided by it. Solid norms are what this model adds up, dashed ones what "
             "the other readings would give. Nearest tokens have the largest cosine; the plane is that of the two "
             "principal components (Pearson, 1901). This is the code that has just run:"
         ),
-        *(TokenEmbedding, EmbeddingSum, Embedding, nearest, principal_plane),
+        *(*classes(embedding), nearest, principal_plane),
     )
 
 

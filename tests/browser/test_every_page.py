@@ -1,0 +1,153 @@
+"""On every page that shows a text: its figures follow the typing, hostile tokens stay text, the saved page is whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from model.inspectable import Inspectable
+from tests.browser.conftest import Visit
+from tests.browser.looking import eventually, source
+from tests.browser.test_hostile import INTRUDERS
+from tests.viz.hostile import WORDS, hostile_lens
+
+pytestmark = pytest.mark.browser
+
+PLAIN, HOSTILE = "`a` $b$ **e**", " ".join(WORDS)
+# A page by its link, the figures that it paints at first, and how many of them do not depend on the text.
+PAGES = {
+    "Map": ("model_map", 0),
+    "Tokens and positions": ("heatmap chart chart chart", 0),
+    "Attention": ("heads stages heatmap", 0),
+    "Masks": ("panels panels panels", 0),
+    "Norms and residual": ("heatmap chart chart", 1),  # γ and β
+    "Feed-forward": ("heatmap chart heatmap chart chart chart", 0),
+    "Predictions": ("chart heatmap ranking", 0),
+}
+# Of every figure what it says it has painted, and a number that changes with its pixels, or its words.
+FIGURES = """
+(printed) => {
+  const found = [];
+  const roots = [document];
+  for (const root of roots) {
+    roots.push(...[...root.querySelectorAll("*")].map((node) => node.shadowRoot).filter(Boolean));
+    found.push(...root.querySelectorAll(".vitrine[data-painted]"));
+  }
+  const print = (bytes) => bytes.reduce((sum, value) => (sum * 31 + value) % 1000000007, 0);
+  const kind = ({ className }) => className.split(" ").find((name) => !["vitrine", "plot", "filed"].includes(name));
+  if (!printed) return found.map((figure) => [kind(figure), figure.dataset.painted]);
+  return found.map((figure) => {
+    const canvases = [...figure.querySelectorAll("canvas")].filter(({ width, height }) => width && height);
+    const seen = canvases.map((each) => each.getContext("2d").getImageData(0, 0, each.width, each.height).data);
+    return {
+      print: seen.length ? seen.map(print).join() : figure.textContent,
+      canvases: canvases.length,
+    };
+  });
+}
+"""
+
+
+@dataclass
+class Typed:
+    """A page before and after a hostile text was typed, and the file that it was saved as."""
+
+    name: str
+    before: list[dict]
+    after: list[dict]
+    intruders: int
+    saved: str
+    file: str
+
+
+@pytest.fixture(scope="module")
+def lens() -> Iterator[Inspectable]:
+    """A model among those that this machine's user has saved, whose tokens are hostile each by itself."""
+    folder = Path(os.environ["VITRINE_SAVED"]) / "hostile"
+    yield hostile_lens(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, url: str, lens: Inspectable) -> Iterator[Page]:
+    """One window for all pages; it may see no error and ask no other machine."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US", service_workers="block")
+    visited = Visit(context, url)
+    yield visited.open(source=PLAIN, model=lens.name)
+    context.close()
+    assert not visited.errors
+    assert not visited.foreign
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def typed(request, page, lens) -> Typed:
+    name = request.param
+    source(page).fill(PLAIN)
+    page.get_by_role("link", name=name, exact=True).click()
+    before = painted(page, lens, name, PLAIN)
+    source(page).focus()
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.insert_text(HOSTILE[:-2])
+    page.keyboard.type(HOSTILE[-2:])
+    after = painted(page, lens, name, HOSTILE)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save this page").click()
+    saved = download.value.path().read_text("utf-8")
+    return Typed(name, before, after, page.evaluate(INTRUDERS), saved, download.value.suggested_filename)
+
+
+def painted(page: Page, lens, name: str, text: str) -> list[dict]:
+    """The page's figures as soon as all are there, of this text."""
+    stamp = " ".join(lens.source_tokens(text).labels)
+    expected = [[kind, stamp] for kind in PAGES[name][0].split()]
+    eventually(page, lambda: page.evaluate(FIGURES, False) == expected)
+    return page.evaluate(FIGURES, True)
+
+
+class Saved(HTMLParser):
+    """What a browser would find in a saved page: its elements, what it would ask for, what would run."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.painted: list[str] = []
+        self.pictures, self.asked, self.runs = 0, [], []  # type: int, list[str], list[str]
+        self.feed(text)
+        self.asked += [each for each in re.findall(r"url\(\s*[\"']?([^\"')]+)", text) if not each.startswith("data:")]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if "data-painted" in given:
+            self.painted.append(given["data-painted"])
+        self.pictures += tag == "img" and given.get("src", "").startswith("data:image/png")
+        for name in ("src", "href", "xlink:href", "srcset", "poster", "action", "data"):
+            if name in given and not given[name].startswith(("data:", "#")):
+                self.asked.append(f"{tag} {name}={given[name]}")
+        if tag in ("script", "base", "object", "embed") or any(name.startswith("on") for name in given):
+            self.runs.append(f"{tag} {given}")
+
+
+def test_a_pages_figures_follow_the_typing(typed):
+    changed = [old["print"] != new["print"] for old, new in zip(typed.before, typed.after, strict=True)]
+    assert changed.count(False) <= PAGES[typed.name][1]
+
+
+def test_hostile_tokens_stay_text_on_a_page(typed):
+    assert typed.intruders == 0
+
+
+def test_a_saved_page_is_whole_and_asks_for_nothing(typed, lens):
+    found = Saved(typed.saved)
+    stamp = " ".join(lens.source_tokens(HOSTILE).labels)
+    assert found.painted.count(stamp) == len(typed.after)
+    assert found.pictures >= sum(figure["canvases"] for figure in typed.after)
+    assert not found.asked
+    assert not found.runs
+    assert "default-src 'none'" in typed.saved
