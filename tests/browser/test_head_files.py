@@ -141,7 +141,7 @@ def stages(page: Page, note: str = "") -> list[np.ndarray]:
     header = {
         "queries": ["q"], "keys": ["a", "b,", '"c'], "places": {"rows": [0], "columns": [0, 1, 2]}, "chosen": 0,
         "sides": {"rows": "target", "columns": "source"}, "special": {"rows": [False], "columns": [False] * 3},
-        "note": note, "stamp": "a", "alt": "what it shows", "file": "saved",
+        "note": note, "stamp": "a", "alt": "what it shows", "file": "saved", "masked": [False, False, True],
         "words": {
             "query": "q", "value": "v", "output": "o", "download": "Download",
             "columns": [{"name": name, "formula": "f"} for name in names],

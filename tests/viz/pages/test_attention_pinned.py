@@ -46,8 +46,8 @@ def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
     assert np.allclose(arrays[11], compared.counterpart(f"{PATH}.heads")[0, 1], atol=1e-6)
     moved = np.nan_to_num(arrays[3] - arrays[9])
     assert f"change of a weight: {header['keys'][int(np.abs(moved).argmax())]} " in header["note"]
-    app.session_state["data_steps"] = True
-    (table,) = [each.value for each in app.run().dataframe]
+    app.session_state["data"] = True
+    (table,) = [each.value for each in app.run().selectbox(key="data_of").select_index(1).run().dataframe]
     assert np.allclose(table["weight, pinned"], expected["weights"], atol=1e-6, equal_nan=True)
     bench.differing = True
     header, differences = component(app.run(), "stages")
