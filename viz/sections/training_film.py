@@ -90,7 +90,8 @@ def other_futures(runs: Sequence[Run], film: Film) -> list[dict[str, Any]]:
             with run.film.still():
                 steps, losses = run.film.steps, run.film.series(LOSS)
             kept = thinned(len(steps), DRAWN)
-            found.append({"run": run.number, "steps": steps[kept].tolist(), "losses": losses[kept].tolist()})
+            known = [float(loss) if np.isfinite(loss) else None for loss in losses[kept]]  # JSON has no other numbers
+            found.append({"run": run.number, "steps": steps[kept].tolist(), "losses": known})
         return found
 
     return remembered(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)

@@ -256,3 +256,18 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     assert_allclose(other["losses"], first.film.series("loss"), rtol=1e-6)
     assert not any("Branch from step" in each.value for each in app.markdown)
     training.close()
+
+
+def test_the_film_of_a_model_whose_answers_are_not_known_is_shown_beside_its_other_runs(monkeypatch):
+    training = live(kind="encoder-only")
+    monkeypatch.setattr(training_film, "training", lambda bench: training)
+    for again in (training.reset, training.pause):
+        training.advance(2)
+        training.settled()
+        again()
+    training.settled()
+    assert len(training.runs) == 2
+    app = AppTest.from_function(film_page, default_timeout=60).run()
+    ((header, _arrays),) = components(app, "training_film")
+    assert header["others"] == [{"run": 1, "steps": [0, 1, 2], "losses": [None] * 3}]
+    training.close()
