@@ -83,6 +83,12 @@ class LiveTraining:
         return watched.run if watched else None
 
     @property
+    def size(self) -> int:
+        """Bytes that are free again once it is; none while it is being prepared."""
+        watched = self._driver.watched
+        return watched.size if watched else 0
+
+    @property
     def seen(self) -> float:
         """When someone looked last, by the clock."""
         return self._driver.seen

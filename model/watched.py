@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 from model import training_state
 from model.camera import Probe
 from model.changes import Choices, drop_out
@@ -32,7 +34,7 @@ class Watched:
     What is shown, validated and saved are the same weights as long as the settings ask for no average of them.
 
     Raises:
-        ValueError: the settings do not go together with the data, or cannot be watched, or the memory does not suffice.
+        ValueError: the settings do not go together with the data, or cannot be watched.
     """
 
     def __init__(
@@ -50,7 +52,6 @@ class Watched:
         self.material, self.budgets, self.pace = material, budgets, Pace(share)
         config = start.model.config
         train, validation = material.corpora(config.max_length, settings.undo_merges)
-        require_room(config, train, settings, start.device)
         model = trainable(start.model)
         self.trainer = Trainer(model, train, validation, settings)
         self._steps = self.trainer.steps()
@@ -73,6 +74,15 @@ class Watched:
     def stands(self) -> int:
         """The step after which the run stands."""
         return self.trainer.progress.step
+
+    @property
+    def size(self) -> int:
+        """Bytes of weights, gradients, moments and key frames; runs share these, which count once."""
+        parameters, states = list(self.trainer.model.parameters()), list(self.trainer.optimizer.state.values())
+        moments = [moment for state in states for moment in list(state.values())]
+        keys = [tensor for run in self.runs for key in run.film.key_frames for tensor in key.tensors.values()]
+        found = (*parameters, *(each.grad for each in parameters), *moments, *keys)
+        return sum({id(each): each.nbytes for each in found if isinstance(each, Tensor)}.values())
 
     def step(self, filmed: bool = False) -> StepReport:
         """Train one step and watch it. filmed: it leaves a frame whatever the pace.

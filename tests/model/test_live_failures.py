@@ -122,14 +122,6 @@ def test_what_cannot_begin_says_why():
     assert given.runs == ()
 
 
-def test_a_training_that_does_not_fit_into_memory_does_not_begin(monkeypatch):
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 100_000)
-    given = live()
-    assert status(given) == "failed"
-    assert re.match(r"the training needs about 0\.\d GB, and 0\.0 GB are free: lower d_model", given.snapshot.message)
-    assert given.runs == ()
-
-
 def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(monkeypatch):
     given = settled(live())
     given.advance(4)
