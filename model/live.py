@@ -129,8 +129,12 @@ class LiveTraining:
         self._do(lambda: self._driver.leap(Watched.restart))
 
     def rewind(self, key: KeyFrame) -> None:
-        """Go back to a key frame; what its run did after it is forgotten."""
-        self._choices = key.choices
+        """Go back to a key frame; what its run did after it is forgotten.
+
+        Raises:
+            ValueError: the batches of that time do not fit into memory now.
+        """
+        self._choices = self._allowed(key.choices)
         self._do(lambda: self._driver.leap(lambda own: own.rewind(key)))
 
     def branch(self, key: KeyFrame, **changes: Any) -> None:
@@ -173,8 +177,11 @@ class LiveTraining:
         self.settled()
 
     def _allowed(self, choices: Choices) -> Choices:
-        """These, if they fit into memory: asked before it is the thread's turn: so whoever asks is told."""
-        if watched := self._driver.watched:
+        """These, if they fit into memory: asked before it is the thread's turn, so that whoever asks is told."""
+        watched = self._driver.watched
+        if watched is None and choices.settings.batch_tokens > self._choices.settings.batch_tokens:
+            watched = self._driver.worker.ask(lambda: self._driver.own).result()  # it is being prepared
+        if watched:
             watched.require_room(choices)
         return choices
 

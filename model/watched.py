@@ -68,7 +68,7 @@ class Watched:
         self.run = Run(1, film, curves, self.choices)
         self.runs = [self.run]
         film.record_key(self.capture())
-        self.failed: int | None = None  # the step after which the next one failed last
+        self.failed: int | None = None  # the step after which the next one has just failed
 
     @property
     def stands(self) -> int:
@@ -102,6 +102,7 @@ class Watched:
             if isinstance(error, FloatingPointError):
                 raise FloatingPointError(settled(self, error)) from error
             raise
+        self.failed = None
         self._note(report, filmed, time.perf_counter() - began)
         if key:
             film.record_key(self.capture())
@@ -127,10 +128,10 @@ class Watched:
         return KeyFrame(self.run.number, self.stands, self.choices, kept, training_state.figures_of(self.trainer))
 
     def change(self, changes: Mapping[str, Any]) -> None:
-        """Settings or dropouts from the next step on; marked on the run.
+        """Settings or dropouts from the next step on; marked on the run. Whoever calls asks `require_room` first.
 
         Raises:
-            ValueError: see `Choices.with_changes` and `require_room`.
+            ValueError: see `Choices.with_changes`.
         """
         before = self.choices
         self._use(before.with_changes(changes, self.trainer.model.config))
@@ -159,7 +160,6 @@ class Watched:
         """
         parent = self._run_of(key)
         choices = key.choices.with_changes(changes, self.trainer.model.config)
-        self.require_room(choices)
         self._keep_state()
         for run in self.runs:
             run.film.shrink(0.5)  # so all films together stay within twice the budgets
@@ -203,7 +203,7 @@ class Watched:
             return exactly_right(self.lens, self.material)
 
     def require_room(self, choices: Choices) -> None:
-        """Larger batches fit into memory.
+        """Larger batches fit into memory: to be asked before anything is changed.
 
         Raises:
             ValueError: they do not.
@@ -213,7 +213,6 @@ class Watched:
             require_room(model.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
 
     def _use(self, choices: Choices) -> None:
-        self.require_room(choices)
         if choices.settings != self.trainer.settings:
             self.trainer.change(choices.settings)
         for network in (self.trainer.model, self.lens.model):
@@ -221,6 +220,7 @@ class Watched:
         self.choices = choices
 
     def _restore(self, key: KeyFrame) -> None:
+        self.failed = None
         self._use(key.choices)
         # Clones: the optimizer goes on in the tensors that it is given.
         tensors = {name: tensor.clone() for name, tensor in key.tensors.items()}

@@ -183,8 +183,12 @@ def on_head() -> None:
 def on_rewind() -> None:
     live, key = key_frame(st.session_state[FILM].rewind)
     if live and key:
-        live.rewind(key)
-        workbench().begun = True  # the sidebar too shows where it stands now
+        bench = workbench()
+        try:
+            live.rewind(key)
+        except ValueError as error:
+            bench.message = str(error)
+        bench.begun = True  # the sidebar too shows where it stands now
 
 
 def on_branch() -> None:

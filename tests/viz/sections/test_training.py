@@ -214,6 +214,10 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(m
         training.settled()
         assert bool(bench.message) != found
     assert bench.begun == (name == "rewind")
+    if name == "rewind":
+        monkeypatch.setattr(training, "rewind", lambda key: int("no room"))
+        act()
+        assert bench.message
     assert training.snapshot.step == (steps[-2] if name == "rewind" else 6)
     assert len(training.runs) == 1
     if name == "branch":
