@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,13 +22,14 @@ from model.snapshots import Snapshot, View
 from model.training_settings import TrainingSettings
 from model.watched import Watched
 
+_numbers = itertools.count(1)
 UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten
 
 
 class LiveTraining:
     """One training, on a copy of `start`. Commands return at once and are done in their order, between steps.
 
-    There is a thread while there is something to do, and none else.
+    There is a thread while there is something to do, and none else. number: no other training of the process has it.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class LiveTraining:
         Raises:
             ValueError: the settings cannot be watched.
         """
+        self.number = next(_numbers)
         self.start, self.material, self.source = start, material, source or saving.Source()
         self._choices = Choices.of(settings, start.config)  # as asked for, perhaps not in force yet
         self._driver = Driver(

@@ -194,7 +194,7 @@ def on_rewind() -> None:
 def on_branch() -> None:
     live, key = key_frame(st.session_state[FILM].branch)
     if live and key:
-        training_branch.offer(key)
+        training_branch.offer(live, key)
 
 
 def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 from model.live import LiveTraining
-from tests.model.live_examples import live
+from tests.model.live_examples import SETTINGS, live
 from tests.viz.components.test_pack import unpack
 from viz.sections import training_branch, training_curves, training_film
 from viz.sections.option_fields import written
@@ -221,13 +222,13 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(m
     assert training.snapshot.step == (steps[-2] if name == "rewind" else 6)
     assert len(training.runs) == 1
     if name == "branch":
-        assert state[training_branch.Part.PLACE] == (1, steps[-2])
+        assert state[training_branch.Part.PLACE] == (training.number, 1, steps[-2])
         assert state["branch_rate"] == "0.005"
     training.close()
 
 
 def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_future(monkeypatch):
-    training = live()
+    training = live(replace(SETTINGS, rate=0.0050000001))  # more digits than its field shows
     for section in (training_film, training_branch):
         monkeypatch.setattr(section, "training", lambda bench: training)
     training.advance(8)
@@ -235,7 +236,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     assert training.current
     key = training.current.film.key_frames[1]
     app = AppTest.from_function(film_page, default_timeout=60)
-    app.session_state[training_branch.Part.PLACE] = (1, key.step)
+    app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
     for option in training_branch.NAMES:
         app.session_state[f"branch_{option}"] = written(training_branch.setting(key, option))
     app.run()
@@ -251,7 +252,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     training.settled()
     first, second = training.runs
     assert (second.parent, second.begins, second.choices.settings.rate) == (1, 4, first.choices.settings.rate)
-    assert [turn.changes for turn in second.turns] == [{"rate": (0.005, 0.001)}]
+    assert [turn.changes for turn in second.turns] == [{"rate": (0.0050000001, 0.001)}]
     assert training.snapshot.status == "finished"  # it ran on
     app.run()
     ((header, _arrays),) = components(app, "training_film")
@@ -259,6 +260,14 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     assert (other["run"], other["steps"]) == (1, first.film.steps.tolist())
     assert_allclose(other["losses"], first.film.series("loss"), rtol=1e-6)
     assert not any("Branch from step" in each.value for each in app.markdown)
+    app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
+    assert any("Branch from step" in each.value for each in app.run().markdown)
+    training.close()
+    training = live()
+    training.advance(8)
+    training.settled()
+    assert key.step in [each.step for each in training.current.film.key_frames]
+    assert not any("Branch from step" in each.value for each in app.run().markdown)
     training.close()
 
 
