@@ -114,25 +114,30 @@ def test_without_smoothing_each_curve_is_what_was_measured(opened, trained, grou
     assert {header["file"].removeprefix("curves-") for header, _arrays in charts} == {
         title.replace(" ", "-") for title in titles
     }
-    measured = {name: run.curves.get(name) for run in trained.runs for name in run.curves.names}
-    everything = [run.curves.get(name) for run in trained.runs for name in run.curves.names]
+    measured = {(run.number, name): run.curves.get(name) for run in trained.runs for name in run.curves.names}
     for header, arrays in charts:
         assert "smoothed" not in header["sentence"]
         for xs, ys in zip(arrays[::2], arrays[1::2], strict=True):
             assert any(
                 len(ys) == len(values) and np.allclose(xs, steps) and np.allclose(ys, values, rtol=1e-5, atol=1e-7)
-                for steps, values in everything
+                for steps, values in measured.values()
             ), header["name"]
-    for name, (_steps, values) in measured.items():
-        assert np.isfinite(values).all(), name
+    for run in trained.runs:
+        steps, table = run.curves.table()
+        assert steps.tolist() == list(range(len(steps)))  # each step is filmed, so that each has each figure
+        named = zip(run.curves.names, table[1:].T, strict=False)  # the others are not of every step
+        assert [name for name, column in named if not np.isfinite(column).all()] == [], run.number
     if group == "whole":
         labels = {series["name"].partition(" · ")[0] for header, _arrays in charts for series in header["series"]}
         assert {"training loss", "validation loss"} <= labels
-        assert len(measured["validation"][0]) > 0
-        assert len(measured["exact match"][0]) > 0
+        for run in trained.runs:
+            assert len(measured[run.number, "validation"][0]) > 0
+            assert len(measured[run.number, "exact match"][0]) > 0
     elif group == "layers":
         for title in titles - {"dead units"}:
-            assert max(values.max() for name, (_, values) in measured.items() if name.startswith(f"{title}/")) > 0
+            for run in trained.runs:
+                names = [name for name in run.curves.names if name.startswith(f"{title}/")]
+                assert max(measured[run.number, name][1].max() for name in names) > 0
 
 
 @pytest.mark.parametrize(
