@@ -42,26 +42,31 @@ def timed_step(start: Inspectable, corpora: tuple[Corpus, Corpus], settings: Tra
 
 
 def require_room(
-    config: TransformerConfig, corpus: Corpus, settings: TrainingSettings, device: torch.device, begun: bool = False
+    config: TransformerConfig,
+    corpus: Corpus,
+    settings: TrainingSettings,
+    device: torch.device,
+    begun: bool = False,
+    freed: int = 0,
 ) -> None:
-    """A training fits into memory; begun: it has all but the room for its batches.
+    """A training fits into memory. begun: it has all but the room for its batches. freed: bytes that will be before.
 
     Raises:
         ValueError: it does not, or there is nothing to train on.
     """
     costs = forecast(config, corpus, settings)
     # Twice: the model that it begins with is kept, and the page is given copies to look into.
-    require_memory(costs.memory["activations"] if begun else 2 * costs.training_memory, device)
+    require_memory(costs.memory["activations"] if begun else 2 * costs.training_memory, device, freed)
 
 
-def require_memory(needed: int, device: torch.device) -> None:
+def require_memory(needed: int, device: torch.device, freed: int = 0) -> None:
     """A process that takes more than there is is killed by the system, with all its sessions.
 
     Raises:
         ValueError: the CPU has less free memory than is needed.
     """
     free = free_memory() if device.type == "cpu" else None
-    if free is not None and needed > free:
+    if free is not None and needed > (free := free + freed):
         raise ValueError(
             f"the training needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower d_model, the "
             "layers or batch_tokens"

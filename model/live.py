@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,13 +22,14 @@ from model.snapshots import Snapshot, View
 from model.training_settings import TrainingSettings
 from model.watched import Watched
 
+_numbers = itertools.count(1)
 UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten
 
 
 class LiveTraining:
     """One training, on a copy of `start`. Commands return at once and are done in their order, between steps.
 
-    There is a thread while there is something to do, and none else.
+    There is a thread while there is something to do, and none else. number: no other training of the process has it.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class LiveTraining:
         Raises:
             ValueError: the settings cannot be watched.
         """
+        self.number = next(_numbers)
         self.start, self.material, self.source = start, material, source or saving.Source()
         self._choices = Choices.of(settings, start.config)  # as asked for, perhaps not in force yet
         self._driver = Driver(
@@ -81,6 +84,12 @@ class LiveTraining:
         """The run that is trained: its film, its curves."""
         watched = self._driver.watched
         return watched.run if watched else None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are free again once it is; none while it is being prepared."""
+        watched = self._driver.watched
+        return watched.size if watched else 0
 
     @property
     def seen(self) -> float:
@@ -123,8 +132,12 @@ class LiveTraining:
         self._do(lambda: self._driver.leap(Watched.restart))
 
     def rewind(self, key: KeyFrame) -> None:
-        """Go back to a key frame; what its run did after it is forgotten."""
-        self._choices = key.choices
+        """Go back to a key frame; what its run did after it is forgotten.
+
+        Raises:
+            ValueError: the batches of that time do not fit into memory now.
+        """
+        self._choices = self._allowed(key.choices)
         self._do(lambda: self._driver.leap(lambda own: own.rewind(key)))
 
     def branch(self, key: KeyFrame, **changes: Any) -> None:
@@ -167,8 +180,11 @@ class LiveTraining:
         self.settled()
 
     def _allowed(self, choices: Choices) -> Choices:
-        """These, if they fit into memory: asked before it is the thread's turn: so whoever asks is told."""
-        if watched := self._driver.watched:
+        """These, if they fit into memory: asked before it is the thread's turn, so that whoever asks is told."""
+        watched = self._driver.watched
+        if watched is None and choices.settings.batch_tokens > self._choices.settings.batch_tokens:
+            watched = self._driver.worker.ask(lambda: self._driver.own).result()  # it is being prepared
+        if watched:
             watched.require_room(choices)
         return choices
 

@@ -6,8 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 
+import torch
+
+from model import forecast
+from model.config import TransformerConfig
 from model.live import LiveTraining
+from model.materials import Material
 from model.slots import Slots
+from model.training_settings import TrainingSettings
 
 LIMIT = 2  # trainings that run at once; more of them share two cores, and memory, badly
 KEPT = 600.0  # seconds without a sign of whoever looks
@@ -30,6 +36,19 @@ class LiveTrainings:
 
     def __len__(self) -> int:
         return len(self._trainings)
+
+    def require_room(
+        self, key: str, config: TransformerConfig, material: Material, settings: TrainingSettings, device: torch.device
+    ) -> None:
+        """A training that begins under `key` fits into memory, once the one that is there is freed: to be asked before.
+
+        Raises:
+            ValueError: it does not, or there is nothing to train on.
+        """
+        train, _validation = material.corpora(config.max_length, settings.undo_merges)
+        with self._lock:
+            there = self._trainings.get(key)
+        forecast.require_room(config, train, settings, device, freed=there.size if there else 0)
 
     def begin(self, key: str, make: Callable[[Slots], LiveTraining]) -> LiveTraining:
         """A new training under `key`, with these slots; the one that was there is freed."""

@@ -26,6 +26,11 @@ class Slots:
         self._waiting: list[Waiting] = []
         self._lock = threading.Lock()
 
+    @property
+    def busy(self) -> bool:
+        """Whether anyone runs."""
+        return bool(self._running)
+
     def take(self, who: Waiting) -> bool:
         """Whether `who` may run now; if not, it waits and will be woken."""
         with self._lock:

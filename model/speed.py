@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
+import threading
 import time
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from model.corpus import Batch
 from model.forecast import costs_of_batch
 from model.losses import summed_loss
 from model.precision import slowdown
-from model.randomness import seeded
+from model.randomness import drawing_from, seeded
 from model.training_settings import TrainingSettings
 from model.transformer import build
 
@@ -27,6 +26,9 @@ VOCABULARY, ROUNDS = 64, 3
 SMALL, LARGE = (4, 8), (32, 32)  # texts and tokens of the two batches that are timed
 NETWORK: dict[str, Any] = {"d_model": 128, "n_heads": 4, "d_ff": 512, "max_length": 64, "dropout": 0.1}
 LAYERS = 2
+
+_one_at_a_time = threading.Lock()
+_measured: dict[torch.device, tuple[Speed, bool]] = {}  # and whether nothing trained meanwhile
 
 
 @dataclass(frozen=True)
@@ -41,18 +43,30 @@ class Speed:
         return self.a_layer * _layers(config) + _work(costs) / self.work
 
 
-def estimated_step(config: TransformerConfig, costs: Costs, settings: TrainingSettings, device: torch.device) -> float:
+def estimated_step(
+    config: TransformerConfig, costs: Costs, settings: TrainingSettings, device: torch.device, alone: bool = True
+) -> float:
     """Seconds of a training step whose batches have these costs: from its operations and two short measurements.
 
-    It is right to a factor of about two.
+    Right to a factor of two while other work does not slow down one of the two. alone: see `speed_of`.
     """
     slower = slowdown(settings.precision, device)
-    return settings.accumulation * slower * speed_of(device).seconds(config, costs)
+    return settings.accumulation * slower * speed_of(device, alone).seconds(config, costs)
 
 
-@cache
-def speed_of(device: torch.device) -> Speed:
-    """Measured with two batches of a small model, once in a process; some tenths of a second."""
+def speed_of(device: torch.device, alone: bool = True) -> Speed:
+    """Measured with two batches of a small model, once in a process; some tenths of a second.
+
+    alone: nothing trains meanwhile. What was measured beside a training is measured again once nothing trains.
+    """
+    with _one_at_a_time:
+        if device not in _measured or (alone and not _measured[device][1]):
+            with drawing_from("speed", device):  # a training beside it draws what it would draw alone
+                _measured[device] = _measure(device), alone
+        return _measured[device][0]
+
+
+def _measure(device: torch.device) -> Speed:
     config = TransformerConfig.one_stack("decoder-only", VOCABULARY, LAYERS, **NETWORK)
     with seeded(0, device):
         model = build(config).to(device).train()
@@ -67,7 +81,7 @@ def speed_of(device: torch.device) -> Speed:
         return time.perf_counter() - began
 
     batches = [_batch(*size, device) for size in (SMALL, LARGE)]
-    small, large = (statistics.median([timed(batch) for _ in range(ROUNDS + 1)][1:]) for batch in batches)
+    small, large = (min([timed(batch) for _ in range(ROUNDS + 1)][1:]) for batch in batches)
     works = [_work(costs_of_batch(config, batch)) for batch in batches]
     work = (works[1] - works[0]) / max(large - small, 1e-6)
     return Speed(max(0.0, small - works[0] / work) / LAYERS, work)

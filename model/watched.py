@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 from model import training_state
 from model.camera import Probe
 from model.changes import Choices, drop_out
@@ -32,7 +34,7 @@ class Watched:
     What is shown, validated and saved are the same weights as long as the settings ask for no average of them.
 
     Raises:
-        ValueError: the settings do not go together with the data, or cannot be watched, or the memory does not suffice.
+        ValueError: the settings do not go together with the data, or cannot be watched.
     """
 
     def __init__(
@@ -50,7 +52,6 @@ class Watched:
         self.material, self.budgets, self.pace = material, budgets, Pace(share)
         config = start.model.config
         train, validation = material.corpora(config.max_length, settings.undo_merges)
-        require_room(config, train, settings, start.device)
         model = trainable(start.model)
         self.trainer = Trainer(model, train, validation, settings)
         self._steps = self.trainer.steps()
@@ -67,12 +68,21 @@ class Watched:
         self.run = Run(1, film, curves, self.choices)
         self.runs = [self.run]
         film.record_key(self.capture())
-        self.failed: int | None = None  # the step after which the next one failed last
+        self.failed: int | None = None  # the step after which the next one has just failed
 
     @property
     def stands(self) -> int:
         """The step after which the run stands."""
         return self.trainer.progress.step
+
+    @property
+    def size(self) -> int:
+        """Bytes of weights, gradients, moments and key frames; runs share these, which count once."""
+        parameters, states = list(self.trainer.model.parameters()), list(self.trainer.optimizer.state.values())
+        moments = [moment for state in states for moment in list(state.values())]
+        keys = [tensor for run in self.runs for key in run.film.key_frames for tensor in key.tensors.values()]
+        found = (*parameters, *(each.grad for each in parameters), *moments, *keys)
+        return sum({id(each): each.nbytes for each in found if isinstance(each, Tensor)}.values())
 
     def step(self, filmed: bool = False) -> StepReport:
         """Train one step and watch it. filmed: it leaves a frame whatever the pace.
@@ -92,6 +102,7 @@ class Watched:
             if isinstance(error, FloatingPointError):
                 raise FloatingPointError(settled(self, error)) from error
             raise
+        self.failed = None
         self._note(report, filmed, time.perf_counter() - began)
         if key:
             film.record_key(self.capture())
@@ -117,10 +128,10 @@ class Watched:
         return KeyFrame(self.run.number, self.stands, self.choices, kept, training_state.figures_of(self.trainer))
 
     def change(self, changes: Mapping[str, Any]) -> None:
-        """Settings or dropouts from the next step on; marked on the run.
+        """Settings or dropouts from the next step on; marked on the run. Whoever calls asks `require_room` first.
 
         Raises:
-            ValueError: see `Choices.with_changes` and `require_room`.
+            ValueError: see `Choices.with_changes`.
         """
         before = self.choices
         self._use(before.with_changes(changes, self.trainer.model.config))
@@ -149,7 +160,6 @@ class Watched:
         """
         parent = self._run_of(key)
         choices = key.choices.with_changes(changes, self.trainer.model.config)
-        self.require_room(choices)
         self._keep_state()
         for run in self.runs:
             run.film.shrink(0.5)  # so all films together stay within twice the budgets
@@ -193,7 +203,7 @@ class Watched:
             return exactly_right(self.lens, self.material)
 
     def require_room(self, choices: Choices) -> None:
-        """Larger batches fit into memory.
+        """Larger batches fit into memory: to be asked before anything is changed.
 
         Raises:
             ValueError: they do not.
@@ -203,7 +213,6 @@ class Watched:
             require_room(model.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
 
     def _use(self, choices: Choices) -> None:
-        self.require_room(choices)
         if choices.settings != self.trainer.settings:
             self.trainer.change(choices.settings)
         for network in (self.trainer.model, self.lens.model):
@@ -211,6 +220,7 @@ class Watched:
         self.choices = choices
 
     def _restore(self, key: KeyFrame) -> None:
+        self.failed = None
         self._use(key.choices)
         # Clones: the optimizer goes on in the tensors that it is given.
         tensors = {name: tensor.clone() for name, tensor in key.tensors.items()}

@@ -131,7 +131,9 @@ def _act(lens: Inspectable) -> None:
         )
         try:
             lens.model.require_logits()
-            live = training.begin(bench, lens, training.material_of(lens, data), settings, data.source)
+            material = training.material_of(lens, data)
+            training.require_room(bench, lens.config, material, settings, lens.device)
+            live = training.begin(bench, lens, material, settings, data.source)
         except ValueError as error:
             bench.message = str(error)
             return

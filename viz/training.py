@@ -12,8 +12,11 @@ import streamlit as st
 from viz.workbench import Key, Workbench
 
 if TYPE_CHECKING:
+    import torch
+
     from model import Inspectable
     from model.beginnings import Data
+    from model.config import TransformerConfig
     from model.live import LiveTraining
     from model.live_registry import LiveTrainings
     from model.materials import Material
@@ -45,6 +48,17 @@ def training(bench: Workbench) -> LiveTraining | None:
         bench.run = key or ""
         bench.say(RUN, bench.run)
     return found
+
+
+def require_room(
+    bench: Workbench, config: TransformerConfig, material: Material, settings: TrainingSettings, device: torch.device
+) -> None:
+    """A training of this session fits into memory: asked before the one that goes on is given up for it.
+
+    Raises:
+        ValueError: it does not, or there is nothing to train on.
+    """
+    trainings().require_room(bench.run, config, material, settings, device)
 
 
 def begin(

@@ -53,9 +53,9 @@ def watched(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder
     return Watched(lens, learned, settings, probe(lens), key_every=KEY_EVERY)
 
 
-def live(settings: TrainingSettings = SETTINGS, **options: Any) -> LiveTraining:
-    learned = material()
-    lens = start(learned)
+def live(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> LiveTraining:
+    learned = material(kind)
+    lens = start(learned, kind)
     return LiveTraining(lens, learned, settings, probe(lens), key_every=KEY_EVERY, **options)
 
 

@@ -35,6 +35,40 @@ def test_a_gradient_that_is_not_finite_pauses_on_the_last_good_step():
     assert losses(given) == expected_losses(6)
 
 
+@pytest.mark.parametrize("way", ["on", "back", "branch", "reset"])
+def test_a_step_that_fails_on_another_course_fails_for_the_first_time(way):
+    given = live()
+    if way != "reset":
+        given.advance(4)
+    settled(given)
+    weights = given._driver.own.trainer.model.output.logits.weight
+
+    def fail() -> None:
+        hook = weights.register_hook(lambda gradient: gradient * math.nan)
+        given.run()
+        assert status(given) == "failed"
+        assert "for the second time" not in given.snapshot.message
+        hook.remove()
+
+    fail()
+    stood = given.snapshot.step
+    if way == "on":
+        given.advance(2)
+        settled(given)
+        given.rewind(given.current.film.key_frames[0])
+        given.advance(stood)
+        settled(given)
+    elif way == "back":
+        given.rewind(given.current.film.key_frames[-1])
+    elif way == "branch":
+        given.branch(given.current.film.key_frames[-1], rate=1e-3)
+    else:
+        given.reset()
+    settled(given)
+    assert given.snapshot.step == stood
+    fail()
+
+
 def test_after_another_seed_it_goes_on_where_it_stood():
     given = live()
     given.advance(6)
@@ -122,14 +156,6 @@ def test_what_cannot_begin_says_why():
     assert given.runs == ()
 
 
-def test_a_training_that_does_not_fit_into_memory_does_not_begin(monkeypatch):
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 100_000)
-    given = live()
-    assert status(given) == "failed"
-    assert re.match(r"the training needs about 0\.\d GB, and 0\.0 GB are free: lower d_model", given.snapshot.message)
-    assert given.runs == ()
-
-
 def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(monkeypatch):
     given = settled(live())
     given.advance(4)
@@ -145,3 +171,40 @@ def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(mo
     given.advance(1)
     assert (status(given), given.snapshot.step) == ("idle", 5)
     assert given.choices.settings.batch_tokens == 40
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    first = given.current.film.key_frames[0]
+    budget = given.current.film.keys.budget
+    for change in (lambda: given.rewind(first), lambda: given.branch(first, rate=1e-3)):
+        with pytest.raises(ValueError, match="lower d_model"):  # 60 tokens a batch, as there were then
+            change()
+    assert (status(given), given.snapshot.step, len(given.runs)) == ("idle", 5, 1)
+    assert (given.choices.settings.batch_tokens, given.current.film.keys.budget) == (40, budget)
+    given.branch(first, batch_tokens=40)
+    given.advance(1)
+    assert (status(given), given.snapshot.step, len(given.runs)) == ("idle", 1, 2)
+
+
+def test_a_larger_batch_asked_for_while_the_training_is_prepared_is_refused_too(monkeypatch):
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    given = live()
+    with pytest.raises(ValueError, match="lower d_model"):
+        given.change(batch_tokens=600)
+    given.change(rate=1e-3)
+    assert status(given) == "idle"
+    assert (given.choices.settings.batch_tokens, given.snapshot.choices.settings.batch_tokens) == (60, 60)
+
+
+def test_a_step_that_failed_twice_goes_back_to_larger_batches_whatever_is_free(monkeypatch):
+    given = live()
+    given.advance(4)
+    settled(given)
+    given.change(batch_tokens=40)
+    given.advance(2)
+    settled(given)
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    for _ in range(2):
+        given.run()
+        assert status(given) == "failed"
+    assert "for the second time, so that the run went back to step 4" in given.snapshot.message
+    assert given.snapshot.choices.settings.batch_tokens == 40

@@ -4,9 +4,12 @@ import gc
 import threading
 import weakref
 from dataclasses import replace
+from functools import partial
 
 import pytest
+import torch
 
+from model.forecast import forecast
 from model.live_registry import LiveTrainings
 from model.slots import Slots
 from tests.model.live_examples import (
@@ -21,6 +24,8 @@ from tests.model.live_examples import (
     threads,
     watched,
 )
+
+CPU = torch.device("cpu")
 
 
 def test_two_sessions_at_once_train_as_each_does_alone():
@@ -141,6 +146,31 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
     kept.end("one")
     kept.end("one")
     assert not any(timer.running for timer in timers)
+
+
+def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkeypatch):
+    kept = LiveTrainings()
+    given = settled(kept.begin("one", lambda slots: live(slots=slots)))
+    weights = 4 * given.start.model.parameter_count()
+    assert 2 * weights <= given.size < 2.1 * weights  # the model and its first key frame
+    given.advance(5)
+    settled(given)
+    assert given.size > 8 * weights  # gradients, moments, two key frames with theirs
+    before = given.size
+    given.branch(given.current.film.key_frames[1], rate=1e-3)
+    assert settled(given).size < 2 * before  # its key frames are the other run's
+    config = given.start.config
+    require = partial(kept.require_room, config=config, material=given.material, settings=SETTINGS, device=CPU)
+    needed = 2 * forecast(config, given.material.corpora(16, 0.0)[0], SETTINGS).training_memory
+    monkeypatch.setattr("model.forecast.free_memory", lambda: needed - given.size)
+    require("one")
+    with pytest.raises(ValueError, match=r"^the training needs about 0\.\d GB, and 0\.0 GB are free: lower d_model"):
+        require("two")
+    monkeypatch.setattr("model.forecast.free_memory", lambda: needed - given.size - 1)
+    with pytest.raises(ValueError, match="lower d_model"):
+        require("one")
+    assert kept.get("one") is given
+    kept.end("one")
 
 
 def test_twenty_runs_leave_no_thread_and_no_memory():

@@ -30,7 +30,11 @@ def sources(name: str, *shared: str) -> tuple[str, str]:
 
 
 def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:
-    """Header and arrays as one piece of bytes: the header's length, its JSON, then each array at a multiple of 8."""
+    """Header and arrays as one piece of bytes: the header's length, its JSON, then each array at a multiple of 8.
+
+    Raises:
+        ValueError: the header holds NaN or an infinity, which JSON does not have; arrays may.
+    """
     offsets, parts, end = [], [], 0
     for array in arrays:
         contiguous = np.ascontiguousarray(array)
@@ -38,6 +42,6 @@ def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> byte
         padding = -contiguous.nbytes % 8
         parts += [contiguous.tobytes(), b"\0" * padding]
         end += contiguous.nbytes + padding
-    text = json.dumps({**header, "arrays": offsets}, ensure_ascii=False).encode("utf-8", "replace")
+    text = json.dumps({**header, "arrays": offsets}, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     text += b" " * (-(4 + len(text)) % 8)
     return len(text).to_bytes(4, "little") + text + b"".join(parts)

@@ -37,36 +37,40 @@ function newStack(root) {
   return made;
 }
 
-// The largest value of a quantity on the whole film, so that colours mean the same at every step.
-function largestNorm(groups) {
-  let top = 0;
-  for (const { norms } of bus.film.frames.values()) {
+// The largest value of a quantity on the whole film, so that colours mean the same at every step: each frame is looked
+// at once, and the next one of the same film can only widen it.
+function widenTops(root, groups) {
+  const { edition, frames } = bus.film;
+  if (root.tops?.edition !== edition) root.tops = { edition, largest: 0, known: new WeakSet() };
+  const { tops } = root;
+  for (const frame of frames.values()) {
+    if (tops.known.has(frame)) continue;
+    tops.known.add(frame);
     for (const { first, rows, positions } of groups) {
       for (let at = first; at < first + rows.length * positions; at++) {
-        const size = Math.abs(norms[at]);
-        if (size > top && size < Infinity) top = size;
+        const size = Math.abs(frame.norms[at]);
+        if (size > tops.largest && size < Infinity) tops.largest = size;
       }
     }
   }
-  return top;
 }
 
 // groups: of every quantity and stack, where its rows stand in a frame's norms. before: the frame that is taken off, if any.
 // renewed: frames have come or gone.
 function showNorms(root, groups, [frame, before], words, renewed) {
   const wanted = groups.filter(({ quantity }) => quantity === root.select.value);
-  if (renewed || root.tops === undefined) root.tops = largestNorm(wanted);
+  if (renewed || root.tops === undefined) widenTops(root, wanted);
   QUANTITIES.forEach((name, index) => write(root.select.options[index], words.norms[name]));
   root.select.title = words.normsOf;
   root.select.setAttribute("aria-label", words.normsOf);
   while (root.stacks.children.length > wanted.length) root.stacks.lastElementChild.remove();
   wanted.forEach((group, index) => {
     const { first, rows, positions } = group;
-    const part = (norms) => norms.subarray(first, first + rows.length * positions);
-    const values = before ? part(frame.norms).map((value, at) => value - part(before.norms)[at]) : part(frame.norms);
+    const [now, then] = [frame, before].map((each) => each?.norms.subarray(first, first + rows.length * positions));
+    const values = then ? now.map((value, at) => value - then[at]) : now;
     const made = root.stacks.children[index] ?? newStack(root);
     made.shown = { group, values };
-    paintNorms(made, values, before ? largest(values) : root.tops, Boolean(before));
+    paintNorms(made, values, before ? largest(values) : root.tops.largest, Boolean(before));
     made.canvas.setAttribute("aria-label", words.norms[group.quantity]);
     for (const side of ["names", "means"]) {
       while (made[side].children.length > rows.length) made[side].lastElementChild.remove();

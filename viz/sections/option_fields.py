@@ -62,6 +62,10 @@ class Option:
             raise ValueError(_("{name} (“{text}”) must be a number").format(name=self.name, text=text[:20]))
         return value
 
+    def left(self, value: Any, before: Any) -> bool:
+        """Whether a field that `before` was written into still says so: it holds six digits of it."""
+        return bool(value in (before, self.read(written(before))))
+
 
 def options_of(described: type, choices: Mapping[str, tuple[str, ...]]) -> dict[str, Option]:
     """The options of a dataclass, by name."""

@@ -41,10 +41,10 @@ def form() -> Form:
     return Form("branch", {name: described[name] for name in NAMES})
 
 
-def offer(key: KeyFrame) -> None:
+def offer(live: LiveTraining, key: KeyFrame) -> None:
     """Show the settings of this key frame, to be changed; in a callback."""
     form().put({name: setting(key, name) for name in NAMES})
-    st.session_state[Part.PLACE] = (key.run, key.step)
+    st.session_state[Part.PLACE] = (live.number, key.run, key.step)
     st.session_state[Part.WRONG] = {}
 
 
@@ -74,9 +74,10 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
 
 
 def chosen(live: LiveTraining) -> KeyFrame | None:
-    """The key frame that another course is to begin from; none if it has been thinned out meanwhile."""
-    number, step = st.session_state.get(Part.PLACE) or (None, None)
-    keys = (key for run in live.runs if run.number == number for key in run.film.key_frames)
+    """The key frame that another course is to begin from; none if it is gone, or was another training's."""
+    training, number, step = st.session_state.get(Part.PLACE) or (None, None, None)
+    runs = live.runs if live.number == training else ()
+    keys = (key for run in runs if run.number == number for key in run.film.key_frames)
     return next((key for key in keys if key.step == step), None)
 
 
@@ -92,8 +93,11 @@ def _branch() -> None:
     key = chosen(live) if live else None
     if live is None or key is None:
         return
-    values, wrong = form().read(NAMES)
-    changes = {name: value for name, value in values.items() if value != setting(key, name)}
+    fields = form()
+    values, wrong = fields.read(NAMES)
+    changes = {
+        name: value for name, value in values.items() if not fields.described[name].left(value, setting(key, name))
+    }
     if wrong:
         return
     try:

@@ -18,6 +18,7 @@ from model.inspectable import Inspectable
 from model.materials import Material
 from model.speed import estimated_step
 from model.training_settings import TrainingSettings
+from viz import training
 from viz.i18n import _
 from viz.said import said
 from viz.sections.memory import remembered
@@ -82,7 +83,8 @@ def times(
     if isinstance(measured, float):
         seconds, step, total = measured, _("{time} ms a step"), _("{time} in all")
     else:
-        guess = estimated_step(config, found, settings, lens.device if lens else choose_device())
+        alone = not training.trainings().slots.busy
+        guess = estimated_step(config, found, settings, lens.device if lens else choose_device(), alone)
         seconds, step, total = float(f"{guess:.2g}"), _("about {time} ms a step, estimated"), _("about {time} in all")
     minutes, rest = divmod(round(seconds * (settings.steps or 0)), 60)
     said_times = [step.format(time=significant(1000 * seconds))]

@@ -90,7 +90,8 @@ def other_futures(runs: Sequence[Run], film: Film) -> list[dict[str, Any]]:
             with run.film.still():
                 steps, losses = run.film.steps, run.film.series(LOSS)
             kept = thinned(len(steps), DRAWN)
-            found.append({"run": run.number, "steps": steps[kept].tolist(), "losses": losses[kept].tolist()})
+            known = [float(loss) if np.isfinite(loss) else None for loss in losses[kept]]  # JSON has no other numbers
+            found.append({"run": run.number, "steps": steps[kept].tolist(), "losses": known})
         return found
 
     return remembered(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)
@@ -182,14 +183,18 @@ def on_head() -> None:
 def on_rewind() -> None:
     live, key = key_frame(st.session_state[FILM].rewind)
     if live and key:
-        live.rewind(key)
-        workbench().begun = True  # the sidebar too shows where it stands now
+        bench = workbench()
+        try:
+            live.rewind(key)
+        except ValueError as error:
+            bench.message = str(error)
+        bench.begun = True  # the sidebar too shows where it stands now
 
 
 def on_branch() -> None:
     live, key = key_frame(st.session_state[FILM].branch)
     if live and key:
-        training_branch.offer(key)
+        training_branch.offer(live, key)
 
 
 def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | None]:

@@ -165,7 +165,7 @@ def _rewind(number: int, step: int) -> None:
 def _branch(number: int, step: int, name: str) -> None:
     def act(live: LiveTraining, key: KeyFrame) -> None:
         value = DESCRIBED[name].read(st.session_state[f"{Part.VALUE}_{name}"])
-        if value == _now(key, name):
+        if DESCRIBED[name].left(value, _now(key, name)):
             raise ValueError(
                 _("{name} is {value} already: write another value to branch.").format(name=name, value=value)
             )

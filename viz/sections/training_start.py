@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from model.config import TransformerConfig
 from model.demonstration import REVERSE, fresh
 from model.device import choose_device
-from model.forecast import require_room
 from model.inspectable import Inspectable
 from model.live import LiveTraining
 from model.materials import Material
@@ -19,6 +20,7 @@ from viz.opening import checkpoint_names
 from viz.workbench import Key, Workbench, workbench
 
 NEW = "new"  # what a model from nothing is called until it is saved
+FEW = 1000  # pairs; batches of more are no larger
 
 
 def start(
@@ -29,18 +31,22 @@ def start(
     Raises:
         ValueError: the settings do not go together with the data, or the memory does not suffice.
     """
-    made = lens
-    if made is None:  # the training asks for room too, but then the model is there already
-        train, _validation = material.corpora(config.max_length, settings.undo_merges)
-        require_room(config, train, settings, choose_device())
-        made = fresh(NEW, config, material, settings.seed)
+    training.require_room(workbench(), config, material, settings, lens.device if lens else choose_device())
+    made = lens or fresh(NEW, config, material, settings.seed)
     _run(made, material, settings, source, "" if lens else material.example)
 
 
 def demonstrate() -> None:
     """The demonstration, from nothing: begun, running, and seen on the text that shows it best."""
-    lens, material, _probe = REVERSE.begin()
     bench = workbench()
+    few, some, _probe = replace(REVERSE, pairs=min(FEW, REVERSE.pairs)).begin()
+    try:
+        training.require_room(bench, few.config, some, REVERSE.settings, few.device)
+    except ValueError as error:
+        bench.message = str(error)
+        return
+    bench.message = ""
+    lens, material, _probe = REVERSE.begin()
     bench.say(Key.KIND, "cross")
     bench.asked[Key.KIND] = "cross"
     _run(lens, material, REVERSE.settings, REVERSE.source, REVERSE.text)

@@ -61,6 +61,12 @@ def test_values_that_are_no_numbers_travel_in_arrays():
     assert found.tobytes() == values.tobytes()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_header_with_what_json_does_not_have_is_an_error(value):
+    with pytest.raises(ValueError, match="JSON"):
+        pack({"values": [{"loss": value}]})
+
+
 def test_a_lone_surrogate_becomes_a_question_mark():
     assert unpack(pack({"text": "a\ud800b"}))[0] == {"text": "a?b"}
 

@@ -22,7 +22,7 @@ from tests.viz.pages.training_page import (
     words,
 )
 from viz import training
-from viz.sections import training_own, training_settings
+from viz.sections import training_own, training_settings, training_start
 from viz.sections.option_fields import whose, written
 
 WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
@@ -68,6 +68,25 @@ def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
     labels = [given.material.tokenizers[1].label(token) for token in range(len(given.material.tokenizers[1]))]
     assert {"a", "b", "c", "d"} <= set(labels)
     assert app.session_state["model"] == training.ENTRY
+
+
+def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(monkeypatch):
+    app = demonstrated()
+    before = live(app)
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    monkeypatch.setattr(training_start, "fresh", pytest.fail)  # a model that there is no room for is not made
+    app.session_state["begin_formTrue"] = True
+    for button, way in (("demonstration_begin", "new"), ("begin_button", "new"), ("begin_button", "on")):
+        app.session_state["begin"] = way
+        app.session_state["workbench"].message = ""
+        assert not app.run().error
+        assert ("A copy of" in words(app)) == (way == "on")
+        app.button(key=button).click().run()
+        assert not app.exception
+        assert "lower d_model, the layers or batch_tokens" in app.error[0].value
+        app.session_state["begin_message"] = ""
+        assert training.trainings().get(app.session_state["workbench"].run) is before
+        assert before.current is not None
 
 
 @pytest.mark.parametrize(

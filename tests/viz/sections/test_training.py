@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 from model.live import LiveTraining
-from tests.model.live_examples import live
+from tests.model.live_examples import SETTINGS, live
 from tests.viz.components.test_pack import unpack
 from viz.sections import training_branch, training_curves, training_film
 from viz.sections.option_fields import written
@@ -113,25 +114,30 @@ def test_without_smoothing_each_curve_is_what_was_measured(opened, trained, grou
     assert {header["file"].removeprefix("curves-") for header, _arrays in charts} == {
         title.replace(" ", "-") for title in titles
     }
-    measured = {name: run.curves.get(name) for run in trained.runs for name in run.curves.names}
-    everything = [run.curves.get(name) for run in trained.runs for name in run.curves.names]
+    measured = {(run.number, name): run.curves.get(name) for run in trained.runs for name in run.curves.names}
     for header, arrays in charts:
         assert "smoothed" not in header["sentence"]
         for xs, ys in zip(arrays[::2], arrays[1::2], strict=True):
             assert any(
                 len(ys) == len(values) and np.allclose(xs, steps) and np.allclose(ys, values, rtol=1e-5, atol=1e-7)
-                for steps, values in everything
+                for steps, values in measured.values()
             ), header["name"]
-    for name, (_steps, values) in measured.items():
-        assert np.isfinite(values).all(), name
+    for run in trained.runs:
+        steps, table = run.curves.table()
+        assert steps.tolist() == list(range(len(steps)))  # each step is filmed, so that each has each figure
+        named = zip(run.curves.names, table[1:].T, strict=False)  # the others are not of every step
+        assert [name for name, column in named if not np.isfinite(column).all()] == [], run.number
     if group == "whole":
         labels = {series["name"].partition(" · ")[0] for header, _arrays in charts for series in header["series"]}
         assert {"training loss", "validation loss"} <= labels
-        assert len(measured["validation"][0]) > 0
-        assert len(measured["exact match"][0]) > 0
+        for run in trained.runs:
+            assert len(measured[run.number, "validation"][0]) > 0
+            assert len(measured[run.number, "exact match"][0]) > 0
     elif group == "layers":
         for title in titles - {"dead units"}:
-            assert max(values.max() for name, (_, values) in measured.items() if name.startswith(f"{title}/")) > 0
+            for run in trained.runs:
+                names = [name for name in run.curves.names if name.startswith(f"{title}/")]
+                assert max(measured[run.number, name][1].max() for name in names) > 0
 
 
 @pytest.mark.parametrize(
@@ -214,16 +220,20 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(m
         training.settled()
         assert bool(bench.message) != found
     assert bench.begun == (name == "rewind")
+    if name == "rewind":
+        monkeypatch.setattr(training, "rewind", lambda key: int("no room"))
+        act()
+        assert bench.message
     assert training.snapshot.step == (steps[-2] if name == "rewind" else 6)
     assert len(training.runs) == 1
     if name == "branch":
-        assert state[training_branch.Part.PLACE] == (1, steps[-2])
+        assert state[training_branch.Part.PLACE] == (training.number, 1, steps[-2])
         assert state["branch_rate"] == "0.005"
     training.close()
 
 
 def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_future(monkeypatch):
-    training = live()
+    training = live(replace(SETTINGS, rate=0.0050000001))  # more digits than its field shows
     for section in (training_film, training_branch):
         monkeypatch.setattr(section, "training", lambda bench: training)
     training.advance(8)
@@ -231,7 +241,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     assert training.current
     key = training.current.film.key_frames[1]
     app = AppTest.from_function(film_page, default_timeout=60)
-    app.session_state[training_branch.Part.PLACE] = (1, key.step)
+    app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
     for option in training_branch.NAMES:
         app.session_state[f"branch_{option}"] = written(training_branch.setting(key, option))
     app.run()
@@ -247,7 +257,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     training.settled()
     first, second = training.runs
     assert (second.parent, second.begins, second.choices.settings.rate) == (1, 4, first.choices.settings.rate)
-    assert [turn.changes for turn in second.turns] == [{"rate": (0.005, 0.001)}]
+    assert [turn.changes for turn in second.turns] == [{"rate": (0.0050000001, 0.001)}]
     assert training.snapshot.status == "finished"  # it ran on
     app.run()
     ((header, _arrays),) = components(app, "training_film")
@@ -255,4 +265,27 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     assert (other["run"], other["steps"]) == (1, first.film.steps.tolist())
     assert_allclose(other["losses"], first.film.series("loss"), rtol=1e-6)
     assert not any("Branch from step" in each.value for each in app.markdown)
+    app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
+    assert any("Branch from step" in each.value for each in app.run().markdown)
+    training.close()
+    training = live()
+    training.advance(8)
+    training.settled()
+    assert key.step in [each.step for each in training.current.film.key_frames]
+    assert not any("Branch from step" in each.value for each in app.run().markdown)
+    training.close()
+
+
+def test_the_film_of_a_model_whose_answers_are_not_known_is_shown_beside_its_other_runs(monkeypatch):
+    training = live(kind="encoder-only")
+    monkeypatch.setattr(training_film, "training", lambda bench: training)
+    for again in (training.reset, training.pause):
+        training.advance(2)
+        training.settled()
+        again()
+    training.settled()
+    assert len(training.runs) == 2
+    app = AppTest.from_function(film_page, default_timeout=60).run()
+    ((header, _arrays),) = components(app, "training_film")
+    assert header["others"] == [{"run": 1, "steps": [0, 1, 2], "losses": [None] * 3}]
     training.close()
