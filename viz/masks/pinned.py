@@ -58,7 +58,7 @@ def pinned_tensors(
 def text_of(pin: Pin, kind: str) -> tuple[list[Tokens], str]:
     """The pinned tokens, source first; none, and a sentence why, where the same experiment cannot be made with them."""
     texts = [each for each in pin.texts if each is not None]
-    if pin.lens.kind != kind or not texts:
+    if pin.lens.kind != kind:
         return [], _("The pinned model is of another kind: this experiment cannot be compared with it.")
     if not pin.lens.predicts:
         return [], f"{_('pinned')}: {no_predictions()}"

@@ -12,6 +12,7 @@ from model.analysis.masking import fills, future_change, orders, without_causal_
 from tests.app_reading import opened, sent
 from tests.test_app_kinds import write
 from tests.viz.pages.test_masks import TEXT, panels
+from viz.masks import batch
 from viz.masks.batch import parts_of
 from viz.masks.pinned import head_tensors, other_token
 
@@ -103,6 +104,16 @@ def test_a_padded_batch_is_framed_where_the_pinned_one_is_other(small):
         both = range(min(max(here), max(there)))
         assert [place for place in both if row[place] & 2] == [p for p in both if (p < own) != (p < other)]
     assert (flags[0] & 2).any()
+
+
+def test_the_pinned_batch_is_made_once_whatever_is_typed(small, monkeypatch):
+    made, own = [], batch.batch_of
+    monkeypatch.setattr(batch, "batch_of", lambda lens, text, *more: made.append(text) or own(lens, text, *more))
+    app, _bench = pinned(mask_experiment="batch")
+    app.text_input(key="source").set_value("The dog.").run()
+    assert not app.exception
+    assert made == [TEXT, OTHER, TEXT, "The dog."]
+    assert "|Δlogit|, padding seen, pinned" in app.dataframe[0].value
 
 
 @pytest.mark.parametrize("experiment", ["order", "future"])
