@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 
-def of_pin(pin: Pin, key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
+def of_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
     """What `make` gave for these on the pin, kept by the pin itself; only the last of a key."""
     known = pin.made.get(key)
     if known is None or known[0] != made_of:

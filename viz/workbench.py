@@ -67,7 +67,7 @@ class Pin:
     trace: Trace
     lens: Inspectable
     texts: tuple[Tokens, Tokens | None]  # source and target
-    made: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # of it: see viz/pinned
+    made: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # of it: see viz/pinned
 
     def same_words(self, lens: Inspectable, side: str = "target") -> bool:
         """Whether a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
