@@ -83,3 +83,17 @@ def test_placement_is_said_and_measured_for_the_pinned_model(pinned, tmp_path, s
     header, _arrays = sent(app, "residual_second")
     assert "values are shown" in header["sentence"]
     assert not any("pinned" in each["name"] for each in header["series"])
+
+
+def test_the_chosen_table_stays_while_a_view_has_it_and_no_other_takes_its_number(pinned):
+    app, _bench = pinned
+    app = turned(app, residual_view="norms", residual_data=True, residual_data_of=2)
+    table = app.selectbox(key="residual_data_of")
+    assert len(table.options) > 2
+    app = turned(app, residual_view="dropout")
+    assert app.selectbox(key="residual_data_of").value == 0
+    app = turned(app, residual_data_of=1)
+    chosen = app.selectbox(key="residual_data_of")
+    app.text_input(key="source").set_value(TEXT).run()
+    kept = sound(app).selectbox(key="residual_data_of")
+    assert kept.value == chosen.value == 1
