@@ -16,7 +16,7 @@ from model.attention import MultiHeadAttention
 from model.errors import require
 from model.position_bias import Alibi
 from viz.absent import beside_pin
-from viz.attention.explained import missing
+from viz.attention.explained import by_root, missing
 from viz.attention.shown import Shown
 from viz.components.views import Mount, stages
 from viz.i18n import _
@@ -174,6 +174,14 @@ def step_names(steps: Sequence[str]) -> dict[str, str]:
         "weights": _("weight"),
     }
     return {step: names[step] for step in steps}
+
+
+def scored_name(attention: Any, step: str) -> str:
+    """What the step before the mask is called: the paper's scale, or what this model does instead."""
+    if step == "scaled" and by_root(attention):
+        return _("scores / √d_k")
+    unscaled = step == "scaled" and attention.scaled.factor == 1
+    return _("score") if unscaled else step_names([step])[step]
 
 
 def _header(
