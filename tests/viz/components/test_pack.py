@@ -74,6 +74,7 @@ PARTS = (
     "heat",
     "thumbnails",
     "film_store",
+    "film_norms",
 )  # of several components, none by themselves
 
 
