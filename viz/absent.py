@@ -20,6 +20,12 @@ def unless_absent(make: Callable[[], Made]) -> tuple[Made | None, str]:
         return None, absent_words(absent)
 
 
+def beside_pin(make: Callable[[], Made]) -> tuple[Made | None, str]:
+    """The same of the pinned model, whose sentence says so."""
+    made, absent = unless_absent(make)
+    return made, f"{_('pinned')}: {absent}" if absent else ""
+
+
 def lacks(model: object, *names: str) -> bool:
     """Whether a model says that it does not have one of these quantities."""
     return bool(unless_absent(lambda: require(model, *names))[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -129,7 +130,7 @@ def data_table(
     tables |= plot_tables(show for _place, show in parts)
     tables |= {name: PlotTable(f"{file}-{number}", make) for number, (name, make) in enumerate((more or {}).items(), 1)}
     with data:
-        chosen = choose_table(f"{key}_of", list(tables)) if len(tables) > 1 else next(iter(tables), None)
+        chosen = choose_table(f"{key}_of", tables) if len(tables) > 1 else next(iter(tables), None)
         if chosen is None:
             return
         frame = tables[chosen].make()
@@ -138,12 +139,18 @@ def data_table(
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
 
 
-def choose_table(key: str, names: list[str]) -> str:
-    """A list of tables; that of the same number stays chosen when their names change with the text."""
-    numbers = range(len(names))
-    st.session_state[key] = min(st.session_state.get(key, 0), len(names) - 1)
-    number = st.selectbox(_("Numbers of"), numbers, format_func=names.__getitem__, key=key)
-    return names[number]
+def choose_table(key: str, tables: Mapping[str, PlotTable]) -> str:
+    """A list of tables. The chosen one stays so though its name, or numbers in its file's, change with the text; a view
+    that has it not begins with its first.
+    """
+    names, files = list(tables), [re.sub(r"\d+", "", table.file) for table in tables.values()]
+    before = st.session_state.get(f"{key}_before", (names, files))
+    number = min(st.session_state.get(key, 0), len(before[0]) - 1)
+    if before[1] != files:
+        pairs = ((files, before[1]), (names, before[0]))
+        number = next((each.index(old[number]) for each, old in pairs if old[number] in each), 0)
+    st.session_state[key], st.session_state[f"{key}_before"] = number, (names, files)
+    return names[st.selectbox(_("Numbers of"), range(len(names)), format_func=names.__getitem__, key=key)]
 
 
 def stamp(trace: Trace) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -66,7 +66,8 @@ class Pin:
     text: str
     trace: Trace
     lens: Inspectable
-    texts: tuple[Tokens | None, Tokens | None] = (None, None)  # source and target, where they are known
+    texts: tuple[Tokens, Tokens | None]  # source and target
+    made: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # of it: see viz/pinned
 
     def same_words(self, lens: Inspectable, side: str = "target") -> bool:
         """Whether a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
@@ -118,11 +119,12 @@ class Workbench:
         """Pin the current trace."""
         assert self.trace is not None
         assert self.lens is not None
+        assert self.source is not None
         step = "" if self.step is None else f" · {self.step:,}"
         self.pin = Pin(self.lens.name + step, self.traced[0], self.trace, self.lens, (self.source, self.target))
 
     def release(self) -> None:
-        self.pin, self.differing = None, False
+        self.pin, self.differing, self._comparison = None, False, None
 
     def say(self, name: str, value: str | None) -> None:
         """Put a choice into the address bar, or take it out; it stays so when another page is opened.
@@ -141,10 +143,7 @@ class Workbench:
                 st.query_params.pop(name, None)
 
     def look(self, lens: Inspectable, source: str, target: str) -> Trace:
-        """The trace of this input, computed once per change; an empty target is the model's to write.
-
-        Models with one stack have no target.
-        """
+        """The trace of this input, computed once per change; an empty target is the model's to write, if it has one."""
         wanted = (source, target)
         plain: Trace | None = None
         trained = self.step is not None  # what was shown before is of a training, which may have begun with this model
@@ -231,8 +230,7 @@ def workbench() -> Workbench:
         given = {part.value: n for part in Parameter if (n := _count(st.query_params.get(part))) is not None}
         what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
         st.session_state[Key.WORKBENCH] = Workbench(Selection(**(DEFAULT_SELECTION | given)), what_if)
-    bench = st.session_state[Key.WORKBENCH]
-    return bench
+    return cast(Workbench, st.session_state[Key.WORKBENCH])
 
 
 DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}  # of the bundled model: it aligns the two sentences

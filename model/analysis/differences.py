@@ -104,7 +104,7 @@ class Comparison:
         """
         import pandas
 
-        rows = [*self._heads(), *self._residuals(), *self._predictions()]
+        rows = [*self._heads(*get_args(AttentionKind)), *self._residuals(), *self._predictions()]
         table = pandas.DataFrame(rows, columns=["kind", "name", "layer", "head", "position", "change"])
         table = table.astype(dict.fromkeys(("layer", "head", "position"), "Int64"))
         return table.sort_values(["kind", "change"], ascending=[True, False], ignore_index=True)
@@ -113,9 +113,8 @@ class Comparison:
         """(layer, head) of one kind: the changes of the heads, NaN where the pinned trace has none to compare with."""
         paths = self.trace.attention_paths(kind)
         found = np.full((len(paths), len(self.trace[f"{paths[0]}.weights"])), np.nan, np.float32)
-        for _kind, path, layer, head, _place, change in self._heads():
-            if path in paths:
-                found[layer, head] = change  # type: ignore[call-overload]
+        for _head, _path, layer, head, _place, change in self._heads(kind):
+            found[layer, head] = change  # type: ignore[call-overload]
         return found
 
     def alignments(self, name: str) -> tuple[Alignment, Alignment]:
@@ -133,9 +132,9 @@ class Comparison:
             return [(-2, rows), (-1, columns)]
         return [(-1 if tensor.dim() == 1 else -2, rows)]
 
-    def _heads(self) -> list[tuple[object, ...]]:
+    def _heads(self, *kinds: AttentionKind) -> list[tuple[object, ...]]:
         rows: list[tuple[object, ...]] = []
-        for kind in get_args(AttentionKind):
+        for kind in kinds:
             for layer, path in enumerate(self.trace.attention_paths(kind)):
                 name = f"{path}.weights"
                 other = self.counterpart(name)

@@ -55,8 +55,8 @@ class Shown:
         weights = np.random.default_rng(0).dirichlet(np.ones(shape[1]), shape[0])
         self.values = options.pop("values", weights).astype(np.float32) * self.visible
         header = {
-            "rows": {"title": "query (from)", "labels": rows, "side": "target"},
-            "columns": {"title": "key (to)", "labels": columns, "side": "source"},
+            "rows": {"title": "query (from)", "labels": rows},
+            "columns": {"title": "key (to)", "labels": columns},
             "scale": {"low": options.pop("low", 0), "high": options.pop("high", 1), "title": "weight"},
             "words": {"masked": "masked", "download": "Download", "csv": ["query", "key", "weight", "masked"]},
             "chosen": options.pop("chosen", 0),
@@ -65,6 +65,7 @@ class Shown:
         header["square"] = options.pop("square", False)
         header["columns"]["places"] = options.pop("places", None)
         header["tokens"] = options.pop("tokens", None)
+        header["rows"]["side"], header["columns"]["side"] = options.pop("sides", ("target", "source"))
         assert not options
         script, style = sources("heatmap", "plot", "heat")
         data = pack(header, [self.values, self.visible.astype(np.uint8)])
@@ -226,6 +227,21 @@ def test_columns_in_another_order_and_cells_light_up_with_their_tokens(page):
     expect(page.locator(".tip")).to_contain_text("one")
     canvas.hover(position=places[3])
     assert page.evaluate("window.hovered.slice(-3)") == [["target", 1], ["source", 3], ["words", -1]]
+    canvas.hover(position=places[0])
+    page.mouse.move(990, 890)
+    page.wait_for_timeout(60)
+    assert page.evaluate("window.hovered.slice(-3)") == [["target", -1], ["source", -1], ["words", -1]]
+    page.wait_for_timeout(60)
+    assert canvas.evaluate(MARKED) == 0
+
+
+def test_a_number_on_an_axis_that_is_no_text_lights_none_of_the_same_number(page):
+    shown = Shown(page, ["a", "b"], ["x", "y"], chosen=-1, sides=("", ""))
+    boxes = cells(shown.svg(), 4)
+    page.locator("canvas").hover(position={"x": float(boxes[2]["x"]) + 5, "y": float(boxes[2]["y"]) + 5})
+    expect(page.locator(".tip")).to_contain_text("b → x")
+    assert page.evaluate("window.hovered") == []
+    assert page.evaluate("window.__vitrine.lit ?? {}") == {}
 
 
 def test_arrow_keys_read_cells_and_enter_chooses_the_row(page):

@@ -80,6 +80,27 @@ def test_every_step_has_its_column_and_windows_are_each_layers_own(folder):
     assert not (states[..., 5, 0] == 0).any()  # outside of the first layer's window, and seen by the second layer
 
 
+def test_formulas_and_titles_are_of_what_the_model_does_to_its_scores(folder):
+    """Gemma 2 scales by a number of its own, which is 1/√256 here for heads of 16, and caps at 50."""
+    folder("gemma2")
+    scored = r"50\,\tanh\left(\frac{1}{50}\,0.0625\,QK^\top\right) + M\right)"
+    app = opened(source="the cat sees a dog .")
+    app.session_state["explanation"] = True
+    assert any(scored in each.value for each in sound(app.run()).latex)
+    app = sound(app.switch_page("viz/pages/masks.py").run())
+    app.session_state["mask_explanation"] = True
+    assert any(scored in each.value for each in sound(app.run()).latex)
+    assert sent(app, "mask_flow")[0]["panels"][0]["name"] == "capped"
+
+
+def test_the_papers_scale_is_written_where_a_hosted_model_has_it(folder):
+    folder("gpt2")
+    app = opened("masks", source="the cat sees a dog .")
+    app.session_state["mask_explanation"] = True
+    assert any(r"\frac{QK^\top}{\sqrt{d_k}} + M" in each.value for each in sound(app.run()).latex)
+    assert sent(app, "mask_flow")[0]["panels"][0]["name"] == "scores / √d_k"
+
+
 def test_what_a_hosted_model_lacks_is_not_offered(folder):
     folder("gptj")
     app = sound(opened(source="the cat sees a dog ."))

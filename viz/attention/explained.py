@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,11 +51,23 @@ def explain(key: str, model: Network, wish: Wish, below: str) -> None:
     explanation(key, formulas, text, *ran)
 
 
+def by_root(attention: nn.Module) -> bool:
+    """Whether scores are scaled by 1/√d_k, as the paper's are; also where the model shows no step to its weights."""
+    step = getattr(attention, "scaled", None)
+    if step is None or isinstance(step, Scaled):
+        return step is None or step.factor != 1
+    query = getattr(attention, "parts", {}).get("query")
+    return query is not None and math.isclose(step.factor, query.weight.shape[1] ** -0.5, rel_tol=1e-3)
+
+
 def scores_formula(attention: nn.Module) -> str:
-    """What softmax is taken of, but for the mask: ALiBi and learned distances add to it, some models do not scale."""
+    """What softmax is taken of, but for the mask: some models scale otherwise, cap, or add what distances give."""
     scaled = r"\frac{QK^\top}{\sqrt{d_k}}"
-    if isinstance(step := getattr(attention, "scaled", None), Scaled) and step.factor == 1:
-        scaled = r"QK^\top"
+    if not by_root(attention):
+        factor = attention.get_submodule("scaled").factor
+        scaled = r"QK^\top" if factor == 1 else rf"{factor:.4g}\,QK^\top"
+    if (cap := getattr(attention, "cap", None)) is not None:
+        scaled = rf"{cap:g}\,\tanh\left(\frac{{1}}{{{cap:g}}}\,{scaled}\right)"
     biased = getattr(attention, "biased", None)
     if isinstance(biased, Alibi):
         return scaled + r" - m_h\,|i - j|"

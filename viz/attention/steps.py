@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ import torch
 from torch import Tensor
 
 from model.attention import MultiHeadAttention
-from model.errors import AbsentError, require
+from model.errors import require
 from model.position_bias import Alibi
-from viz.absent import absent_words
-from viz.attention.explained import missing
+from viz.absent import beside_pin
+from viz.attention.explained import by_root, missing
 from viz.attention.shown import Shown
 from viz.components.views import Mount, stages
 from viz.i18n import _
@@ -56,18 +57,15 @@ def steps_of(shown: Shown, chosen: Selection) -> Steps:
 def pinned_steps(shown: Shown, chosen: Selection, own: Steps) -> tuple[Steps | None, str]:
     """The same of the pinned trace, NaN at keys that it has not; or a sentence why there is none."""
     comparison, pinned = shown.comparison, shown.pinned
-    if comparison is None:
-        return None, ""
-    if pinned is None or chosen.layer >= pinned.layers:
+    if comparison is None or pinned is None or missing(shown, chosen):
         return None, missing(shown, chosen)
     path, head = shown.maps.paths[chosen.layer], chosen.head
     query = comparison.alignments(f"{path}.weights")[0].places[chosen.query]
     if query < 0:
         return None, _("This query is not in the pinned text: there is nothing to compare its steps with.")
-    try:
-        require(pinned.trace.model, f"{path}.scores", f"{path}.heads")
-    except AbsentError as absent:
-        return None, f"{_('pinned')}: {absent_words(absent)}"
+    required = partial(require, pinned.trace.model, f"{path}.scores", f"{path}.heads")
+    if lacking := beside_pin(required)[1]:
+        return None, lacking
     device = own.output.device
     row = {name: each.to(device) for name, each in pinned.row(chosen.layer, head, query).items()}
     known = {name: comparison.moved(f"{path}.key", each) for name, each in row.items()}
@@ -176,6 +174,14 @@ def step_names(steps: Sequence[str]) -> dict[str, str]:
         "weights": _("weight"),
     }
     return {step: names[step] for step in steps}
+
+
+def scored_name(attention: Any, step: str) -> str:
+    """What the step before the mask is called: the paper's scale, or what this model does instead."""
+    if step == "scaled" and by_root(attention):
+        return _("scores / √d_k")
+    unscaled = step == "scaled" and attention.scaled.factor == 1
+    return _("score") if unscaled else step_names([step])[step]
 
 
 def _header(

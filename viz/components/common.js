@@ -65,6 +65,7 @@ function signedColour(value, top, strength = 0.85, hues = SIGNED) {
 const bus = (window.__vitrine ??= new EventTarget());
 
 function hover(side, position) {
+  if (!side) return; // what it names is no token
   const at = position < 0 ? heldAt(side) : position;
   bus.lit = { ...bus.lit, [side]: at }; // for what is mounted later
   bus.dispatchEvent(new CustomEvent("hover", { detail: { side, position: at } }));

@@ -197,7 +197,7 @@ function point(root, event) {
   const { row, column } = (root.pointed = event ? cellAt(root, event) : { row: -1, column: -1 });
   const [high, wide] = header.block ?? [1, 1]; // tokens that a cell stands for
   const cell = row * columns.labels.length + column;
-  const token = (row >= 0 && header.tokens?.places[cell]) ?? -1;
+  const token = row >= 0 ? (header.tokens?.places[cell] ?? -1) : -1;
   hover(rows.side, rows.places?.[row] ?? row * high);
   if (columns.side !== rows.side) hover(columns.side, columns.places?.[column] ?? column * wide);
   if (header.tokens) hover(header.tokens.side, token);

@@ -20,6 +20,7 @@ from viz.i18n import _
 from viz.masks.pinned import text_of, unlike
 from viz.masks.views import DRAWN, numbers, of_head, sentence, words
 from viz.parts import stamp
+from viz.pinned import of_pin
 from viz.sides import side_name, sides
 
 if TYPE_CHECKING:
@@ -60,12 +61,14 @@ def batch_sentence(lens: Inspectable) -> str:
 
 @dataclass(frozen=True)
 class PinnedBatch:
-    """The pinned text and its parts as one batch of the pinned model, changed as the pinned trace."""
+    """The pinned text and its parts as one batch of the pinned model, changed as the pinned trace; and what padding
+    moves in it.
+    """
 
-    pin: Pin
     batch: Batch
     rows: list[list[Tokens]]
     trace: Trace
+    moves: list[list[float]]
 
 
 def pinned_batch(bench: Workbench) -> tuple[PinnedBatch | None, str]:
@@ -76,8 +79,13 @@ def pinned_batch(bench: Workbench) -> tuple[PinnedBatch | None, str]:
     texts, lacking = text_of(pin, bench.lens.kind)
     if lacking:
         return None, lacking
-    batch, rows = batch_of(pin.lens, pin.text, texts[0], texts[1] if len(texts) > 1 else None)
-    return PinnedBatch(pin, batch, rows, batch.trace(pin.lens.model, pin.trace.changes)), ""
+    return of_pin(pin, "batch", (), lambda: _batch_of_pin(pin, *texts)), ""
+
+
+def _batch_of_pin(pin: Pin, source: Tokens, target: Tokens | None = None) -> PinnedBatch:
+    batch, rows = batch_of(pin.lens, pin.text, source, target)
+    trace = batch.trace(pin.lens.model, pin.trace.changes)
+    return PinnedBatch(batch, rows, trace, _moves(pin.lens, batch))
 
 
 def pack_batch(
@@ -122,9 +130,9 @@ def pack_batch(
         "name": name, "sentence": sentence(bench.trace, kind), "note": note, "alt": f"{name}: {note}",
         "file": f"masks-batch-{kind}", "stamp": stamp(bench.trace), "words": words(), "cell": 22,
     }  # fmt: skip
-    table = _batch_table(lens, batch, rows)
+    table = _batch_table(batch, rows, _moves(lens, batch))
     if before is not None:
-        known = _batch_table(before.pin.lens, before.batch, before.rows)
+        known = _batch_table(before.batch, before.rows, before.moves)
         table = table.join(known.rename(columns=lambda name: _("{name}, pinned").format(name=name)))
     return panels(shown, header, key), table, lacking
 
@@ -181,18 +189,24 @@ def _padded(labels: Sequence[str], length: int) -> list[str]:
     return [*labels, *["<pad>"] * (length - len(labels))]
 
 
-def _batch_table(lens: Inspectable, batch: Batch, rows: Sequence[Sequence[Tokens]]) -> pd.DataFrame:
-    """Largest change of a logit between a text in the batch and alone."""
+def _moves(lens: Inspectable, batch: Batch) -> list[list[float]]:
+    """The largest change of a logit between each text in the batch and alone: with padding masked, seen, and where
+    texts are read in one direction without a causal mask too.
+    """
     model = lens.model
     unmasked, alone = without_padding_masks(model), batch.alone(model)
+    found = [batch.changes_of(model, alone).tolist(), batch.changes_of(model, alone, unmasked).tolist()]
+    if lens.kind == "decoder-only":  # padding on the right is the future, which the causal mask hides
+        alone = batch.alone(model, without_causal_mask(model))
+        found.append(batch.changes_of(model, alone, [*unmasked, *without_causal_mask(model)]).tolist())
+    return found
+
+
+def _batch_table(batch: Batch, rows: Sequence[Sequence[Tokens]], moves: list[list[float]]) -> pd.DataFrame:
+    """A row for each text of the batch: how much of it is padding, and what padding moves."""
     columns = {
         _("text"): ["".join(each.labels[:40]).replace("▁", " ").strip() for each in rows[0]],
         _("padding tokens"): [sum(int((~real[index]).sum()) for real in batch.real) for index in range(len(rows[0]))],
-        _("|Δlogit|, padding masked"): batch.changes_of(model, alone).tolist(),
-        _("|Δlogit|, padding seen"): batch.changes_of(model, alone, unmasked).tolist(),
     }
-    if lens.kind == "decoder-only":  # padding on the right is the future, which the causal mask hides
-        alone = batch.alone(model, without_causal_mask(model))
-        open_to_all = batch.changes_of(model, alone, [*unmasked, *without_causal_mask(model)])
-        columns[_("|Δlogit|, nor a causal mask")] = open_to_all.tolist()
-    return pd.DataFrame(columns)
+    names = [_("|Δlogit|, padding masked"), _("|Δlogit|, padding seen"), _("|Δlogit|, nor a causal mask")]
+    return pd.DataFrame(columns | dict(zip(names, moves, strict=False)))

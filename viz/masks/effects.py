@@ -46,10 +46,10 @@ def pack_where(
     shown = []
     for each, change in zip(kinds, changes, strict=True):
         layers, heads = change.shape
-        known = bool(np.isfinite(change).all())
+        known = change[np.isfinite(change)]  # a pinned model may have fewer layers
         described = {
             "name": attention_name(each),
-            "note": _("mean {mean}").format(mean=significant(float(change.mean()))) if known else _("none pinned"),
+            "note": _("mean {mean}").format(mean=significant(float(known.mean()))) if len(known) else _("none pinned"),
             "line": 0,
             "choose": True,
             "framed": [chosen.layer, chosen.head] if each == kind else None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from model.analysis.masking import fills, future_change, self_attention, without_causal_mask
 from model.attention import Masked, Weights
@@ -84,29 +85,32 @@ def pack_future(
     return chart(series, header, key, on_place), told
 
 
-def fill_sentence(trace: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None = None) -> str:
-    """What this experiment found, and what the model's own softmax does with a row that sees nothing."""
+def fill_experiment(
+    trace: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None = None
+) -> tuple[str, pd.DataFrame]:
+    """What stands for −∞, on this head's scores, and on the pinned head's: in words, and in numbers."""
     scores, visible, _value = head_tensors(trace, kind, chosen)
-    nothing = torch.zeros_like(visible)
-    own = float(Weights()(Masked()(scores, nothing), nothing).abs().max())
+    pinned, lacking = pinned_tensors(comparison, kind, chosen)
     table = fills(scores.cpu(), visible.cpu())
+    before = fills(pinned[0].cpu(), pinned[1].cpu()) if pinned else None
+    return f"{fill_sentence(table, scores)} {lacking}".strip(), fill_table(table, before)
+
+
+def fill_sentence(table: pd.DataFrame, scores: Tensor) -> str:
+    """What this experiment found, and what the model's own softmax does with a row that sees nothing."""
+    nothing = torch.zeros_like(scores, dtype=torch.bool)
+    own = float(Weights()(Masked()(scores, nothing), nothing).abs().max())
     broken = table[table["empty_high"].isna()]
-    said = _(
+    return _(
         "This head's scores masked with −∞ and with numbers that stand for it, in three precisions. A row with nothing "
         "to look at becomes NaN in {broken} of {all} cases and looks at what is hidden in {hidden}; the model's own "
         "softmax gives it {weight}."
     ).format(broken=len(broken), all=len(table), hidden=len(table) - len(broken), weight=significant(own))
-    return f"{said} {pinned_tensors(comparison, kind, chosen)[1]}".strip()
 
 
-def fill_table(
-    trace: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None = None
-) -> pd.DataFrame:
-    """What stands for −∞, on this head's scores, and on the pinned head's."""
-    scores, visible, _value = head_tensors(trace, kind, chosen)
-    pinned, _lacking = pinned_tensors(comparison, kind, chosen)
+def fill_table(table: pd.DataFrame, pinned: pd.DataFrame | None) -> pd.DataFrame:
+    """A row for each number that stands for −∞ in each precision."""
     names = {"-inf": "−∞", "-1e9": "−1e9", "min": _("lowest number")}
-    table = fills(scores.cpu(), visible.cpu())
     columns = {
         _("type"): table["dtype"],
         _("instead of −∞"): table["fill"].map(names),
@@ -114,7 +118,7 @@ def fill_table(
         "masked_fill": [_("accepted") if each else _("refused: overflow") for each in table["accepted"]],
     }
     own = _fill_columns(table)
-    before = _fill_columns(fills(pinned[0].cpu(), pinned[1].cpu())) if pinned else {}
+    before = {} if pinned is None else _fill_columns(pinned)
     for name, values in own.items():
         columns[name] = values
         if before:

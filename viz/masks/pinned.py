@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +11,11 @@ from torch import Tensor
 
 from model.analysis.maps import Maps
 from model.analysis.masking import future_change, self_attention, without_causal_mask
-from model.errors import AbsentError, require
+from model.errors import require
 from model.inspectable import Inspectable
 from model.interventions import Causal, Intervention
 from model.trace import AttentionKind, Trace
-from viz.absent import absent_words
+from viz.absent import beside_pin
 from viz.components.views import Series
 from viz.i18n import _
 from viz.masks.views import of_head
@@ -48,17 +49,16 @@ def pinned_tensors(
     paths = pinned.attention_paths(kind)
     if chosen.layer >= len(paths) or chosen.head >= Maps(pinned, kind).heads:
         return None, _("The pinned model has no such head: there is nothing to compare with.")
-    try:
-        require(pinned.model, f"{paths[chosen.layer]}.scores")
-    except AbsentError as absent:
-        return None, f"{_('pinned')}: {absent_words(absent)}"
+    require_scores = partial(require, pinned.model, f"{paths[chosen.layer]}.scores")
+    if lacking := beside_pin(require_scores)[1]:
+        return None, lacking
     return head_tensors(pinned, kind, chosen), ""
 
 
 def text_of(pin: Pin, kind: str) -> tuple[list[Tokens], str]:
     """The pinned tokens, source first; none, and a sentence why, where the same experiment cannot be made with them."""
     texts = [each for each in pin.texts if each is not None]
-    if pin.lens.kind != kind or not texts:
+    if pin.lens.kind != kind:
         return [], _("The pinned model is of another kind: this experiment cannot be compared with it.")
     if not pin.lens.predicts:
         return [], f"{_('pinned')}: {no_predictions()}"

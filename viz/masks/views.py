@@ -15,6 +15,7 @@ from model.analysis.differences import Comparison
 from model.analysis.effects import output_changes, weight_changes
 from model.masks import ChangedMask
 from model.trace import AttentionKind, Trace
+from viz.attention.steps import scored_name
 from viz.components.views import Mount, Panel, panels
 from viz.i18n import _
 from viz.parts import stamp
@@ -121,8 +122,9 @@ def pack_flow(
     path = trace.attention_paths(kind)[chosen.layer]
     lines = [(_("now"), trace)] if trace is before else [(_("before"), before), (_("now"), trace)]
     scored = trace.maps_of(path)[-3]  # scaled, or biased where positions add to it
-    names = {scored: _("scores / √d_k"), "masked": _("+ mask"), "weights": "softmax", "heads": _("output")}
-    stages = {name: [_stage(each, path, name, chosen.head) for _line, each in lines] for name in names}
+    called = scored_name(trace.module(path), scored)
+    names = {scored: called, "masked": _("+ mask"), "weights": "softmax", "heads": _("output")}
+    stages = {name: [numbers(each[f"{path}.{name}"][chosen.head]) for _line, each in lines] for name in names}
     tops = {name: largest(*(stages[name] + (stages[scored] if name == "masked" else []))) for name in names}
     shown = []
     for number, (line, each) in enumerate(lines):
@@ -152,10 +154,6 @@ def pack_flow(
         "words": words(),
     }
     return panels(shown, header, key)
-
-
-def _stage(trace: Trace, path: str, name: str, head: int) -> NDArray[Any]:
-    return numbers(trace[f"{path}.{name}"][head])
 
 
 def _difference(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
 from model.device import exact
@@ -18,8 +19,6 @@ from viz.words import significant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from torch import Tensor
 
     from model.config import TransformerConfig
     from viz.workbench import Workbench
@@ -59,7 +58,12 @@ def vector(tensor: Tensor, position: int, head: int) -> Tensor:
     return (tensor[min(head, len(tensor) - 1)] if tensor.dim() == 3 else tensor)[position]
 
 
-def dropout_chart(bench: Workbench, name: str, position: int, found: MaskStatistics, rate: float, key: str) -> Mount:
+Vector = tuple[Tensor, MaskStatistics]  # its entries, and what masks do to them
+
+
+def dropout_chart(
+    bench: Workbench, name: str, position: int, found: MaskStatistics, before: Vector | None, rate: float, key: str
+) -> Mount:
     """Mean and deviation of each entry over the masks against the entry itself, beside what is expected."""
     trace = bench.trace
     assert trace is not None
@@ -74,7 +78,6 @@ def dropout_chart(bench: Workbench, name: str, position: int, found: MaskStatist
         Series(_("mean over the masks"), x, mean, SECOND, "dots"),
         Series(_("deviation over the masks"), x, deviation, FIRST, "dots"),
     ]
-    other = pinned(bench)(name)
     token = trace.tokens_of(name)[position]
     title = _("{token}, {count} masks of rate {rate}").format(
         token=token, count=f"{found.counts[-1]:,}", rate=f"{rate:g}"
@@ -84,22 +87,27 @@ def dropout_chart(bench: Workbench, name: str, position: int, found: MaskStatist
         "x": {"title": _("entry x")},
         "y": {"title": _("over the masks")},
         "tall": 230,
-        "sentence": missing(bench, other),
+        "sentence": _missing(bench, name, before),
     }
-    if other is not None:
-        before = vector(other, position, head)
-        known = before[~before.isnan()]
-        if len(known):
-            kept = over_masks(known, rate, found.counts[-1], "pinned")
-            places = np.sort(array(known))
-            order = np.argsort(array(known))
-            label = _("{name}, pinned").format(name=_("mean over the masks"))
-            series.append(Series(label, places, array(kept.mean)[order], SECOND, dash=True))
+    if before is not None:
+        known = array(before[0])
+        order = np.argsort(known)
+        label = _("{name}, pinned").format(name=_("mean over the masks"))
+        series.append(Series(label, known[order], array(before[1].mean)[order], SECOND, dash=True))
     csv = (_("series"), _("entry x"), _("over the masks"))
     return chart(series, header(trace, title, alt, "dropout-mean", csv, more), key)
 
 
-def error_chart(bench: Workbench, found: MaskStatistics, before: MaskStatistics | None, rate: float, key: str) -> Mount:
+def _missing(bench: Workbench, name: str, before: Vector | None) -> str:
+    """Why the pinned vector is not beside; nothing, if it is."""
+    if before is None and pinned(bench)(name) is not None:
+        return _("this token is not in the pinned text")
+    return missing(bench, before)
+
+
+def error_chart(
+    bench: Workbench, name: str, found: MaskStatistics, before: Vector | None, rate: float, key: str
+) -> Mount:
     """How far the mean over ever more masks is from x, beside what is expected."""
     assert bench.trace is not None
     counts = np.array(found.counts)
@@ -110,7 +118,7 @@ def error_chart(bench: Workbench, found: MaskStatistics, before: MaskStatistics 
     ]
     if before is not None:
         label = _("{name}, pinned").format(name=_("measured"))
-        series.append(Series(label, counts, np.array(before.errors), PINNED, dash=True))
+        series.append(Series(label, counts, np.array(before[1].errors), PINNED, dash=True))
     note = significant(found.errors[-1])
     alt = _("Relative error of the mean over N masks; after {count} masks it is {note}.").format(
         count=found.counts[-1], note=note
@@ -119,16 +127,14 @@ def error_chart(bench: Workbench, found: MaskStatistics, before: MaskStatistics 
         "x": {"title": _("masks N"), "log": True},
         "y": {"title": _("‖mean − x‖ / ‖x‖"), "log": True},
         "note": note,
-        "sentence": missing(bench, before),
+        "sentence": _missing(bench, name, before),
         "tall": 210,
     }
     csv = (_("series"), _("masks N"), _("‖mean − x‖ / ‖x‖"))
     return chart(series, header(bench.trace, _("The mean comes to be x"), alt, "dropout-error", csv, more), key)
 
 
-def summary(
-    x: Tensor, found: MaskStatistics, before: tuple[Tensor, MaskStatistics] | None, rate: float
-) -> pd.DataFrame:
+def summary(x: Tensor, found: MaskStatistics, before: Vector | None, rate: float) -> pd.DataFrame:
     """What was claimed of dropout, and what was measured over these masks, here and on the pinned vector."""
     expected = {
         _("share of entries kept"): 1 - rate,
@@ -152,18 +158,17 @@ def _claims(x: Tensor, found: MaskStatistics, rate: float) -> list[float]:
     return [found.kept, slope, slope * (1 - rate), variance]
 
 
-def pinned_measured(
-    bench: Workbench, name: str, position: int, rate: float, masks: int
-) -> tuple[Tensor, MaskStatistics] | None:
-    """The same of the pinned vector, where there is one of this shape at this token."""
+def pinned_measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> Vector | None:
+    """The same of the pinned vector, where there is one of this shape at this token; at the tokens of both."""
     other = pinned(bench)(name)
-    x = None if other is None else vector(other, position, bench.selection.head)
-    if x is None or bool(x.isnan().any()):
+    if other is None:
         return None
-    return x, over_masks(x, rate, masks, f"dropout {rate} {masks}")
+    x = vector(other, position, bench.selection.head)
+    known = x[~x.isnan()]
+    return (known, over_masks(known, rate, masks, f"dropout {rate} {masks}")) if len(known) else None
 
 
-def measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> tuple[Tensor, MaskStatistics]:
+def measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> Vector:
     """The vector of a token and its statistics; the same masks for the same count and rate."""
     assert bench.trace is not None
     x = vector(bench.trace[name], position, bench.selection.head)

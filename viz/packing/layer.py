@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.feed_forward import (
+    Apart,
     Direction,
     Seen,
     off,
@@ -23,7 +24,7 @@ from model.analysis.feed_forward import (
 )
 from model.errors import AbsentError
 from model.layers import FeedForward, GatedFeedForward
-from viz.absent import absent_words
+from viz.absent import absent_words, beside_pin
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.names import unit_quantity
@@ -31,6 +32,7 @@ from viz.packing.pinned_units import Numbers, pinned_direction, pinned_layer, pi
 from viz.packing.plots import FIRST, PINNED, SECOND, array, header, missing
 from viz.packing.units import BINS, Chosen, off_name, values_of
 from viz.parts import explanation
+from viz.pinned import of_pin
 from viz.words import no_predictions, significant
 
 if TYPE_CHECKING:
@@ -142,23 +144,28 @@ def apart_table(bench: Workbench, chosen: Chosen) -> tuple[pd.DataFrame, str]:
     where the pinned one's numbers cannot stand beside.
     """
     assert bench.trace is not None
-    rows = _apart_rows(bench.trace, chosen)
+    rows = _apart_rows(_apart(bench.trace, chosen))
     table = pd.DataFrame(rows.items(), columns=[_("compared"), _("largest difference")])
-    if bench.pin is None:
+    pin = bench.pin
+    if pin is None:
         return table, ""
-    lacking = pinned_layer(bench.pin, chosen)
+    lacking = pinned_layer(pin, chosen)
     if not lacking:
-        try:
-            before = _apart_rows(bench.pin.trace, chosen)
+        known, lacking = beside_pin(
+            lambda: of_pin(pin, "apart", (chosen.stack, chosen.layer), lambda: _apart(pin.trace, chosen))
+        )
+        if known is not None:
+            before = _apart_rows(known)
             table[_("{name}, pinned").format(name=_("largest difference"))] = [before.get(name) for name in rows]
-        except AbsentError as absent:
-            lacking = f"{_('pinned')}: {absent_words(absent)}"
     return table, lacking
 
 
-def _apart_rows(trace: Trace, chosen: Chosen) -> dict[str, float]:
+def _apart(trace: Trace, chosen: Chosen) -> Apart:
     order = list(reversed(range(len(trace.tokens_of(chosen.name)))))
-    found = positions_apart(trace, chosen.stack, chosen.layer, order)
+    return positions_apart(trace, chosen.stack, chosen.layer, order)
+
+
+def _apart_rows(found: Apart) -> dict[str, float]:
     rows = {
         _("feed-forward: positions reversed, outputs reversed"): found.permuted,
         _("feed-forward: each position alone, all together"): found.alone,

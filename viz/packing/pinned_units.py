@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.feed_forward import Direction, off, path_of, quantities, reaches_output, threshold
-from model.errors import AbsentError
 from model.network import Network
-from viz.absent import absent_words
+from viz.absent import beside_pin
 from viz.i18n import _
 from viz.packing.plots import pinned
+from viz.pinned import of_pin
 from viz.said import said
 
 if TYPE_CHECKING:
@@ -51,10 +51,13 @@ def pinned_direction(
     if chosen.unit >= pin.lens.config.d_ff or not reaches or not pin.same_words(lens, side):
         return None, _("The pinned model has no such unit, or other words: there is nothing to compare with.")
     assert isinstance(model, Network)
+    of = chosen.stack, chosen.layer, chosen.unit
     try:
-        known = scores(model, chosen.stack, chosen.layer, chosen.unit)
-    except (AbsentError, ValueError) as absent:
-        return None, f"{_('pinned')}: {absent_words(absent) if isinstance(absent, AbsentError) else said(absent)}"
+        known, lacking = beside_pin(lambda: of_pin(pin, scores, of, lambda: scores(model, *of)))
+    except ValueError as error:
+        return None, f"{_('pinned')}: {said(error)}"
+    if known is None:
+        return None, lacking
     best, worst = found.ids
     return known[[*best, *reversed(worst)]].cpu().numpy(), ""
 
@@ -67,6 +70,6 @@ def pinned_share(bench: Workbench, config: TransformerConfig, chosen: Chosen) ->
     known = None if units is None else units[~units.isnan().any(dim=-1)].float()
     if known is None or not len(known):
         return " · " + _("pinned: nothing of this shape")
-    silent = off(known, threshold(config))
+    silent = off(known, threshold(bench.pin.lens.config))
     sentence = _("pinned, at the tokens of both: **{share:.1%}**, **{dead}** off at all of them")
     return " · " + sentence.format(share=float(silent.float().mean()), dead=int(silent.all(dim=0).sum()))

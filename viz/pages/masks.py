@@ -22,7 +22,7 @@ from viz.i18n import _
 from viz.input_bar import first_source, typed
 from viz.masks.batch import batch_sentence, pack_batch
 from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
-from viz.masks.experiments import fill_sentence, fill_table, pack_future
+from viz.masks.experiments import fill_experiment, pack_future
 from viz.masks.explained import explain
 from viz.masks.orders import order_sentence, pack_orders
 from viz.masks.rules import Rules, cells_at, fit, with_cells
@@ -219,7 +219,7 @@ def run_experiment(
     trace, compared = bench.trace, bench.comparison
     assert trace is not None
     if name == "numbers":
-        return None, fill_sentence(trace, kind, chosen, compared), fill_table(trace, kind, chosen, compared)
+        return None, *fill_experiment(trace, kind, chosen, compared)
     if name == "order":
         mount, numbers = pack_orders(trace, kind, chosen, Part.ORDER, compared, bench.differing)
         return mount, order_sentence(trace, kind, chosen, compared), numbers

@@ -199,8 +199,8 @@ def show_dropout(lens: Inspectable, stack: str) -> Views:
         x, found = dropout.measured(bench, name, token, rate, masks)
         before = dropout.pinned_measured(bench, name, token, rate, masks)
         parts = [
-            (left, dropout.dropout_chart(bench, name, token, found, rate, Part.ENTRIES)),
-            (right, dropout.error_chart(bench, found, before and before[1], rate, Part.SECOND)),
+            (left, dropout.dropout_chart(bench, name, token, found, before, rate, Part.ENTRIES)),
+            (right, dropout.error_chart(bench, name, found, before, rate, Part.SECOND)),
         ]
         yield
         mount(parts)

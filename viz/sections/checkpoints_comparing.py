@@ -200,6 +200,7 @@ def pin_and_show(before: Subject, after: Subject) -> None:
         input_bar.write_source(source)
     other = Workbench()
     trace = other.look(lens, source, target)
+    assert other.source is not None
     bench.pin, bench.differing = Pin(before.name, source, trace, lens, (other.source, other.target)), True
     st.session_state[Key.MODEL] = after.name
     st.session_state[LEAVE] = "attention"

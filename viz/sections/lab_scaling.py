@@ -25,6 +25,7 @@ from viz.i18n import _
 from viz.packing import lab_scaling as packing
 from viz.packing.lab_head_panels import head_panels
 from viz.parts import Views, data_table, explanation, folded, mount
+from viz.pinned import of_pin
 from viz.sections.lab_claim import show_claim
 from viz.sections.lab_running import Kept, experiment
 from viz.sections.lab_selection import choose_head, choose_kind, heading
@@ -44,7 +45,6 @@ class Part(StrEnum):
     HEADS = "scaling_heads"
     MOVES = "scaling_moves"
     FOUND = "scaling_found"
-    PINNED = "scaling_pinned"
     EXPLANATION = "scaling_explanation"
     DATA = "scaling_data"
 
@@ -127,8 +127,8 @@ def of_model(bench: Workbench, kind: AttentionKind) -> tuple[str, list[Mount]]:
     found = remembered(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
     pinned = None
     if bench.pin is not None and bench.pin.trace.attention_paths(kind):
-        other = bench.pin.trace
-        pinned, _lacking = unless_absent(lambda: remembered(Part.PINNED, (other, kind), lambda: heads_of(other, kind)))
+        pin = bench.pin
+        pinned, _lacking = unless_absent(lambda: of_pin(pin, "heads", (kind,), lambda: heads_of(pin.trace, kind)))
     maps = Maps(trace, kind)
     chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
     place = chosen.layer, chosen.head

@@ -22,6 +22,7 @@ from viz.packing import lab_similarity as packing
 from viz.packing.lab_head_panels import head_panels
 from viz.packing.lab_similarity import Places
 from viz.parts import Views, data_table, explanation, folded, mount
+from viz.pinned import of_pin
 from viz.sections.lab_claim import show_claim
 from viz.sections.lab_selection import choose_head, choose_kind, heading
 from viz.sections.memory import remembered
@@ -43,7 +44,6 @@ class Part(StrEnum):
     QUERIES = "similarity_queries"
     SCATTER = "similarity_scatter"
     FOUND = "similarity_found"
-    PINNED = "similarity_pinned"
     EXPLANATION = "similarity_explanation"
     DATA = "similarity_data"
 
@@ -128,12 +128,10 @@ def of_pinned(
     """The same of the pinned trace, as far as it has such an attention, head and query."""
     if bench.pin is None or bench.comparison is None:
         return None, None
-    trace = bench.pin.trace
+    pin, trace = bench.pin, bench.pin.trace
     if not trace.attention_paths(kind):
         return None, None
-    found, _lacking = unless_absent(
-        lambda: remembered(Part.PINNED, (trace, kind), lambda: agreement(Maps(trace, kind)))
-    )
+    found, _lacking = unless_absent(lambda: of_pin(pin, "agreement", (kind,), lambda: agreement(Maps(trace, kind))))
     alignment = bench.comparison.source if side == "source" else bench.comparison.target
     query = alignment.places[chosen.query]
     if found is None or query < 0 or chosen.layer >= len(found.same_best) or chosen.head >= found.same_best.shape[1]:

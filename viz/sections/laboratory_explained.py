@@ -8,7 +8,7 @@ from model.analysis import positions as analysis
 from model.position_bias import alibi_slopes
 from model.positional import sinusoidal
 from viz.i18n import _
-from viz.parts import explanation, theirs
+from viz.parts import explanation
 
 CODE = r"PE_{(p,\,2i)} = \sin\!\left(p / b^{2i/d}\right) \qquad PE_{(p,\,2i+1)} = \cos\!\left(p / b^{2i/d}\right)"
 MOVED = (
@@ -31,7 +31,6 @@ EXPERIMENTS: dict[str, tuple[list[str], list[Any]]] = {
 
 
 def explain(key: str, experiment: str) -> None:
-    theirs.set(())  # here our own code computes, whatever model is loaded
     formulas, ran = EXPERIMENTS[experiment]
     explanation(
         key,

@@ -22,6 +22,7 @@ from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import PINNED, header, levels
 from viz.parts import Views, data_table, explanation, folded, mount, nothing
+from viz.pinned import of_pin
 from viz.sections.memory import remembered
 from viz.varying import as_trained
 from viz.words import not_ours, significant
@@ -95,13 +96,14 @@ def pinned_reversals(bench: Workbench) -> tuple[tuple[Reversal, Reversal] | None
     if pin is None or trace is None or bench.comparison is None:
         return None, ""
     text = pin.texts[0]
-    if text is None or not pin.lens.model.ours:
+    if not pin.lens.model.ours:
         return None, _("pinned: {reason}").format(reason=not_ours())
     order = reversed_order([label in pin.trace.special_labels for label in text.labels])
-    found = remembered("order_pinned", (pin,), lambda: _both(pin.lens, pin.lens, text, order))
+    found = of_pin(pin, "order", (), lambda: _both(pin.lens, pin.lens, text, order))
     places = bench.comparison.source.places
     backwards = [places[at] for at in reversed_order([label in trace.special_labels for label in trace.source_tokens])]
-    columns = [order.index(at) if at >= 0 else -1 for at in backwards]
+    stands = {at: column for column, at in enumerate(order)}
+    columns = [stands.get(at, -1) for at in backwards]
     off, on = (
         Reversal(moved(each.differences, columns, 0), moved(moved(each.cosines, places, 0), columns, 1))
         for each in found

@@ -37,6 +37,14 @@ def test_a_trace_does_not_differ_from_itself(tmp_path):
     assert set(comparison.changes["kind"]) == {"head", "layer", "position", "prediction"}
 
 
+def test_the_heads_of_a_kind_are_compared_without_those_of_others(tmp_path, monkeypatch):
+    trace = small_lens(tmp_path).trace("The cat sees.", "我")
+    comparison, asked, own = Comparison(trace, trace), [], Comparison.counterpart
+    monkeypatch.setattr(Comparison, "counterpart", lambda self, name: asked.append(name) or own(self, name))
+    assert comparison.head_changes("encoder").shape == (2, 2)
+    assert asked == [f"encoder.layers.{layer}.self_attention.weights" for layer in (0, 1)]
+
+
 def test_counterparts_stand_at_this_traces_tokens(tmp_path):
     lens = small_lens(tmp_path)
     now, before = lens.trace("The dog sees the cat.", "我"), lens.trace("The dog the cat.", "我")

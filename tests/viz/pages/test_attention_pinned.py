@@ -47,7 +47,14 @@ def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
     moved = np.nan_to_num(arrays[3] - arrays[9])
     assert f"change of a weight: {header['keys'][int(np.abs(moved).argmax())]} " in header["note"]
     app.session_state["data"] = True
-    (table,) = [each.value for each in app.run().selectbox(key="data_of").select_index(1).run().dataframe]
+    app.session_state["data_of"] = 1
+    (table,) = [each.value for each in app.run().dataframe]
+    assert app.selectbox(key="data_of").options[1].endswith("head 2.1")
+    app.session_state["data_of"] = 1
+    bench.select(head=1)
+    app.run()
+    assert app.selectbox(key="data_of").value == 1  # the same table of another head
+    bench.select(head=0)
     assert np.allclose(table["weight, pinned"], expected["weights"], atol=1e-6, equal_nan=True)
     bench.differing = True
     header, differences = component(app.run(), "stages")

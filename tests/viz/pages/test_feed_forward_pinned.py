@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.analysis.feed_forward import positions_apart, read_scores, shares_off, write_scores
+from model.analysis.feed_forward import SMALL, positions_apart, read_scores, shares_off, write_scores
+from model.checkpoints import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.small import write_small
+from viz.packing import layer
 from viz.packing.plots import PINNED
 
 SOURCE, TARGET, OTHER = "The cat sees the dog.", "一七丞世", "The dog sees the dog."
@@ -20,8 +22,6 @@ ADDRESS = {"source": SOURCE, "target": TARGET, "stack": "decoder", "layer": "1",
 @pytest.fixture
 def beside(small, here):
     """The page with another checkpoint's trace of another text pinned; that checkpoint, and the workbench."""
-    from model.checkpoints import open_checkpoint
-
     other = open_checkpoint(write_small(here / "other", seed=1))
     app = opened("feed_forward", **ADDRESS, model="small")
     bench = app.session_state["workbench"]
@@ -57,6 +57,31 @@ def test_shares_and_the_table_of_units_have_the_pinned_numbers(beside):
     own = bench.trace["decoder.layers.1.feed_forward.activation"]
     strongest = own.abs().argmax(dim=0)
     assert np.allclose(table["activation, pinned"], units.gather(0, strongest[None])[0], equal_nan=True)
+
+
+def test_the_pinned_share_is_told_by_what_is_off_in_the_pinned_model(beside, here):
+    app, bench, _other = beside
+    gelu = open_checkpoint(write_small(here / "gelu", activation="gelu"))
+    bench.pin = replace(bench.pin, lens=gelu, trace=gelu.trace(OTHER, TARGET))
+    app = sound(app.run())
+    units = bench.comparison.counterpart("decoder.layers.1.feed_forward.activation")
+    shares = [float(shares_off(units, largest).nanmean()) for largest in (SMALL, 0.0)]
+    assert f"{shares[0]:.1%}" != f"{shares[1]:.1%}"
+    assert any(f"pinned, at the tokens of both: **{shares[0]:.1%}**" in each.value for each in app.markdown)
+
+
+def test_the_pinned_numbers_are_computed_once(beside, monkeypatch):
+    app, _bench, other = beside
+    asked = []
+    for name in ("write_scores", "read_scores"):
+        own = getattr(layer, name)
+        spy = lambda model, *of, own=own: asked.append(model is other.model) or own(model, *of)  # noqa: E731
+        monkeypatch.setattr(layer, name, spy)
+    app.run()
+    assert asked == [True, True]
+    app.text_input(key="source").set_value(OTHER).run()
+    assert sent(sound(app), "units_second")[0]["series"][1]["colour"] == PINNED
+    assert asked == [True, True]
 
 
 def test_positions_are_apart_in_the_pinned_model_too(beside):

@@ -12,8 +12,11 @@ from model.analysis.masking import fills, future_change, orders, without_causal_
 from tests.app_reading import opened, sent
 from tests.test_app_kinds import write
 from tests.viz.pages.test_masks import TEXT, panels
+from tests.viz.small import small_lens
+from viz.masks import batch
 from viz.masks.batch import parts_of
 from viz.masks.pinned import head_tensors, other_token
+from viz.words import significant
 
 OTHER = "The cat sees the bird."
 HEAD = {"layer": "0", "head": "0"}
@@ -105,6 +108,16 @@ def test_a_padded_batch_is_framed_where_the_pinned_one_is_other(small):
     assert (flags[0] & 2).any()
 
 
+def test_the_pinned_batch_is_made_once_whatever_is_typed(small, monkeypatch):
+    made, own = [], batch.batch_of
+    monkeypatch.setattr(batch, "batch_of", lambda lens, text, *more: made.append(text) or own(lens, text, *more))
+    app, _bench = pinned(mask_experiment="batch")
+    app.text_input(key="source").set_value("The dog.").run()
+    assert not app.exception
+    assert made == [TEXT, OTHER, TEXT, "The dog."]
+    assert "|Δlogit|, padding seen, pinned" in app.dataframe[0].value
+
+
 @pytest.mark.parametrize("experiment", ["order", "future"])
 def test_a_pin_of_another_kind_is_a_sentence(small, tmp_path, experiment):
     app, bench = pinned(mask_experiment=experiment)
@@ -135,3 +148,19 @@ def test_the_effects_of_a_change_stand_beside_the_pin(small):
     table = next(each.value for each in app.dataframe if "weight, pinned" in each.value)
     expected = bench.comparison.counterpart(f"{PATH}.weights")[0].flatten()
     assert np.allclose(table["weight, pinned"], expected, atol=1e-6, equal_nan=True)
+
+
+def test_layers_that_are_pinned_have_their_mean_though_another_is_not(small, tmp_path):
+    app, bench = pinned(changes="decoder:causal:off")
+    shallow = small_lens(tmp_path / "shallow", n_decoder_layers=1)
+    trace = shallow.trace(TEXT, "一七丞世")
+    texts = (shallow.source_tokens(TEXT), shallow.target_tokens("一七丞世"))
+    bench.pin, bench.differing = replace(bench.pin, trace=trace, lens=shallow, texts=texts), True
+    header, arrays = sent(app.run(), "mask_where")
+    assert not app.exception
+    changes = arrays[2]
+    assert np.isfinite(changes[0]).all()
+    assert np.isnan(changes[1]).all()
+    assert [panel["note"] for panel in header["panels"]][1:] == [
+        f"mean {significant(float(np.nanmean(array)))}" for array in arrays[2::2]
+    ]

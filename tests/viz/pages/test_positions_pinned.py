@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -41,6 +43,19 @@ def test_the_text_backwards_stands_beside_the_pinned_one(small):
             else:
                 before = cosines[place, order.index(places[at])]
                 assert abs(values[row, column] - (own[row, column] - before)) < 1e-5
+
+
+def test_a_released_pin_is_kept_by_nothing(small):
+    app = page("order")
+    bench = app.session_state["workbench"]
+    bench.keep()
+    app.text_input(key="source").set_value(OTHER).run()
+    assert "positions off, pinned" in [each["name"] for each in series(sound(app), "order-differences")]
+    pinned = weakref.ref(bench.pin.trace)
+    bench.release()
+    sound(app.run())
+    gc.collect()
+    assert pinned() is None
 
 
 def test_norms_nearest_and_plane_say_why_a_stranger_is_not_beside(small, tmp_path):
