@@ -48,9 +48,17 @@ def eventually(page: Page, holds: Callable[[], bool]) -> None:
     assert holds()
 
 
+CALM = """() => {
+  const running = document.querySelector('[data-testid=stApp]').dataset.testScriptState !== 'notRunning';
+  window.calm = running ? null : (window.calm ?? performance.now());
+  return window.calm !== null && performance.now() - window.calm > 300;
+}"""
+
+
 def stands_still(page: Page) -> None:
-    """All is drawn: a button that is drawn anew between press and release is not clicked."""
-    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    """All is drawn, and no run has begun: a button that is drawn anew between press and release is not clicked."""
+    page.evaluate("() => (window.calm = null)")
+    page.wait_for_function(CALM)
 
 
 def source(page: Page) -> Locator:

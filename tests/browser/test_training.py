@@ -83,6 +83,7 @@ def test_the_story_of_a_training(visit):
     expect(page.locator(".vitrine .tokens.target .chip")).not_to_have_text(["<s>", *"ssalg"])
     stands_still(page)
     page.get_by_text("Saved models: 1").click()
+    stands_still(page)
     page.get_by_role("button", name="Delete a-story from the disk").click()
     expect(page.get_by_text("a-story is deleted.")).to_be_visible()
     eventually(page, lambda: "model=a-story" not in page.url)

@@ -100,6 +100,7 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     page.get_by_role("link", name="Training", exact=True).click()
     part(page, "Runs")
     page.get_by_text("Saved models: 1").click()
+    stands_still(page)
     page.get_by_role("button", name="Delete own-story from the disk").click()
     expect(page.get_by_text("own-story is deleted.")).to_be_visible()
 
