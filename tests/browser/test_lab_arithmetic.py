@@ -7,7 +7,7 @@ import csv
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually
+from tests.browser.looking import eventually, stands_still
 from tests.browser.test_positions import go
 
 pytestmark = pytest.mark.browser
@@ -77,6 +77,7 @@ def test_a_vector_is_dragged_and_moved_with_keys(visit):
     page.mouse.up()
     expect(page.get_by_text("Here the claim holds: a has")).to_be_visible()
     eventually(page, lambda: "vectors=" in page.url)
+    stands_still(page)
     page.get_by_role("button", name="Back to the counter-example").click()
     expect(page.get_by_text("Here the claim fails")).to_be_visible()
     expect(handles.nth(2)).to_have_attribute("aria-valuetext", "(1.50, 3.00)")

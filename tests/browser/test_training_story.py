@@ -24,6 +24,7 @@ def status(page: Page, name: str) -> None:
     expect(page.locator(".vitrine.strip")).to_have_attribute("data-status", name)
 
 
+@pytest.mark.slow
 def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     visited = visit()
     page = visited.open(model="reverse")
