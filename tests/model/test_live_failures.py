@@ -10,13 +10,19 @@ import torch
 from tests.model.live_examples import SETTINGS, expected_losses, live, losses, settled, status
 
 
-def test_a_gradient_that_is_not_finite_pauses_on_the_last_good_step():
+def failed_after_six():
+    """A training whose seventh gradient was not finite, and what made it so."""
     given = live()
     given.advance(6)
     settled(given)
     hook = given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
     given.run()
     assert status(given) == "failed"
+    return given, hook
+
+
+def test_a_gradient_that_is_not_finite_pauses_on_the_last_good_step():
+    given, hook = failed_after_six()
     message = given.snapshot.message
     assert re.match(r"step 7: loss \d.*, gradient norm nan, not finite first in output.logits.weight; the ", message)
     assert message.endswith(
@@ -70,12 +76,7 @@ def test_a_step_that_fails_on_another_course_fails_for_the_first_time(way):
 
 
 def test_after_another_seed_it_goes_on_where_it_stood():
-    given = live()
-    given.advance(6)
-    settled(given)
-    hook = given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
-    given.run()
-    assert status(given) == "failed"
+    given, hook = failed_after_six()
     hook.remove()
     given.change(seed=9)
     given.advance(2)
