@@ -100,5 +100,24 @@ def test_a_label_hides_its_whole_row_which_then_sees_nothing(visit):
     page.get_by_role("radio", name="Encoder").or_(page.get_by_role("button", name="Encoder")).first.click()
     page.get_by_text("A padded batch", exact=True).click()
     expect(page.get_by_text("Masks of a padded batch")).to_be_visible()
+    lights_up_the_text(page)
     page.get_by_text("A changed future", exact=True).click()
     expect(page.get_by_text("with the causal mask 0 ·")).to_be_visible()
+
+
+def lights_up_the_text(page: Page) -> None:
+    """A token of another text of the batch lights up where it stands in the page's text."""
+    batch = views(page).filter(has_text="Masks of a padded batch")
+    batch.scroll_into_view_if_needed()
+    # The second half, "teacher.", begins in its own text, and further on in the page's.
+    x, y, here = batch.evaluate(
+        """(root) => {
+          const number = root.shown.header.panels.findIndex(({ name }) => name === "text 3");
+          const { left, top, wide, high } = root.place.places[number];
+          const { places } = root.shown.header.panels[number].rows;
+          const row = places.findIndex((place, at) => place > at);
+          return [left + wide / 2, top + (row + 0.5) * high, places[row]];
+        }"""
+    )
+    batch.locator("canvas").hover(position={"x": x, "y": y})
+    expect(page.locator(f".chip.lit[data-position='{here}']")).to_be_visible()

@@ -8,7 +8,6 @@ const APART = 15; // of labels where not each row has one
 const CHANGED = "#b87a00";
 const BROKEN = "#a4133c"; // a value that is no number
 const SMALL = 3; // cells of fewer pixels are painted as one picture
-const PINNED = "#963cbe"; // the title of what is of the pinned trace
 const SEEN = `rgba(${HUE.join(",")},0.42)`;
 
 // 256 colours of a panel's scale as [r, g, b, a], and the place of a value among them.
@@ -21,6 +20,11 @@ function paletteOf({ low, high, difference }) {
   const at = (value) => Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))));
   return { at, colours, names: colours.map((colour) => `rgba(${colour.join(",")})`) };
 }
+
+// Which token of its side a label of an axis is; -1, none.
+const tokenAt = ({ places }, index) => (places && index >= 0 ? places[index] : index);
+
+const isLit = (axis, index, lit) => Boolean(axis.side) && tokenAt(axis, index) >= 0 && tokenAt(axis, index) === lit[axis.side];
 
 const sameLabels = (one, other) => one.labels.length === other.labels.length && one.labels.every((label, index) => label === other.labels[index]);
 
@@ -144,14 +148,14 @@ function drawLabels(pen, place, panel, lit, pointed) {
   const { rows, columns } = panel;
   const here = pointed.panel === place.index;
   names.columns.forEach((name, column) => {
-    const marked = (here && column === pointed.column) || (columns.side && column === lit[columns.side]);
+    const marked = (here && column === pointed.column) || isLit(columns, column, lit);
     if (column % every[1] && !marked) return;
     const turn = turns[column];
     pen.text(name, left + (column + 0.5) * wide, top - 8, { align: turn ? "left" : "center", turn, marked, token: true });
   });
   if (!named) return;
   names.rows.forEach((name, row) => {
-    const marked = (here && row === pointed.row) || (rows.side && row === lit[rows.side]);
+    const marked = (here && row === pointed.row) || isLit(rows, row, lit);
     if (row % every[0] && !marked) return;
     pen.text(name, left - 8, top + (row + 0.5) * high, { align: "right", marked, strong: row === panel.chosen, token: true });
   });
@@ -174,7 +178,7 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
   header.panels.forEach((panel, index) => {
     const place = places[index];
     const { left, top, wide, high, count } = place;
-    pen.text(panel.name, left, place.title, { strong: true, colour: panel.pinned ? PINNED : undefined });
+    pen.text(panel.name, left, place.title, { strong: true, colour: panel.pinned ? "pinned" : undefined });
     if (panel.note) pen.text(panel.note, left, place.title + 16, {});
     drawColumnsTitle(pen, place, panel);
     drawLabels(pen, place, panel, lit, pointed);
@@ -217,8 +221,8 @@ function pointPanels(root, event) {
   const panel = header.panels[found.panel];
   for (const side of new Set(sidesOfPanels(header))) {
     let lit = -1;
-    if (panel?.columns.side === side) lit = found.column;
-    if (panel?.rows.side === side && found.row >= 0) lit = found.row;
+    if (panel?.columns.side === side) lit = tokenAt(panel.columns, found.column);
+    if (panel?.rows.side === side && found.row >= 0) lit = tokenAt(panel.rows, found.row);
     hover(side, lit);
   }
   root.canvas.style.cursor = panel?.choose ? "pointer" : "";

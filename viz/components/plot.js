@@ -5,6 +5,7 @@ const LETTERS = 16; // of a label
 const FONT = 12;
 const MARK = "#0072b2"; // the query's blue
 const BRIGHT = "#45a5e6"; // and as a line on a dark page
+const PINNED = ["#963cbe", "#c58be6"]; // words about what is pinned, on a light page and on a dark one
 
 // Control characters as their pictures: SVG may not hold them.
 function shortened(label) {
@@ -30,12 +31,14 @@ function ticks(low, high, most) {
 function appearance(root) {
   const style = getComputedStyle(root);
   const parts = style.color.match(/\d+/g) ?? [0];
+  const dark = Math.max(...parts.slice(0, 3)) > 128; // light text
   return {
     text: style.fontFamily,
     token: `${style.getPropertyValue("--st-code-font") || "monospace"}, "Noto Sans Mono CJK SC", monospace`,
     colour: style.color,
     background: style.getPropertyValue("--st-background-color") || "#fff",
-    mark: Math.max(...parts.slice(0, 3)) > 128 ? BRIGHT : MARK, // light text: a dark page
+    mark: dark ? BRIGHT : MARK,
+    pinned: PINNED[Number(dark)],
   };
 }
 
@@ -98,7 +101,7 @@ function canvasPen(context, ratio, look) {
       box({ left: -3, center: -width / 2 - 3, right: -width - 3 }[align], -FONT / 2 - 2, width + 6, FONT + 4, MARK);
     }
     context.globalAlpha = faint ? 0.72 : 1;
-    context.fillStyle = marked ? "#fff" : (colour ?? look.colour);
+    context.fillStyle = marked ? "#fff" : (look[colour] ?? colour ?? look.colour);
     context.fillText(words, 0, 0);
     context.restore();
   };
@@ -161,7 +164,7 @@ function svgPen(svg, look) {
   const text = (words, x, y, { align = "left", turn = 0, strong, token, colour = look.colour, faint, size = FONT }) => {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     const place = { transform: `translate(${x} ${y}) rotate(${turn})`, "text-anchor": anchor };
-    const style = { "font-family": token ? look.token : look.text, "font-size": size, "fill-opacity": faint ? 0.72 : 1, ...paint("fill", colour) };
+    const style = { "font-family": token ? look.token : look.text, "font-size": size, "fill-opacity": faint ? 0.72 : 1, ...paint("fill", look[colour] ?? colour) };
     const weight = strong ? { "font-weight": "bold" } : {};
     add(svg, "text", { ...place, ...style, ...weight, dy: "0.35em", direction: "ltr" }, words);
   };

@@ -155,9 +155,10 @@ def chart(
 class Panel:
     """A matrix among others: values (row, column), None for a mask; visible, False on hidden cells; changed cells.
 
-    described: `name` and `note` above it; `rows` and `columns`, each {title, labels, side}; `scale`, {low, high,
-    difference}, none for a mask; `pinned`: it is of the pinned trace, NaN where that has no such token; `line`, panels
-    of another line begin a new one; `chosen`, a framed row; `framed`, a framed cell; `choose`: it can be clicked.
+    described: `name` and `note` above it; `rows` and `columns`, each {title, labels, side, and `places` where labels
+    are not that side's tokens in their order, -1 for none}; `scale`, {low, high, difference}, none for a mask;
+    `pinned`: it is of the pinned trace, NaN where that has no such token; `line`, panels of another line begin a new
+    one; `chosen`, a framed row; `framed`, a framed cell; `choose`: it can be clicked.
     """
 
     visible: NDArray[np.bool_]

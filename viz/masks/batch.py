@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import torch
 
+from model.analysis.differences import align
 from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
 from model.inspectable import Inspectable
 from model.masks import Mask
@@ -109,13 +110,13 @@ def pack_batch(
     for example in range(examples):
         visible = of_head(with_changes.example(example).visible(path), chosen.head)
         labels = [_padded(rows[side][example].labels, batch.ids[side].shape[1]) for side in (row_side, column_side)]
-        own = named if example == 0 else ("", "")  # the other texts' tokens are none of the page
+        places = [_places_here(rows[side], example, batch.ids[side].shape[1]) for side in (row_side, column_side)]
         described = {
             "name": _("text {number}").format(number=example + 1),
             "note": f"[{example}, 0, :, :]",
             "line": 1,
-            "rows": {"title": _("query"), "labels": labels[0][:DRAWN], "side": own[0]},
-            "columns": {"title": _("key"), "labels": labels[1][:DRAWN], "side": own[1]},
+            "rows": {"title": _("query"), "labels": labels[0][:DRAWN], "side": named[0], "places": places[0]},
+            "columns": {"title": _("key"), "labels": labels[1][:DRAWN], "side": named[1], "places": places[1]},
         }
         framed = None
         if before is not None and example < len(before.rows[0]) and _has(before.trace, kind, chosen):
@@ -187,6 +188,15 @@ def _places(count: int) -> list[str]:
 
 def _padded(labels: Sequence[str], length: int) -> list[str]:
     return [*labels, *["<pad>"] * (length - len(labels))]
+
+
+def _places_here(texts: Sequence[Tokens], example: int, length: int) -> list[int]:
+    """Which token of the page's text, the first, each place of another text of the batch is; -1 where it is none."""
+    found = [-1] * length
+    for here, there in enumerate(align(texts[0].labels, texts[example].labels).places):
+        if there >= 0:
+            found[there] = here
+    return found
 
 
 def _moves(lens: Inspectable, batch: Batch) -> list[list[float]]:

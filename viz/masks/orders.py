@@ -23,15 +23,12 @@ if TYPE_CHECKING:
     from viz.workbench import Selection
 
 
-def order_sentence(trace: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None = None) -> str:
+def order_sentence(found: list[Order], visible: Tensor) -> str:
     """What this experiment shows, or that the mask hides nothing to show it with."""
-    lacking = pinned_tensors(comparison, kind, chosen)[1]
-    scores, visible, value = head_tensors(trace, kind, chosen)
     if bool(visible.all()):
-        agree = _("This mask hides nothing, so the orders agree: hide a cell above, or look at another attention.")
-        return f"{agree} {lacking}".strip()
-    _right, after, zeroed = orders(scores, visible, value)
-    said = _(
+        return _("This mask hides nothing, so the orders agree: hide a cell above, or look at another attention.")
+    _right, after, zeroed = found
+    return _(
         "A mask belongs before softmax (section 3.2.3). On this head −∞ after it leaves {broken} of {all} numbers of "
         "the output infinite or NaN; zeros after it leave rows that add up to {low} at the least."
     ).format(
@@ -39,7 +36,6 @@ def order_sentence(trace: Trace, kind: AttentionKind, chosen: Selection, compari
         all=after.output.numel(),
         low=significant(float(zeroed.sums.min())),
     )
-    return f"{said} {lacking}".strip()
 
 
 def order_name(name: str) -> str:
@@ -52,14 +48,15 @@ def order_name(name: str) -> str:
 
 def pack_orders(
     trace: Trace, kind: AttentionKind, chosen: Selection, key: str, comparison: Comparison | None, differing: bool
-) -> tuple[Mount, pd.DataFrame]:
-    """The weights of this head by three orders of softmax and mask, and what becomes of sums and outputs; with a pin
-    the pinned head's below, or the differences from it.
+) -> tuple[Mount, str, pd.DataFrame]:
+    """The weights of this head by three orders of softmax and mask, what they show, and what becomes of sums and
+    outputs; with a pin the pinned head's below, or the differences from it.
     """
-    found = orders(*head_tensors(trace, kind, chosen))
-    pinned, _lacking = pinned_tensors(comparison, kind, chosen)
+    scores, seen_here, value = head_tensors(trace, kind, chosen)
+    found = orders(scores, seen_here, value)
+    pinned, lacking = pinned_tensors(comparison, kind, chosen)
     before = orders(*pinned) if pinned else []
-    visible = numbers(head_tensors(trace, kind, chosen)[1])
+    visible = numbers(seen_here)
     shown = []
     for index, order in enumerate(found):
         seen = np.ones_like(visible) if order.name == "after" else visible
@@ -84,7 +81,8 @@ def pack_orders(
         "alt": f"{name}: " + ", ".join(f"{panel.described['name']}, {panel.described['note']}" for panel in shown),
         "words": words(), "cell": 22,
     }  # fmt: skip
-    return panels(shown, header, key), _order_table(found, before)
+    said = f"{order_sentence(found, seen_here)} {lacking}".strip()
+    return panels(shown, header, key), said, _order_table(found, before)
 
 
 def _moved(comparison: Comparison, trace: Trace, kind: AttentionKind, chosen: Selection, pinned: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from viz.masks.batch import batch_sentence, pack_batch
 from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
 from viz.masks.experiments import fill_experiment, pack_future
 from viz.masks.explained import explain
-from viz.masks.orders import order_sentence, pack_orders
+from viz.masks.orders import pack_orders
 from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.masks.words import experiment_name, rule_name, scope_name
@@ -221,8 +221,7 @@ def run_experiment(
     if name == "numbers":
         return None, *fill_experiment(trace, kind, chosen, compared)
     if name == "order":
-        mount, numbers = pack_orders(trace, kind, chosen, Part.ORDER, compared, bench.differing)
-        return mount, order_sentence(trace, kind, chosen, compared), numbers
+        return pack_orders(trace, kind, chosen, Part.ORDER, compared, bench.differing)
     if not lens.predicts:  # the others compare logits
         return None, no_predictions(), None
     if name == "batch":

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import viz.masks.orders
 from model.analysis.masking import fills, future_change, orders, without_causal_mask
 from tests.app_reading import opened, sent
 from tests.test_app_kinds import write
@@ -37,8 +38,12 @@ def markdown(app) -> str:
     return " ".join(each.value for each in app.markdown)
 
 
-def test_orders_of_mask_and_softmax_stand_above_the_pinned_ones(small):
+def test_orders_of_mask_and_softmax_stand_above_the_pinned_ones(small, monkeypatch):
     app, bench = pinned(mask_experiment="order")
+    asked = []
+    monkeypatch.setattr(viz.masks.orders, "orders", lambda *head: asked.append(head) or orders(*head))
+    app.run()
+    assert len(asked) == 2  # this head's and the pinned one's
     header, values, flags = panels(app, "masks-order")
     own, before = (
         orders(*head_tensors(trace, "decoder", bench.fit_selection(1, 1, 1)))
