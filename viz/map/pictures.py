@@ -109,11 +109,21 @@ class Pictures:
 
     def flow(self, block: Block) -> float:
         """The mean norm of what a block gives, or of its difference from the pinned trace; NaN where there is none."""
-        x: Tensor | None = self.trace[block.output]
-        if self.differing:
-            assert self.comparison is not None
-            x = self.comparison.difference(block.output)
-        return torch.nan if x is None else mean_norm(x)
+        return self.change(block) if self.differing else self.size(block)
+
+    def size(self, block: Block) -> float:
+        """The mean norm of what a block gives."""
+        return mean_norm(self.trace[block.output])
+
+    def pinned_size(self, block: Block) -> float:
+        """The same of the pinned trace, at the tokens of both; NaN where there is none."""
+        other = self.comparison.counterpart(block.output) if self.comparison else None
+        return torch.nan if other is None else mean_norm(other)
+
+    def change(self, block: Block) -> float:
+        """The mean norm of its difference from the pinned trace; NaN where there is none."""
+        difference = self.comparison.difference(block.output) if self.comparison else None
+        return torch.nan if difference is None else mean_norm(difference)
 
     def _read(self, name: str) -> Tensor:
         """A quantity, or its difference from the pinned one, NaN where that is none."""

@@ -133,11 +133,13 @@ def table(lens: Inspectable, found: list[Block], pictures: Pictures) -> pd.DataF
             _("parameters"): [block.parameters for block in found],
             _("tied"): [block.tied for block in found],
             "FLOP": [block.flops for block in found],
-            _("mean norm of the change") if pictures.differing else _("mean norm of what it gives"): [
-                pictures.flow(block) for block in found
-            ],
+            _("mean norm of what it gives"): [pictures.size(block) for block in found],
         }
     )
+    if pictures.comparison:
+        name = _("{name}, pinned").format(name=_("mean norm of what it gives"))
+        made[name] = [pictures.pinned_size(block) for block in found]
+        made[_("mean norm of the change")] = [pictures.change(block) for block in found]
     if rest := elsewhere(lens.model, found):
         made.loc[len(made), [_("block"), _("parameters")]] = [_("in no block"), rest]
     return made

@@ -128,8 +128,17 @@ def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
     assert len(header["predictions"]["pinned"]) == len(header["predictions"]["labels"])
     norm = next(number for number, block in enumerate(header["blocks"]) if block["kind"] == "norm")
     assert pictures[norm].shape[0] == 4
-    app.session_state[Key.WORKBENCH].differing = True
+    bench = app.session_state[Key.WORKBENCH]
+    bench.differing = True
+    app.session_state["map_data"] = True
     app.run()
+    (found,) = [each.value for each in app.dataframe]
+    row = found.set_index("path").loc["decoder.layers.0.feed_forward"]
+    names = ("mean norm of what it gives", "mean norm of what it gives, pinned", "mean norm of the change")
+    own = bench.trace["decoder.layers.0.feed_forward.output"]
+    before = bench.comparison.counterpart("decoder.layers.0.feed_forward.output")
+    for name, x in zip(names, (own, before, own - before), strict=True):
+        assert row[name] == pytest.approx(float(x.norm(dim=-1).nanmean()), rel=1e-4), name
     assert not app.exception
     header, _ = component(app, "model_map")
     assert header["differing"]
