@@ -163,7 +163,7 @@ def pack_entropy(subject: Subject, readings: Readings, key: str) -> Mount:
         Series(subject.asked(at), xs, own[:, at].cpu().numpy(), LOSS),
         Series(_("mean over positions"), xs, own.mean(dim=1).cpu().numpy(), GOOD),
     ]
-    if readings.pinned is not None:
+    if readings.pinned is not None and subject.pinned_at(at) is not None:
         series.append(Series(_("pinned"), xs, readings.pinned.entropy[:, at].cpu().numpy(), PINNED, dash=True))
     y = {"title": _("entropy (nats)"), "low": 0.0}
     return _by_layer(subject, series, y, (_("Entropy by layer"), "entropy-by-layer"), key)
@@ -181,7 +181,7 @@ def _followed(
         name = visible(subject.label(token))
         own = part(readings.own)[index, :, at]
         series.append(Series(name, xs, own.float().cpu().numpy(), colour))
-        if readings.pinned is not None:
+        if readings.pinned is not None and subject.pinned_at(at) is not None:
             other = part(readings.pinned)[index, :, at].float()
             values = other.masked_fill(other < 0, torch.nan).cpu().numpy()
             series.append(Series(pinned_name.format(token=name), xs, values, PINNED if not index else GOOD, dash=True))

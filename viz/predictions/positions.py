@@ -116,7 +116,7 @@ def pack_position(subject: Subject, key: str, on_choice: Callable[[], None]) -> 
     """The chosen position's most probable tokens with their numbers."""
     position = subject.chosen
     tokens = subject.best(position, ROWS)
-    own, other = subject.log_probabilities[position], subject.pinned_log_probabilities
+    own, other = subject.log_probabilities[position], subject.pinned_at(position)
     columns = [
         {"name": _("probability"), "formula": "p", "mark": "bar", "colour": LOSS},
         {"name": _("log-probability"), "formula": "ln p", "mark": "number"},
@@ -128,7 +128,7 @@ def pack_position(subject: Subject, key: str, on_choice: Callable[[], None]) -> 
             {"name": _("pinned"), "formula": "p′", "mark": "bar", "colour": PINNED},
             {"name": _("difference"), "formula": "ln p − ln p′", "mark": "signed"},
         ]
-        lines += [gathered(other[position].exp(), tokens), gathered(own - other[position], tokens)]
+        lines += [gathered(other.exp(), tokens), gathered(own - other, tokens)]
     header = {
         "name": subject.asked(position),
         "sentence": position_sentence(subject),
@@ -145,8 +145,8 @@ def pack_position(subject: Subject, key: str, on_choice: Callable[[], None]) -> 
 
 def position_sentence(subject: Subject) -> str:
     if not subject.shift:
-        return _("what stands at position {place}").format(place=subject.chosen)
-    return _("what comes after position {place}").format(place=subject.chosen)
+        return subject.with_pin(_("what stands at position {place}").format(place=subject.chosen))
+    return subject.with_pin(_("what comes after position {place}").format(place=subject.chosen))
 
 
 def facts(subject: Subject) -> list[str]:

@@ -39,7 +39,7 @@ def pack_drawn(subject: Subject, sampling: Sampling, drawn: Sampled, key: str, o
         {"name": _("after"), "formula": "softmax(z/T)", "mark": "bar", "colour": AFTER},
     ]
     whole = [drawn.before, drawn.after]
-    if subject.pinned is not None:
+    if subject.pinned is not None and subject.pinned_at(position) is not None:
         other = sampling(subject.pinned[position].to(drawn.tokens.device))[drawn.tokens]
         columns.append({"name": _("pinned, after"), "formula": "softmax(z′/T)", "mark": "bar", "colour": PINNED})
         whole.append(other)
@@ -54,7 +54,7 @@ def pack_drawn(subject: Subject, sampling: Sampling, drawn: Sampled, key: str, o
     lines = [[*line, float(exact(each).sum())] for line, each in zip(lines, whole, strict=True)]
     header = {
         "name": subject.asked(position),
-        "sentence": _("before and after, no new forward pass"),
+        "sentence": subject.with_pin(_("before and after, no new forward pass")),
         "facts": facts(drawn),
         "columns": columns,
         "rows": rows,
@@ -83,7 +83,7 @@ def pack_curve(subject: Subject, drawn: Sampled, key: str) -> Mount:
     after = np.where(drawn.after.cpu() > 0, drawn.after.cpu(), np.nan)
     series = [Series(_("before"), ranks[picked], drawn.before.cpu().numpy()[picked], BEFORE)]
     series.append(Series(_("after"), ranks[picked], after[picked].astype(np.float32), AFTER))
-    if subject.pinned is not None and not bool(subject.pinned[subject.chosen].isnan().any()):
+    if subject.pinned is not None and subject.pinned_at(subject.chosen) is not None:
         other = subject.pinned[subject.chosen].float().softmax(dim=-1).sort(descending=True).values.cpu().numpy()
         series.append(Series(_("pinned"), ranks[picked], other[picked], PINNED, dash=True))
     note = _("{left} of {size} tokens left").format(left=f"{drawn.left:,}", size=f"{len(ranks):,}")
@@ -112,7 +112,7 @@ def pack_saturation(subject: Subject, temperature: float, key: str) -> Mount:
         Series(name, xs, value.cpu().numpy(), colour)
         for name, value, colour in zip(names, values, colours, strict=True)
     ]
-    if subject.pinned is not None and not bool(subject.pinned[subject.chosen].isnan().any()):
+    if subject.pinned is not None and subject.pinned_at(subject.chosen) is not None:
         other = saturation(subject.pinned[subject.chosen].to(subject.logits.device), TEMPERATURES)
         name = f"{names[0]}, {_('pinned')}"
         series.append(Series(name, xs, other.largest.cpu().numpy(), PINNED, dash=True))

@@ -119,12 +119,23 @@ class Subject:
     def rank_of(self, position: int, token: int) -> int:
         return 1 + int((self.logits[position] > self.logits[position, token]).sum())
 
+    def pinned_at(self, position: int) -> Tensor | None:
+        """The pinned log-probabilities at this position, where the pinned text has it."""
+        values = self.pinned_log_probabilities
+        return None if values is None or bool(values[position].isnan().any()) else values[position]
+
+    def with_pin(self, sentence: str) -> str:
+        """What is said of the chosen position; and, where the pinned text does not have it, that."""
+        if self.pinned is None or self.pinned_at(self.chosen) is not None:
+            return sentence
+        return f"{sentence} · {_('this token is not in the pinned text')}"
+
     def pinned_top(self, position: int) -> str | None:
         """The pinned trace's most probable token and its probability, where it has this position."""
-        values = self.pinned_log_probabilities
-        if values is None or bool(values[position].isnan().any()):
+        values = self.pinned_at(position)
+        if values is None:
             return None
-        probability, token = values[position].exp().max(dim=-1)
+        probability, token = values.exp().max(dim=-1)
         return f"{visible(self.label(int(token)))} {float(probability):.3g}"
 
 

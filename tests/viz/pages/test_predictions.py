@@ -145,7 +145,16 @@ def test_a_pin_is_beside_every_view(small):
     mean, before = float(own[there].mean()), np.mean([known[place] for place in there])
     words = f"(where both have the token: {significant(np.exp(mean))}, pinned {significant(np.exp(before))})"
     assert header["note"].endswith(words)
-    app.session_state["workbench"].differing = True
+    names = [column["name"] for column in component(app, "ranking")[0]["columns"]]
+    assert names[3:] == ["pinned", "difference"]
+    bench = app.session_state["workbench"]
+    bench.select(query=next(place for place, value in enumerate(known) if np.isnan(value)))
+    app.run()
+    told, _values = component(app, "ranking")
+    assert [column["name"] for column in told["columns"]] == names[:3]
+    assert told["sentence"].endswith(" · this token is not in the pinned text")
+    bench.select(query=0)
+    bench.differing = True
     app.run()
     header, (values, _visible) = component(app, "heatmap")
     assert header["scale"]["difference"]
