@@ -15,6 +15,7 @@ from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.plots import EXPECTED, FIRST, PINNED, SECOND, array, header, missing, pinned
 from viz.parts import explanation
+from viz.pinned import of_pin
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def dropout_chart(
         known = array(before[0])
         order = np.argsort(known)
         label = _("{name}, pinned").format(name=_("mean over the masks"))
-        series.append(Series(label, known[order], array(before[1].mean)[order], SECOND, dash=True))
+        series.append(Series(label, known[order], array(before[1].mean)[order], PINNED, dash=True))
     csv = (_("series"), _("entry x"), _("over the masks"))
     return chart(series, header(trace, title, alt, "dropout-mean", csv, more), key)
 
@@ -160,12 +161,16 @@ def _claims(x: Tensor, found: MaskStatistics, rate: float) -> list[float]:
 
 def pinned_measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> Vector | None:
     """The same of the pinned vector, where there is one of this shape at this token; at the tokens of both."""
-    other = pinned(bench)(name)
-    if other is None:
+    other, pin = pinned(bench)(name), bench.pin
+    if other is None or pin is None:
         return None
     x = vector(other, position, bench.selection.head)
     known = x[~x.isnan()]
-    return (known, over_masks(known, rate, masks, f"dropout {rate} {masks}")) if len(known) else None
+    if not len(known):
+        return None
+    key = f"dropout {rate} {masks}"
+    # Which of its entries there are depends on this text.
+    return known, of_pin(pin, "dropout", (key, known.tolist()), lambda: over_masks(known, rate, masks, key))
 
 
 def measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> Vector:

@@ -17,6 +17,8 @@ from viz.parts import explanation
 from viz.words import significant
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from viz.workbench import Workbench
 
 WIDEST = 4096  # features, in the chart over widths
@@ -31,10 +33,24 @@ def form_name(form: str) -> str:
 
 
 def form_table(bench: Workbench, path: str, position: int, eps: float) -> pd.DataFrame:
-    """LayerNorm's three forms on a norm's input: what each divides by at a token, and how far it is from torch's."""
+    """LayerNorm's three forms on a norm's input: what each divides by at a token, and how far it is from torch's; then
+    the same of the pinned input, at the tokens of both.
+    """
     assert bench.trace is not None
-    x = bench.trace[f"{path}.input"]
-    variance = float(exact(x[position]).var(correction=0))
+    table = _form_rows(bench.trace[f"{path}.input"], position, eps)
+    other = pinned(bench)(f"{path}.input")
+    kept = None if other is None else ~other.isnan().any(dim=-1)
+    if other is None or kept is None or not kept.any():
+        return table
+    before = _form_rows(other[kept], int(kept[:position].sum()), eps, here=bool(kept[position]))
+    named = {name: _("{name}, pinned").format(name=name) for name in before.columns[1:]}
+    return table.join(before.iloc[:, 1:].rename(columns=named))
+
+
+def _form_rows(x: Tensor, position: int, eps: float, here: bool = True) -> pd.DataFrame:
+    """A row a form; here: there is this position."""
+    row = x[position] if here else x.new_full(x.shape[-1:], float("nan"))
+    variance = float(exact(row).var(correction=0))
     n = x.shape[-1]
     sample = variance * n / max(1, n - 1)
     divisors = {
@@ -57,8 +73,8 @@ def form_table(bench: Workbench, path: str, position: int, eps: float) -> pd.Dat
 
 def digits(table: pd.DataFrame) -> dict[str, str]:
     """How its numbers are written: two divisors differ in their last digits only."""
-    divisor, *differences = table.columns[1:]
-    return {divisor: "{:.9g}"} | dict.fromkeys(differences, "{:.3g}")
+    divisors = {name for name in table.columns if _("divides by") in name}
+    return {name: "{:.9g}" if name in divisors else "{:.3g}" for name in table.columns[1:]}
 
 
 def form_differences(bench: Workbench, path: str, position: int, eps: float, key: str) -> Mount:
@@ -77,7 +93,7 @@ def form_differences(bench: Workbench, path: str, position: int, eps: float, key
     more = {
         "x": {"title": _("channel")},
         "y": {"title": _("form − torch")},
-        "sentence": missing(bench, other),
+        "sentence": missing(bench, other, None if other is None else other[position]),
         "tall": 210,
     }
     csv = (_("series"), _("channel"), _("value"))

@@ -31,6 +31,8 @@ from viz.words import significant
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from torch import Tensor
+
     from model.network import Network
     from viz.workbench import Workbench
 
@@ -134,14 +136,12 @@ def norm_channels(bench: Workbench, path: str, position: int, key: str) -> Mount
     trace = bench.trace
     assert trace is not None
     series: list[Series] = []
+    other = None
     for name, part, colour in ((_("input"), "input", SECOND), (_("output"), "output", FIRST)):
-        other = pinned(bench)(f"{path}.{part}")
-        series += beside(
-            name,
-            array(trace[f"{path}.{part}"][position]),
-            None if other is None else array(other[position]),
-            colour,
-        )
+        whole = pinned(bench)(f"{path}.{part}")
+        other = None if whole is None else whole[position]
+        own = array(trace[f"{path}.{part}"][position])
+        series += beside(name, own, None if other is None else array(other), colour)
     x = trace[f"{path}.input"][position].float()
     token = trace.tokens_of(path)[position]
     numbers = f"μ {significant(float(Norm.mean(x)))}  σ {significant(float(Norm.std(x)))}"
@@ -154,7 +154,7 @@ def norm_channels(bench: Workbench, path: str, position: int, key: str) -> Mount
         "y": {"title": _("value")},
         "note": numbers,
         "tall": 180,
-        "sentence": missing(bench, pinned(bench)(f"{path}.input")),
+        "sentence": missing(bench, other, other),
     }
     csv = (_("series"), _("channel"), _("value"))
     return chart(series, header(trace, name, alt, f"norm-{path}-{position}", csv, more), key)
@@ -168,9 +168,11 @@ def norm_weights(bench: Workbench, path: str, key: str) -> Mount:
     assert isinstance(norm, Norm)
     before = _pinned_norm(bench, path)
     same = before if before is not None and before.weight.shape == norm.weight.shape else None
-    series = beside("γ", array(norm.weight), array(same.weight) if same else None, THIRD)
+    equal = same is not None and _equal(norm.weight, same.weight) and _equal(norm.bias, same.bias)
+    shown = None if equal else same
+    series = beside("γ", array(norm.weight), array(shown.weight) if shown else None, THIRD)
     if norm.bias is not None:
-        other = same.bias if same else None
+        other = shown.bias if shown else None
         series += beside("β", array(norm.bias), None if other is None else array(other), "#2a9d8f")
     low, high = (float(each) for each in norm.weight.detach().float().aminmax())
     note = f"γ {significant(low)} … {significant(high)}" + ("" if norm.bias is not None else f" · {_('no β')}")
@@ -180,7 +182,7 @@ def norm_weights(bench: Workbench, path: str, key: str) -> Mount:
         "y": {"title": _("value")},
         "note": note,
         "tall": 120,
-        "sentence": missing(bench, same),
+        "sentence": _("the pinned ones are the same") if equal else missing(bench, same),
     }
     csv = (_("series"), _("channel"), _("value"))
     name = _("γ and β") if norm.bias is not None else "γ"
@@ -198,6 +200,13 @@ def _pinned_norm(bench: Workbench, path: str) -> Norm | None:
         return None
     found = dict(bench.pin.trace.model.named_modules()).get(path)
     return found if isinstance(found, Norm) else None
+
+
+def _equal(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether two weights, or the lack of both, are the same."""
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and bool((one == other.to(one.device)).all())
 
 
 def norms_table(bench: Workbench) -> pd.DataFrame:

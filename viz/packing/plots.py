@@ -65,11 +65,14 @@ def levels(
     return shown, {"low": -top if signed or differing else 0, "high": top, "title": name, "difference": differing}
 
 
-def missing(bench: Workbench, other: object) -> str:
-    """A sentence where something is pinned that has no such quantity."""
-    if bench.pin is None or other is not None:
+def missing(bench: Workbench, other: object, row: Tensor | None = None) -> str:
+    """A sentence where something is pinned that has no such quantity, or nothing at the row that is drawn."""
+    if bench.pin is None:
         return ""
-    return _("The pinned trace has nothing of this name and shape: values are shown.")
+    if other is None:
+        return _("The pinned trace has nothing of this name and shape: values are shown.")
+    lacking = row is not None and bool(row.isnan().all())
+    return _("this token is not in the pinned text") if lacking else ""
 
 
 def beside(
@@ -80,10 +83,10 @@ def beside(
     xs: NDArray[Any] | None = None,
     **more: Any,
 ) -> list[Series]:
-    """A series, and the pinned one dashed."""
+    """A series, and the pinned one dashed, unless it is NaN throughout: of a token that is not in the pinned text."""
     places = np.arange(len(values)) if xs is None else xs
     found = [Series(name, places, values, colour, **more)]
-    if other is not None:
+    if other is not None and not np.isnan(other).all():
         found.append(Series(_("{name}, pinned").format(name=name), places, other, colour, dash=True))
     return found
 

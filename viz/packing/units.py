@@ -14,7 +14,7 @@ from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.names import unit_quantity
 from viz.packing.norms import chosen_token
-from viz.packing.plots import FIRST, PINNED, SECOND, array, beside, header, levels, missing, now, pinned, side_of
+from viz.packing.plots import FIRST, PINNED, SECOND, array, header, levels, missing, now, pinned, side_of
 from viz.words import significant
 
 if TYPE_CHECKING:
@@ -168,7 +168,9 @@ def all_units(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[],
     units = ordered(bench, chosen)
     before = None if other is None else array(strengths(other)[units])
     places = np.arange(1, len(units) + 1)
-    series = beside(_("largest |a|"), array(strengths(own)[units]), before, SECOND, places)
+    series = [Series(_("largest |a|"), places, array(strengths(own)[units]), SECOND)]
+    if before is not None:
+        series.append(Series(_("{name}, pinned").format(name=_("largest |a|")), places, before, PINNED, dash=True))
     first = chosen.page * PAGE + 1
     shown = np.array([first, min(first + PAGE - 1, len(units))])
     series.append(Series(_("shown above"), shown, np.zeros(2), FIRST))

@@ -30,6 +30,16 @@ def beside(small, here):
     return sound(app.run()), bench, other
 
 
+def test_the_strongest_of_all_units_stand_beside_in_the_colour_of_the_pin(beside):
+    app, bench, _other = beside
+    header, arrays = sent(app, "units_all")
+    own, before, _shown = header["series"]
+    assert (before["name"], before["colour"]) == ("largest |a|, pinned", PINNED)
+    assert own["colour"] != PINNED
+    units = bench.comparison.counterpart("decoder.layers.1.feed_forward.activation")
+    assert sorted(arrays[3]) == pytest.approx(sorted(np.nanmax(units.abs().numpy(), axis=0)))
+
+
 def captions(app) -> str:
     return " ".join(each.value for each in app.caption)
 

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from model.analysis.dropout import over_masks
+from model.analysis.norms import form_gap
 from model.analysis.residual import blocks
+from model.checkpoints import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.positions_page import TEXT
+from tests.viz.small import write_small
+from viz.packing import dropout
 from viz.packing.placement import differences
 
 OTHER = "The cat sees the bird."
@@ -63,6 +67,54 @@ def test_a_token_that_is_not_in_the_pinned_text_is_said_to_be_none(pinned):
         header, _arrays = sent(app, key)
         assert header["sentence"] == "this token is not in the pinned text"
         assert not any("pinned" in each["name"] for each in header["series"])
+    for view in ("norms", "forms"):
+        header, _arrays = sent(turned(app, residual_view=view, stack="encoder"), "residual_second")
+        assert header["sentence"] == "this token is not in the pinned text"
+        assert not any("pinned" in each["name"] for each in header["series"])
+    (table,) = [each.value for each in app.dataframe]
+    assert table["divides by, pinned"].isna().all()
+
+
+def test_the_pinned_weights_of_a_norm_are_drawn_where_they_are_others(pinned, tmp_path, small):
+    app, bench = pinned
+    header, _arrays = sent(turned(app, residual_view="norms"), "residual_third")
+    assert header["sentence"] == "the pinned ones are the same"
+    assert [each["name"] for each in header["series"]] == ["γ", "β"]
+    other = open_checkpoint(write_small(tmp_path / "other", seed=5))
+    bench.pin = replace(bench.pin, lens=other, trace=other.trace(TEXT))
+    header, arrays = sent(sound(app.run()), "residual_third")
+    assert [each["name"] for each in header["series"]] == ["γ", "γ, pinned", "β", "β, pinned"]
+    norm = other.model.get_submodule(header["file"].removeprefix("norm-weights-"))
+    assert np.allclose(arrays[3], norm.weight.detach())
+    assert not np.allclose(arrays[3], arrays[1])
+
+
+def test_the_forms_of_the_pinned_input_stand_in_the_table(pinned):
+    app, bench = pinned
+    bench.select(query=0)
+    app = turned(app, residual_view="forms", stack="encoder")
+    (table,) = [each.value for each in app.dataframe]
+    kept = bench.comparison.counterpart("encoder.layers.0.self_attention_block.norm.input")
+    kept = kept[~kept.isnan().any(dim=-1)]
+    eps = app.session_state["workbench"].lens.config.norm_epsilon
+    variance = float(kept[0].double().var(correction=0))
+    expected = [(variance + eps) ** 0.5, variance**0.5 + eps]
+    assert table["divides by, pinned"][:2].tolist() == pytest.approx(expected, rel=1e-6)
+    gaps = [form_gap(kept, eps, form) for form in ("layer", "textbook", "textbook-sample")]
+    assert table["relative difference, pinned"].tolist() == pytest.approx(gaps)
+
+
+def test_masks_are_put_on_the_pinned_vector_once(pinned, monkeypatch):
+    drawn, own = [], dropout.over_masks
+    monkeypatch.setattr(dropout, "over_masks", lambda x, *more: drawn.append(x) or own(x, *more))
+    app, bench = pinned
+    app = turned(app, residual_view="dropout", query="1")
+    app = turned(app, residual_view="dropout")
+    x = bench.comparison.counterpart("decoder.layers.0.feed_forward.output")[1]
+    assert sum(bool(np.array_equal(each, x)) for each in drawn) == 1
+    bench.select(query=2)
+    sound(app.run())
+    assert len({tuple(each.tolist()) for each in drawn}) > 2  # another token is another vector
 
 
 def test_placement_is_said_and_measured_for_the_pinned_model(pinned, tmp_path, small):
