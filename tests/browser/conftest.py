@@ -83,3 +83,11 @@ def visit(browser: Browser, url: str) -> Iterator[Callable[..., Visit]]:
 def lens() -> Inspectable:
     """The bundled model, to know what the page must show."""
     return open_checkpoint(ROOT / "checkpoints" / "eng-cmn")
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """An empty page, for a component by itself."""
+    context = browser.new_context(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
+    yield context.new_page()
+    context.close()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_heatmap import HOSTILE, MOUNT
+from tests.browser.alone import HOSTILE, MOUNT
 from viz.components import pack, sources
 
 pytestmark = pytest.mark.browser

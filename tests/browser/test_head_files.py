@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.alone import MOUNT
 from tests.browser.looking import PIXELS
-from tests.browser.test_heatmap import MOUNT
 from viz.components import sources, views
 
 pytestmark = pytest.mark.browser
@@ -34,13 +34,6 @@ LIT = """
 }
 """
 HOVER = "([side, position]) => window.__vitrine.dispatchEvent(new CustomEvent('hover', { detail: { side, position } }))"
-
-
-@pytest.fixture
-def page(browser):
-    context = browser.new_context(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
-    yield context.new_page()
-    context.close()
 
 
 def show(page: Page, mount: Any, parts: tuple[str, ...]) -> None:

@@ -1,92 +1,17 @@
-"""The labelled heatmap by itself: what is drawn, hovered, clicked and saved is what came in."""
+"""The labelled heatmap by itself: what is drawn and saved is what came in."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
-from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
 
+from tests.browser.alone import HOSTILE, Shown
 from tests.browser.looking import cells, texts
-from viz.components import pack, sources
 
 pytestmark = pytest.mark.browser
-
-HOSTILE = [
-    "<s>",
-    "</script><script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "a&b",
-    "مرحبا بالعالم",
-    "我",
-    "\0",
-]
-MOUNT = """
-async ([script, style, bytes, width]) => {
-  const file = new Blob([script], { type: "text/javascript" });
-  const { default: show } = await import(URL.createObjectURL(file));
-  document.body.style.cssText = `margin: 0; width: ${width}px`;
-  document.head.appendChild(document.createElement("style")).textContent = style;
-  window.rows = [];
-  window.hovered = [];
-  show({
-    data: new Uint8Array(bytes),
-    parentElement: document.body,
-    setTriggerValue: (name, row) => window.rows.push([name, row]),
-  });
-  window.__vitrine.addEventListener("hover", ({ detail }) => window.hovered.push([detail.side, detail.position]));
-  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-}
-"""
-
-
-class Shown:
-    """A heatmap on an otherwise empty page."""
-
-    def __init__(self, page: Page, rows: list[str], columns: list[str], *, width: int = 500, **options: Any) -> None:
-        shape = len(rows), len(columns)
-        self.page = page
-        self.visible = options.pop("visible", np.ones(shape, dtype=bool))
-        weights = np.random.default_rng(0).dirichlet(np.ones(shape[1]), shape[0])
-        self.values = options.pop("values", weights).astype(np.float32) * self.visible
-        header = {
-            "rows": {"title": "query (from)", "labels": rows},
-            "columns": {"title": "key (to)", "labels": columns},
-            "scale": {"low": options.pop("low", 0), "high": options.pop("high", 1), "title": "weight"},
-            "words": {"masked": "masked", "download": "Download", "csv": ["query", "key", "weight", "masked"]},
-            "chosen": options.pop("chosen", 0),
-        }
-        header |= dict.fromkeys(("name", "sentence", "note", "stamp"), "a") | {"alt": "what it shows", "file": "saved"}
-        header["square"] = options.pop("square", False)
-        header["columns"]["places"] = options.pop("places", None)
-        header["tokens"] = options.pop("tokens", None)
-        header["rows"]["side"], header["columns"]["side"] = options.pop("sides", ("target", "source"))
-        assert not options
-        script, style = sources("heatmap", "plot", "heat")
-        data = pack(header, [self.values, self.visible.astype(np.uint8)])
-        page.evaluate(MOUNT, [script, style, list(data), width])
-
-    def saved(self, kind: str) -> bytes:
-        self.page.get_by_role("button", name="Download").click()
-        with self.page.expect_download() as download:
-            self.page.get_by_role("button", name=kind, exact=True).click()
-        assert download.value.suggested_filename == f"saved.{kind.lower()}"
-        return download.value.path().read_bytes()
-
-    def svg(self) -> ElementTree.Element:
-        return ElementTree.fromstring(self.saved("SVG").decode("utf-8"))
-
-
-@pytest.fixture
-def page(browser):
-    context = browser.new_context(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
-    yield context.new_page()
-    context.close()
 
 
 @pytest.mark.parametrize("top", [1.0, 0.37])
@@ -170,99 +95,6 @@ def test_it_is_sharp_fills_its_width_and_follows_it(browser, ratio):
     page.wait_for_timeout(100)
     assert page.locator("canvas").evaluate(size)[0] == 320 * ratio
     page.close()
-
-
-def test_hovering_names_the_pair_with_its_exact_weight_and_a_click_chooses_the_row(page):
-    visible = np.array([[True, False], [True, True]])
-    shown = Shown(page, ["我", "是"], ["▁I", "▁am"], visible=visible)
-    canvas, tip = page.get_by_role("img", name="what it shows"), page.locator(".tip")
-    boxes = cells(shown.svg(), 4)
-
-    def middle(box: dict[str, str]) -> dict[str, float]:
-        return {"x": float(box["x"]) + float(box["width"]) / 2, "y": float(box["y"]) + float(box["height"]) / 2}
-
-    canvas.hover(position=middle(boxes[3]))
-    expect(tip).to_contain_text("是 → ▁am")
-    written = re.search(r"weight (\S+)", tip.inner_text())
-    assert written
-    assert np.float32(written[1]) == shown.values[1, 1]
-    assert page.evaluate("window.hovered.slice(-2)") == [["target", 1], ["source", 1]]
-    canvas.hover(position=middle(boxes[1]))
-    expect(tip).to_contain_text("masked")
-    canvas.click(position=middle(boxes[2]))
-    assert page.evaluate("window.rows") == [["row", 1]]
-    page.mouse.move(990, 890)
-    expect(tip).to_be_hidden()
-    assert page.evaluate("window.hovered.slice(-2)") == [["target", -1], ["source", -1]]
-
-
-MARKED = """
-(canvas) => {
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return data.filter((_, at) => at % 4 === 0 && data[at] === 0 && data[at + 1] === 114 && data[at + 2] === 178).length;
-}
-"""
-HOVER = "([side, position]) => window.__vitrine.dispatchEvent(new CustomEvent('hover', { detail: { side, position } }))"
-
-
-def test_columns_in_another_order_and_cells_light_up_with_their_tokens(page):
-    """Axes whose labels are tokens in their own order, and cells that are tokens themselves."""
-    tokens = {"side": "words", "labels": ["one", "two"], "places": [0, 1, 1, -1]}
-    shown = Shown(page, ["a", "b"], ["x", "y"], chosen=-1, places=[7, 3], tokens=tokens)
-    canvas = page.locator("canvas")
-    boxes = cells(shown.svg(), 4)
-    assert canvas.evaluate(MARKED) == 0
-    lit = []
-    for side, position in (("source", 3), ("source", 1), ("words", 1), ("words", 0)):
-        page.evaluate(HOVER, [side, position])
-        page.wait_for_timeout(60)
-        lit.append(canvas.evaluate(MARKED))
-        page.evaluate(HOVER, [side, -1])
-    page.wait_for_timeout(60)
-    assert [count > 0 for count in lit] == [True, False, True, True]
-    assert lit[2] > 1.7 * lit[3]  # two cells, and one
-    places = [{"x": float(box["x"]) + 5, "y": float(box["y"]) + 5} for box in boxes]
-    canvas.hover(position=places[0])
-    assert page.evaluate("window.hovered.slice(-3)") == [["target", 0], ["source", 7], ["words", 0]]
-    expect(page.locator(".tip")).to_contain_text("one")
-    canvas.hover(position=places[3])
-    assert page.evaluate("window.hovered.slice(-3)") == [["target", 1], ["source", 3], ["words", -1]]
-    canvas.hover(position=places[0])
-    page.mouse.move(990, 890)
-    page.wait_for_timeout(60)
-    assert page.evaluate("window.hovered.slice(-3)") == [["target", -1], ["source", -1], ["words", -1]]
-    page.wait_for_timeout(60)
-    assert canvas.evaluate(MARKED) == 0
-
-
-def test_a_number_on_an_axis_that_is_no_text_lights_none_of_the_same_number(page):
-    shown = Shown(page, ["a", "b"], ["x", "y"], chosen=-1, sides=("", ""))
-    boxes = cells(shown.svg(), 4)
-    page.locator("canvas").hover(position={"x": float(boxes[2]["x"]) + 5, "y": float(boxes[2]["y"]) + 5})
-    expect(page.locator(".tip")).to_contain_text("b → x")
-    assert page.evaluate("window.hovered") == []
-    assert page.evaluate("window.__vitrine.lit ?? {}") == {}
-
-
-def test_arrow_keys_read_cells_and_enter_chooses_the_row(page):
-    shown = Shown(page, ["我", "是"], ["▁I", "▁am"])
-    canvas, tip = page.get_by_role("img", name="what it shows"), page.locator(".tip")
-    page.get_by_role("button", name="Download").focus()
-    page.keyboard.press("Tab")
-    expect(canvas).to_be_focused()
-    expect(tip).to_contain_text("我 → ▁I")
-    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):  # the last one meets the edge
-        page.keyboard.press(key)
-    expect(tip).to_contain_text("是 → ▁am")
-    written = re.search(r"weight (\S+)", tip.inner_text())
-    assert written
-    assert np.float32(written[1]) == shown.values[1, 1]
-    assert page.evaluate("window.hovered.slice(-2)") == [["target", 1], ["source", 1]]
-    page.keyboard.press("Enter")
-    assert page.evaluate("window.rows") == [["row", 1]]
-    assert canvas.evaluate("(canvas) => getComputedStyle(canvas).outlineStyle") == "solid"
-    page.keyboard.press("Shift+Tab")
-    expect(tip).to_be_hidden()
 
 
 def test_the_table_and_the_picture_are_saved(page):

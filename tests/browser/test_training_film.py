@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.alone import MOUNT
 from tests.browser.looking import PIXELS
-from tests.browser.test_heatmap import MOUNT
 from tests.model.live_examples import watched
 from viz.components import pack, sources
 from viz.film_feed import Sent, film_data
