@@ -6,7 +6,7 @@ p(i) = i·(m−1)/(n−1) of m. Where both are one text, p(i) = i. Rows without 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -48,7 +48,22 @@ def special(weights: Float[Tensor, "*batch query key"], marked: Bool[Tensor, " k
     return _mean_over_queries(_sum(weights[..., marked]), weights)
 
 
-# By name, each of the weights and of which keys are special tokens.
+def induction(weights: Float[Tensor, "*batch query key"], after: Bool[Tensor, "query key"]) -> Float[Tensor, "*batch"]:
+    """Mean weight on the keys that came after the query's own token before, over the queries that have one; NaN where
+    none has (Olsson et al., 2022: induction heads). after: which keys those are, see `after_the_same`.
+    """
+    return _mean_over_queries(_sum(weights * after), weights, counted=after.any(dim=-1))
+
+
+def after_the_same(labels: Sequence[str]) -> Bool[Tensor, "query key"]:
+    """Of each token of a text, which ones stand right after an earlier one that is the same."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    ids = torch.tensor([numbers[label] for label in labels])
+    same = (ids[:, None] == ids).tril(-1)
+    return torch.cat([torch.zeros_like(same[:, :1]), same[:, :-1]], dim=1)
+
+
+# By name, each of the weights and of what is marked: the keys that are special tokens, or what `induction` needs.
 METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "entropy": lambda weights, _marked: entropy(weights),
     "distance": lambda weights, _marked: distance(weights),
@@ -56,6 +71,7 @@ METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "first": lambda weights, _marked: first(weights),
     "special": special,
     "diagonal": lambda weights, _marked: diagonal(weights),
+    "induction": induction,
 }
 
 

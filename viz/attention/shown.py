@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.combining import COMBINATIONS, Heads, rollout
-from model.analysis.heads import METRICS
+from model.analysis.heads import METRICS, after_the_same
 from model.analysis.maps import Maps, Quantity
 from model.masks import ChangedMask
 from model.network import Network
@@ -150,19 +150,25 @@ class Shown:
         return found
 
 
-def special_keys(maps: Maps) -> Tensor:
-    """Which keys are special tokens."""
-    labels = tokens(maps.trace, sides(maps.trace, maps.kind)[1])
+def marked(maps: Maps, metric: str) -> Tensor:
+    """What a metric counts: the keys that are special tokens; for induction, in a text that looks at itself, the keys
+    after a query's earlier likes.
+    """
     device = maps.trace[f"{maps.paths[0]}.visible"].device
-    return torch.tensor([label in maps.trace.special_labels for label in labels], device=device)
+    labels = tokens(maps.trace, sides(maps.trace, maps.kind)[1])
+    if metric != "induction":
+        return torch.tensor([label in maps.trace.special_labels for label in labels], device=device)
+    if maps.kind == "cross":
+        return torch.zeros(maps.queries, maps.keys, dtype=torch.bool, device=device)
+    return after_the_same(labels).to(device)
 
 
 def metrics(maps: Maps, *names: str) -> dict[str, NDArray[np.float64]]:
     """Numbers of every head (layer, head), by name."""
     found = {name: np.zeros((maps.layers, maps.heads)) for name in names}
-    marked = special_keys(maps)
+    counted = {name: marked(maps, name) for name in names}
     for layer, heads in maps.groups():
         weights = maps.weights(layer, heads)
         for name in names:
-            found[name][layer, heads] = METRICS[name](weights, marked).cpu().numpy()
+            found[name][layer, heads] = METRICS[name](weights, counted[name]).cpu().numpy()
     return found

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.heads import METRICS
-from viz.attention.shown import Shown, metrics, special_keys
+from viz.attention.shown import Shown, marked, metrics
 
 CELLS = 96  # of a thumbnail along each side, at most: it is shown on some 60 to 130 points
 
@@ -68,11 +68,11 @@ def thumbnails(shown: Shown) -> Thumbnails:
     cells = np.empty(shape, np.float32)
     strengths = np.empty(shape if wish.threshold else (0,), np.float32)
     values = np.empty(shape[:2])
-    marked = special_keys(maps)
+    counted = marked(maps, wish.metric)
     smaller = pooled if shown.differing else pooled_positive
     for layer, heads in maps.groups():
         weights = maps.weights(layer, heads)
-        values[layer, heads] = METRICS[wish.metric](weights, marked).cpu().numpy()
+        values[layer, heads] = METRICS[wish.metric](weights, counted).cpu().numpy()
         drawn = shown.drawn(layer, heads, weights)
         cells[layer, heads] = smaller(drawn.cells, block).cpu().numpy()
         if wish.threshold:

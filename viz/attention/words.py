@@ -17,10 +17,19 @@ def metric_name(name: str) -> str:
         "first": _("F · weight on the first token"),
         "special": _("S · weight on special tokens"),
         "diagonal": _("= · weight on the diagonal"),
+        "induction": _("I · induction, weight after an earlier same token"),
     }[name]
 
 
-METRIC_SIGNS = {"entropy": "H", "distance": "D", "previous": "P", "first": "F", "special": "S", "diagonal": "="}
+METRIC_SIGNS = {
+    "entropy": "H",
+    "distance": "D",
+    "previous": "P",
+    "first": "F",
+    "special": "S",
+    "diagonal": "=",
+    "induction": "I",
+}
 
 
 def metric_number(name: str, value: float, difference: bool = False) -> str:
@@ -43,6 +52,7 @@ def metric_caption(name: str, cross: bool) -> str:
             "diagonal": _(
                 "= is the weight on the key nearest to p(i), the query's place when both texts are equally long"
             ),
+            "induction": _("I needs a text that looks at itself"),
         }[name]
     return {
         "entropy": _("H = entropy in nats"),
@@ -51,6 +61,7 @@ def metric_caption(name: str, cross: bool) -> str:
         "first": _("F = weight on the first key"),
         "special": _("S = weight on special tokens"),
         "diagonal": _("= is the weight on the token itself"),
+        "induction": _("I = weight on what came after the same token before (an induction head)"),
     }[name]
 
 

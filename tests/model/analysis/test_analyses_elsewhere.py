@@ -56,7 +56,10 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
     seen.add(before, config)
     made: dict[str, Callable[[], Any]] = {
         "checks": lambda: {check.name: (check.passed, check.cells) for check in trace.checks()},
-        "heads": lambda: [metric(maps[kinds[0]], marked) for metric in heads.METRICS.values()],
+        "heads": lambda: [
+            metric(maps[kinds[0]], marked) for name, metric in heads.METRICS.items() if name != "induction"
+        ],
+        "induction": lambda: heads.induction(maps[kinds[0]], heads.after_the_same(trace.source_tokens).to(lens.device)),
         "average": lambda: combining.average(Maps(trace, kinds[0]), all_heads),
         "maximum": lambda: combining.maximum(Maps(trace, kinds[0]), all_heads),
         "rollout": lambda: combining.rollout(Maps(trace, kinds[0]), all_heads) if kinds[0] != "cross" else None,

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.analysis.heads import METRICS, diagonal, distance, entropy, previous
+from model.analysis.heads import METRICS, after_the_same, diagonal, distance, entropy, previous
 from model.trace import record
 from tests.model.examples import network
 
@@ -107,3 +107,14 @@ def test_a_head_that_looks_one_back_and_one_that_looks_at_itself():
     assert float(diagonal(torch.eye(5))) == 1
     assert float(distance(torch.eye(5))) == 0
     assert math.isnan(float(previous(torch.ones(1, 1))))
+
+
+def test_a_head_that_looks_at_what_came_after_the_same_token_before():
+    words = "a b c a b a".split()
+    after = after_the_same(words)
+    looked = [(i, j) for i in range(6) for j in range(1, i + 1) if words[j - 1] == words[i]]
+    assert after.nonzero().tolist() == [list(each) for each in looked] == [[3, 1], [4, 2], [5, 1], [5, 4]]
+    weights = torch.eye(6)
+    weights[3:] = torch.tensor([[0, 1, 0, 0, 0, 0], [0, 0, 0.5, 0, 0.5, 0], [0, 0.25, 0, 0, 0.75, 0]])
+    assert float(METRICS["induction"](weights, after)) == pytest.approx((1 + 0.5 + 1) / 3)
+    assert math.isnan(float(METRICS["induction"](torch.eye(3), after_the_same("abc"))))

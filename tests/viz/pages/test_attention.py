@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import viz.workbench
-from model.analysis.heads import METRICS
+from model.analysis.heads import METRICS, after_the_same
 from model.checkpoints import open_checkpoint
 from tests.app_reading import component, heads, opened
 from tests.test_app_kinds import write
@@ -35,6 +35,17 @@ def test_heads_are_sorted_by_their_number(small, metric):
     assert all(a >= b - 1e-9 for a, b in itertools.pairwise(values))
     shown = [float(note.split()[1].replace("−", "-")) for note in header["notes"]]
     assert shown == pytest.approx(values, abs=0.0051)
+
+
+def test_induction_is_the_weight_after_an_earlier_same_token(small):
+    text = "The cat sees the cat."
+    header, _, _ = heads(opened(source=text, attention="encoder", metric="induction"))
+    trace = small.trace(text)
+    expected = METRICS["induction"](trace.attention("encoder"), after_the_same(trace.source_tokens)).flatten()
+    shown = [float(note.removeprefix("I ").replace("−", "-")) for note in header["notes"]]
+    assert shown == pytest.approx(expected.tolist(), abs=0.0051)
+    header, _, _ = heads(opened(source=text, attention="cross", metric="induction"))
+    assert set(header["notes"]) == {"I –"}
 
 
 def test_a_filter_leaves_the_heads_between_its_bounds_of_the_chosen_layers(small):
