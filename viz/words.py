@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from viz.i18n import _, language
+
+if TYPE_CHECKING:
+    from model.trace import AttentionKind, Trace
 
 MARKS = re.compile(r"[\\`*\[\]$~#<]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
 ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
@@ -90,15 +94,16 @@ def attention_name(kind: str) -> str:
     return {"encoder": _("Encoder"), "decoder": _("Decoder"), "cross": _("Cross")}[kind]
 
 
-def attention_sentence(kind: str, two_stacks: bool = True) -> str:
-    """Who looks at whom."""
-    if not two_stacks:
-        return {"encoder": _("each token looks at all of them"), "decoder": _("each token looks at earlier ones")}[kind]
-    return {
-        "encoder": _("source looks at source"),
-        "decoder": _("target looks at earlier target"),
-        "cross": _("target looks at source"),
-    }[kind]
+def attention_sentence(trace: Trace, kind: AttentionKind, layer: int) -> str:
+    """Who looks at whom; a decoder at earlier tokens unless its causal mask was taken off."""
+    if kind == "cross":
+        return _("target looks at source")
+    causal = trace.mask(trace.attention_paths(kind)[layer]).causal
+    if not trace.target_tokens:
+        return _("each token looks at earlier ones") if causal else _("each token looks at all of them")
+    if kind == "encoder":
+        return _("source looks at source")
+    return _("target looks at earlier target") if causal else _("target looks at all of the target")
 
 
 def scale_name(name: str) -> str:

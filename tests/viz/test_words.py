@@ -1,11 +1,13 @@
 """Numbers and names on the screen."""
 
 import math
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 import torch
 
+from model.masks import Mask
 from model.trace import AttentionKind, record
 from tests.model.examples import network
 from viz.i18n import use
@@ -41,9 +43,16 @@ def test_numbers_have_three_significant_digits_and_a_true_minus(value, text):
 def test_every_kind_of_attention_has_a_name_and_a_sentence_of_its_own(language):
     use(language)
     kinds = get_args(AttentionKind)
-    names = [attention_name(kind) for kind in kinds] + [attention_sentence(kind) for kind in kinds]
-    names += [attention_sentence(kind, two_stacks=False) for kind in ("encoder", "decoder")]
-    assert len(set(names)) == 2 * len(kinds) + 2 == 8
+
+    def said(kind: str, causal: bool, target: tuple[str, ...] = ("a",)) -> str:
+        given = {"target_tokens": target, "attention_paths": lambda _kind: ["path"]}
+        return attention_sentence(SimpleNamespace(mask=lambda _path: Mask(causal=causal), **given), kind, 0)
+
+    sentences = [said(kind, kind == "decoder") for kind in kinds] + [said("decoder", False)]
+    sentences += [said("decoder", True, ()), said("encoder", False, ())]
+    assert sentences[-1] == said("decoder", False, ())
+    names = [attention_name(kind) for kind in kinds] + sentences
+    assert len(set(names)) == 2 * len(kinds) + 3 == 9
     assert all(names)
 
 
@@ -59,7 +68,7 @@ def test_every_check_has_a_name_and_an_explanation_of_its_own(language):
     assert english == (language == "en")
 
 
-@pytest.mark.parametrize("name", [attention_name, attention_sentence, check_name, check_explanation])
+@pytest.mark.parametrize("name", [attention_name, check_name, check_explanation])
 def test_a_name_that_is_unknown_is_an_error(name):
     with pytest.raises(KeyError):
         name("no such thing")

@@ -138,4 +138,4 @@ def _heading(shown: Shown, drawn: Drawn, chosen: Selection, heads: Heads) -> tup
     if shown.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[chosen.query, strongest])
         note += " (" + _("pinned: {value}").format(value="–" if math.isnan(before) else significant(before)) + ")"
-    return name, attention_sentence(wish.kind, bool(shown.trace.target_tokens)), note
+    return name, attention_sentence(shown.trace, wish.kind, chosen.layer), note

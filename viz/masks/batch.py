@@ -19,10 +19,11 @@ from model.trace import AttentionKind, Trace
 from viz.components.views import Mount, Panel, panels
 from viz.i18n import _
 from viz.masks.pinned import text_of, unlike
-from viz.masks.views import DRAWN, numbers, of_head, sentence, words
+from viz.masks.views import DRAWN, numbers, of_head, words
 from viz.parts import stamp
 from viz.pinned import of_pin
 from viz.sides import side_name, sides
+from viz.words import attention_sentence
 
 if TYPE_CHECKING:
     from viz.workbench import Pin, Selection, Workbench
@@ -128,7 +129,8 @@ def pack_batch(
     if before is not None:
         note += f" · {_('framed: unlike the pinned, place by place')}"
     header = {
-        "name": name, "sentence": sentence(bench.trace, kind), "note": note, "alt": f"{name}: {note}",
+        "name": name, "sentence": attention_sentence(bench.trace, kind, chosen.layer),
+        "note": note, "alt": f"{name}: {note}",
         "file": f"masks-batch-{kind}", "stamp": stamp(bench.trace), "words": words(), "cell": 22,
     }  # fmt: skip
     table = _batch_table(batch, rows, _moves(lens, batch))

@@ -85,9 +85,9 @@ def pack_mask(
     hidden, changed = int((~visible).sum()), int((visible != own).sum())
     heads = len(trace.visible(path))
     note = f"[1, {heads}, {rows}, {columns}]"
-    name = _("Mask")
+    name, sentence = _("Mask"), attention_sentence(trace, kind, chosen.layer)
     alt = _("{name}, {sentence}: {hidden} of {all} cells are hidden, {changed} of them or others were changed.").format(
-        name=name, sentence=sentence(trace, kind), hidden=hidden, all=rows * columns, changed=changed
+        name=name, sentence=sentence, hidden=hidden, all=rows * columns, changed=changed
     )
     described = {
         "name": f"[batch, {'1' if heads == 1 else 'head'}, query, key]",
@@ -100,7 +100,7 @@ def pack_mask(
     shown = Panel(numbers(visible), described, changed=numbers(visible != own))
     header = {
         "name": name,
-        "sentence": sentence(trace, kind),
+        "sentence": sentence,
         "note": cut_note(trace, kind),
         "alt": alt,
         "file": f"mask-{kind}",
@@ -109,10 +109,6 @@ def pack_mask(
         "words": words(),
     }
     return panels([shown], header, key, on_cell)
-
-
-def sentence(trace: Trace, kind: AttentionKind) -> str:
-    return attention_sentence(kind, bool(trace.target_tokens))
 
 
 def pack_flow(

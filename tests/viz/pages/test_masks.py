@@ -101,6 +101,7 @@ def test_a_leak_is_an_alarm_and_a_red_badge_that_says_where(small):
     app = masks(source=TEXT, changes="decoder:causal:off", layer="0", head="1")
     trace = changed(small, TEXT, "decoder:causal:off")[1]
     weights = trace["decoder.layers.0.self_attention.weights"][1].triu(1)
+    assert sent(app, "mask")[0]["sentence"] == "target looks at all of the target"
     (alarm,) = [warning.value for warning in app.warning]
     assert f"gives {float(weights.max()):.3g} to" in alarm
     assert "`decoder.layers.0.self_attention.weights`, head 2" in alarm
