@@ -17,7 +17,7 @@ def metric_name(name: str) -> str:
         "first": _("F · weight on the first token"),
         "special": _("S · weight on special tokens"),
         "diagonal": _("= · weight on the diagonal"),
-        "induction": _("I · induction, weight after an earlier same token"),
+        "induction": _("I · induction"),
     }[name]
 
 
