@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from viz.filling import KEPT, TOLD, Filling
+from viz.sections.lab_running import progress_words
 
 
 def failing() -> int:
@@ -62,6 +65,22 @@ def test_it_is_stopped_between_two_numbers_and_goes_on(monkeypatch):
     filling.go_on()
     filling.wait(5)
     assert filling.found == {"a": 1, "b": 2}
+
+
+def test_what_goes_on_says_how_long():
+    begun, go = threading.Event(), threading.Event()
+    filling = Filling([("a", 100, lambda: 1), ("b", 300, lambda: begun.set() or go.wait(5))])
+    assert begun.wait(5)
+    filling._began = time.monotonic() - 10
+    assert filling.progress == {"share": 0.25, "text": "measured 1 of 2 · 30 s left"}
+    go.set()
+    filling.wait(20)
+    running = SimpleNamespace(status="running", seconds_left=None)
+    assert progress_words(running) == "begins"
+    running.seconds_left = 41.6
+    assert progress_words(running) == "42 s left"
+    running.status = "waiting"
+    assert "waits for another" in progress_words(running)
 
 
 def test_it_stops_where_nobody_looks_and_goes_on_when_asked_to():

@@ -160,6 +160,15 @@ def test_the_experiments_measure_on_this_input(small):
     assert (found["|Δlogit|, padding seen"][1:] > 1e-3).all()
     header, _arrays = sent(app, "mask_batch")
     tokens = app.session_state["workbench"].trace.target_tokens
+    read, long = (len(header["panels"][place]["columns"]["labels"]) for place in (0, 1))
+    shapes = [(each["name"], each["note"]) for each in header["panels"][:4]]  # claims 18 and 50
+    assert shapes == [
+        ("padding, source", f"[batch, 1, 1, key] = [3, 1, 1, {read}]"),
+        ("padding, target", f"[batch, 1, 1, key] = [3, 1, 1, {long}]"),
+        ("causal", f"[1, 1, query, key] = [1, 1, {long}, {long}]"),
+        ("text 1", "[0, 0, :, :]"),
+    ]
+    assert header["note"] == f"[batch, 1, query, key] = [3, 1, {long}, {long}]"
     texts = [each for each in header["panels"] if each["name"].startswith("text ")]
     assert len(texts) == 3
     for axis in (text[name] for text in texts for name in ("rows", "columns")):
