@@ -34,7 +34,7 @@ def form_name(form: str) -> str:
 
 def form_table(bench: Workbench, path: str, position: int, eps: float) -> pd.DataFrame:
     """LayerNorm's three forms on a norm's input: what each divides by at a token, and how far it is from torch's; then
-    the same of the pinned input, at the tokens of both.
+    the same of the pinned input, at the tokens of both, without a divisor where this token is not among them.
     """
     assert bench.trace is not None
     table = _form_rows(bench.trace[f"{path}.input"], position, eps)
@@ -42,15 +42,13 @@ def form_table(bench: Workbench, path: str, position: int, eps: float) -> pd.Dat
     kept = None if other is None else ~other.isnan().any(dim=-1)
     if other is None or kept is None or not kept.any():
         return table
-    before = _form_rows(other[kept], int(kept[:position].sum()), eps, here=bool(kept[position]))
-    named = {name: _("{name}, pinned").format(name=name) for name in before.columns[1:]}
-    return table.join(before.iloc[:, 1:].rename(columns=named))
+    before = _form_rows(other[kept], int(kept[:position].sum()) if kept[position] else 0, eps)
+    before = before.iloc[:, 1 if kept[position] else 2 :]
+    return table.join(before.rename(columns=lambda name: _("{name}, pinned").format(name=name)))
 
 
-def _form_rows(x: Tensor, position: int, eps: float, here: bool = True) -> pd.DataFrame:
-    """A row a form; here: there is this position."""
-    row = x[position] if here else x.new_full(x.shape[-1:], float("nan"))
-    variance = float(exact(row).var(correction=0))
+def _form_rows(x: Tensor, position: int, eps: float) -> pd.DataFrame:
+    variance = float(exact(x[position]).var(correction=0))
     n = x.shape[-1]
     sample = variance * n / max(1, n - 1)
     divisors = {
