@@ -10,9 +10,11 @@ import math
 import mmap
 import struct
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +26,7 @@ MOST_TENSORS = 50_000
 MOST_RECORDS = 100_000
 MOST_ITEMS = 2_000_000  # texts in lists: tokens and merges
 MOST_DIMENSIONS = 4
+PIECE = 1 << 20  # elements turned into numbers at a time
 STRING, ARRAY = 8, 9
 SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes by type of a value
 DTYPES = {
@@ -74,15 +77,37 @@ class GgufFile:
         stored = mapped(self.path, block.start, block.bytes)
         if block.kind in DTYPES:
             return stored.view(DTYPES[block.kind]).reshape(block.shape)
-        from gguf import GGMLQuantizationType, quants
-
-        rows = stored.numpy().reshape(*block.shape[:-1], -1)
-        try:
-            return torch.from_numpy(quants.dequantize(rows, GGMLQuantizationType[block.kind])).reshape(block.shape)
-        except (NotImplementedError, ValueError) as error:
+        if not loaded(block.kind):
             raise UnmeasuredError(
                 f"gguf cannot compute with {block.kind}, the type of {block.name!r}: convert the file to F16"
-            ) from error
+            )
+        rows = stored.numpy().reshape(math.prod(block.shape[:-1]), -1)
+        made = np.empty((len(rows), block.shape[-1]), dtype=np.float32)
+        step = max(1, PIECE // block.shape[-1])
+        for first in range(0, len(rows), step):  # what it keeps on the way is as large as several copies
+            made[first : first + step] = _numbers(rows[first : first + step], block.kind)
+        return torch.from_numpy(made).reshape(block.shape)
+
+
+@cache
+def loaded(kind: str) -> str:
+    """torch's name of the type that values of this kind have; empty where the package turns none into numbers."""
+    if kind in DTYPES:
+        return str(DTYPES[kind]).removeprefix("torch.")
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    try:
+        _numbers(np.zeros((1, GGML_QUANT_SIZES[GGMLQuantizationType[kind]][1]), dtype=np.uint8), kind)
+    except (NotImplementedError, ValueError):
+        return ""
+    return "float32"
+
+
+def _numbers(rows: np.ndarray, kind: str) -> np.ndarray:
+    from gguf import GGMLQuantizationType, quants
+
+    with np.errstate(all="ignore"):  # scales of damaged blocks are none
+        return quants.dequantize(rows, GGMLQuantizationType[kind])
 
 
 Types = dict[int, tuple[str, int, int]]  # name, elements of a block, bytes of a block
