@@ -14,7 +14,7 @@ from torch import Tensor
 
 from model.errors import CheckpointError, UnmeasuredError, first_line
 from model.pickled import brought, read_pickled, storage_place
-from model.safe_formats import require_indexed, weights_of
+from model.safe_formats import require_indexed, require_weights_themselves, weights_of
 from model.safe_gguf import GgufFile, loaded
 from model.safe_header import DTYPES, SafeValues, read_header
 
@@ -92,6 +92,7 @@ def tensor_table(path: Path | str) -> list[TensorInfo]:
     found: dict[str, str] = {}
     for file in weights.files:
         stamp = _stamp(file)
+        require_weights_themselves(file, stamp[1])
         for info in TABLES.get(file.suffix.lower(), _read_pickled)(file):
             if found.setdefault(info.name, file.name) != file.name:
                 raise CheckpointError(f"{path} holds {info.name!r} twice, in {found[info.name]} and in {file.name}")

@@ -23,6 +23,7 @@ from model.inspectable import Inspectable
 from model.memory import require_room
 from model.tensors import TensorInfo, size
 
+LONGEST = 300  # characters of what transformers says
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
 # Classes whose output is none of words; ELECTRA's is trained to find replaced tokens.
@@ -107,7 +108,18 @@ def _load(
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # the library raises what it likes on a damaged config
-        reason = f"transformers cannot read its config.json: {first_line(error)}"
+        if not family:
+            raise CheckpointError(
+                f"{folder.name}: config.json does not say its model_type, by which transformers finds the code "
+                'that runs it: write it there, such as "gpt2"'
+            ) from error
+        if family not in transformers.CONFIG_MAPPING:
+            raise CheckpointError(
+                f"{folder.name}: transformers {transformers.__version__} knows no model_type {family!r}, as "
+                "config.json calls it: install a version that does; its tensors can be looked at under Checkpoints → "
+                "Read"
+            ) from error
+        reason = f"transformers cannot read its config.json: {_said(error, folder)}"
         raise CheckpointError(f"{folder.name}: {reason}") from error
     kind, kinds = _kind(transformers, config, family)
     # Where a model's code never asks for a function by its name, its own would be given masks that it does not expect.
@@ -132,8 +144,13 @@ def _load(
     except CheckpointError:
         raise
     except Exception as error:
+        if hasattr(config, "quantization_config"):
+            raise CheckpointError(
+                f"{folder.name} is quantized, and transformers cannot open it here: {_said(error, folder)}; open the "
+                "model that it was made from, or look at its tensors under Checkpoints → Read"
+            ) from error
         raise CheckpointError(
-            f"{folder.name}: transformers cannot open this {family} model: {first_line(error)}"
+            f"{folder.name}: transformers cannot open this {family} model: {_said(error, folder)}"
         ) from error
     if lacking := sorted(map(str, loading["missing_keys"])):
         raise CheckpointError(
@@ -148,6 +165,11 @@ def _load(
         )
     made = made.eval().requires_grad_(False)
     return kind, made if device_map is not None else made.to(device)
+
+
+def _said(error: Exception, folder: Path) -> str:
+    """By the folder's name: that of an upload is ours, and no place that the user knows."""
+    return first_line(error, 2 * LONGEST).replace(str(folder), folder.name)[:LONGEST]
 
 
 def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:

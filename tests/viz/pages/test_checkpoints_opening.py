@@ -167,6 +167,15 @@ def test_what_is_sent_and_is_no_model_is_said_to_be_tensors_only():
     assert "other.pt" not in app.selectbox(key="model").options
 
 
+def test_weights_without_their_config_are_tensors_only_and_the_list_says_why():
+    held = io.BytesIO()
+    torch.save({"model.layers.0.self_attn.q_proj.weight": torch.zeros(4, 4)}, held)
+    app = sound(uploaded(page(), "pytorch_model.bin", held.getvalue(), ""))
+    assert said(app) == "pytorch_model.bin is in the list, which says why only its tensors can be read."
+    assert "without the config.json" in rows(app)["pytorch_model.bin"]["refused"]
+    assert not rows(app)["pytorch_model.bin"]["problem"]
+
+
 def test_what_is_sent_and_cannot_be_opened_is_no_success(here):
     app = uploaded(page(), "mine.safetensors", b"\xff" * 2000, "")
     assert not app.success
