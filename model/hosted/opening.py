@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+import weakref
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
@@ -124,7 +127,8 @@ def _load(
     kind, kinds = _kind(transformers, config, family)
     # Where a model's code never asks for a function by its name, its own would be given masks that it does not expect.
     attention = register() if kinds._supports_attention_backend or kinds._can_set_attn_implementation() else "eager"
-    options: dict[str, Any] = {} if device_map is None else {"device_map": device_map}
+    waiting = None if device_map is None else _Waiting()
+    options: dict[str, Any] = {} if waiting is None else {"device_map": device_map, "offload_folder": waiting.folder}
     pools = "add_pooling_layer" in inspect.signature(kinds).parameters
     if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
         options["add_pooling_layer"] = False
@@ -164,7 +168,18 @@ def _load(
             "such tensors in all): the two files do not belong together"
         )
     made = made.eval().requires_grad_(False)
+    made.waiting = waiting
     return kind, made if device_map is not None else made.to(device)
+
+
+class _Waiting:
+    """A folder, there as long as this object, for weights that wait on the disk: those of .safetensors lie there where
+    they came from, others are written again.
+    """
+
+    def __init__(self) -> None:
+        self.folder = mkdtemp(prefix="vitrine-")
+        weakref.finalize(self, rmtree, self.folder, ignore_errors=True)
 
 
 def _said(error: Exception, folder: Path) -> str:
