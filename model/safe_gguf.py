@@ -26,6 +26,7 @@ MOST_TENSORS = 50_000
 MOST_RECORDS = 100_000
 MOST_ITEMS = 2_000_000  # texts in lists: tokens and merges
 MOST_DIMENSIONS = 4
+MOST_UNPACKED = 1 << 29  # values of a quantized tensor: 2 GiB
 PIECE = 1 << 20  # elements turned into numbers at a time
 STRING, ARRAY = 8, 9
 SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes by type of a value
@@ -70,16 +71,17 @@ class GgufFile:
         """The values, turned into float32 where they are quantized.
 
         Raises:
-            UnmeasuredError: the package `gguf` cannot turn this type into numbers.
+            UnmeasuredError: they cannot be, or are too many.
         """
         if not block.bytes:
             return torch.empty(block.shape)
         stored = mapped(self.path, block.start, block.bytes)
         if block.kind in DTYPES:
             return stored.view(DTYPES[block.kind]).reshape(block.shape)
-        if not loaded(block.kind):
+        if not loaded(block):
             raise UnmeasuredError(
-                f"gguf cannot compute with {block.kind}, the type of {block.name!r}: convert the file to F16"
+                f"{block.name!r} of type {block.kind} and {math.prod(block.shape):,} values is not turned into "
+                "numbers: convert the file to F16"
             )
         rows = stored.numpy().reshape(math.prod(block.shape[:-1]), -1)
         made = np.empty((len(rows), block.shape[-1]), dtype=np.float32)
@@ -89,18 +91,24 @@ class GgufFile:
         return torch.from_numpy(made).reshape(block.shape)
 
 
+def loaded(block: Block) -> str:
+    """torch's name of the type that its values are loaded in; empty where the package turns them into no numbers, or
+    where these would take much more memory than the file.
+    """
+    if block.kind in DTYPES:
+        return str(DTYPES[block.kind]).removeprefix("torch.")
+    return "float32" if math.prod(block.shape) <= MOST_UNPACKED and _is_unpacked(block.kind) else ""
+
+
 @cache
-def loaded(kind: str) -> str:
-    """torch's name of the type that values of this kind have; empty where the package turns none into numbers."""
-    if kind in DTYPES:
-        return str(DTYPES[kind]).removeprefix("torch.")
+def _is_unpacked(kind: str) -> bool:
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
     try:
         _numbers(np.zeros((1, GGML_QUANT_SIZES[GGMLQuantizationType[kind]][1]), dtype=np.uint8), kind)
     except (NotImplementedError, ValueError):
-        return ""
-    return "float32"
+        return False
+    return True
 
 
 def _numbers(rows: np.ndarray, kind: str) -> np.ndarray:

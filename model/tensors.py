@@ -188,7 +188,7 @@ def _read_gguf(path: Path) -> list[TensorInfo]:
             block.bytes,
             block.name,
             load=partial(file.load, block),
-            loaded=loaded(block.kind),
+            loaded=loaded(block),
         )
         for block in file.blocks
     ]
