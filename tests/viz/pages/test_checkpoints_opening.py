@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import sys
+import tomllib
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +25,7 @@ from tests.viz.small import write_small
 from viz import opened as session
 from viz.opened import browser
 from viz.opening import Place
+from viz.sections.checkpoints_adding import LIMIT
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +131,14 @@ def test_a_browser_is_known_by_its_cookie(monkeypatch):
         assert cookie(made) == token.hex()
     assert cookie(generate_xsrf_token_string()) != token.hex()
     assert [cookie(value) for value in ("", "2|xyz", "2|0|0|0", "a|b|c|d")] == [""] * 4
+
+
+def test_an_upload_has_a_limit_that_the_field_says_and_the_server_keeps():
+    (field,) = page().file_uploader
+    assert field.proto.max_upload_size_mb == LIMIT
+    assert f"at most {LIMIT} MB" in field.label
+    config = tomllib.loads((Path(__file__).parents[3] / ".streamlit" / "config.toml").read_text())
+    assert config["server"]["maxUploadSize"] == LIMIT
 
 
 def test_two_of_one_name_are_told_apart(here):
