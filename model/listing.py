@@ -10,7 +10,8 @@ from typing import Any
 from model.checkpoints import CONFIG, is_hugging_face, is_ours
 from model.config import Kind, TransformerConfig
 from model.errors import CheckpointError
-from model.foreign.layouts import SUFFIXES, is_known
+from model.foreign.incomplete import require_whole
+from model.foreign.layouts import is_known
 from model.safe_formats import weights_of
 from model.safe_json import read_record
 from model.tensors import TensorInfo, size, tensor_table
@@ -32,7 +33,8 @@ class Listed:
 
     format: "Vitrine", "Hugging Face" or that of a file. family: of Hugging Face's models. kind: as far as it is known.
     problem: why it cannot be opened, in a sentence; empty where nothing speaks against it. computes: whether it may be
-    a model; of other files the tensors can be read. parameters: the model's, without those of an optimizer.
+    a model; of other files the tensors can be read. part: why it is none, in a sentence, of what is known to be a
+    part of one. parameters: the model's, without those of an optimizer.
     """
 
     format: str
@@ -42,6 +44,7 @@ class Listed:
     bytes: int = 0
     problem: str = ""
     computes: bool = True
+    part: str = ""
 
 
 def typed_path(text: str) -> Path:
@@ -89,8 +92,11 @@ def _said(path: Path, table: list[TensorInfo]) -> Listed:
     if is_ours(path, options):
         return Listed("Vitrine", kind=TransformerConfig.from_dict(options).kind)
     file = weights_of(path).files[0]
-    known = file.suffix.lower() in SUFFIXES and is_known(info.name for info in table)
-    return Listed(_format_of(file), computes=known)
+    try:
+        require_whole(file, {info.name: info.shape for info in table})
+    except CheckpointError as error:
+        return Listed(_format_of(file), computes=False, part=str(error))
+    return Listed(_format_of(file), computes=is_known(info.name for info in table))
 
 
 def _format_of(path: Path) -> str:

@@ -12,7 +12,10 @@ from model.safe_json import read_json
 SAFETENSORS, PYTORCH = "model.safetensors", "pytorch_model.bin"  # in a folder, ours or of Hugging Face
 PICKLED = (".pt", ".pth", ".bin")
 READ = (".safetensors", *PICKLED, ".gguf")
+ENDS = ", ".join(READ)
+INSIDE = ("*/config.json", "snapshots/*/config.json")  # the second is Hugging Face's cache
 MOST_SHARDS = 1000
+POINTER, POINTER_MOST = b"version https://git-lfs.github.com/spec/", 1000  # how it begins, and bytes it has fewer than
 HUGGING_FACE = "load it with transformers where it comes from and write it again with save_pretrained"
 UNPACK = "unpack it and give the folder, or upload it as .zip"
 REFUSED = {
@@ -56,15 +59,17 @@ def weights_of(path: Path) -> Weights:
     if path.is_dir():
         return _in_folder(path)
     if path.exists() and not path.is_file():
-        raise CheckpointError(f"{path} is neither a file nor a folder: give a checkpoint folder, or a {_listed()} file")
+        raise CheckpointError(
+            f"{path} is neither a file nor a folder: give a checkpoint folder, or a file that ends in {ENDS}"
+        )
     if not path.is_file():
-        raise CheckpointError(f"{path} does not exist: give a checkpoint folder, or a {_listed()} file")
+        raise CheckpointError(f"{path} does not exist: give a checkpoint folder, or a file that ends in {ENDS}")
     suffix = path.suffix.lower()
     if suffix in REFUSED:
         what, instead = REFUSED[suffix]
         raise CheckpointError(f"{path} is {what}, and is not opened: {instead}")
     if suffix not in READ:
-        raise CheckpointError(f"{path} must be a checkpoint folder or end in {_listed()}")
+        raise CheckpointError(f"{path} must be a checkpoint folder or end in {ENDS}")
     return Weights([path])
 
 
@@ -77,8 +82,14 @@ def _in_folder(folder: Path) -> Weights:
     alone = [file for file in folder.iterdir() if file.suffix.lower() in READ and file.is_file()]
     if len(alone) == 1:
         return Weights(alone)
+    inside = [file.parent for pattern in INSIDE for file in folder.glob(pattern)]
+    if inside and not alone:
+        raise CheckpointError(
+            f"{folder} is a folder of checkpoints, and none itself: give one of them, such as "
+            f"{min(inside).relative_to(folder)}"
+        )
     raise CheckpointError(
-        f"{folder} is a folder without {SAFETENSORS}: give a checkpoint folder, or a {_listed()} file"
+        f"{folder} is a folder without {SAFETENSORS}: give a checkpoint folder, or a file that ends in {ENDS}"
     )
 
 
@@ -98,6 +109,15 @@ def _indexed(index: Path, suffix: str) -> Weights:
     return Weights([index.parent / name for name in names], places)
 
 
+def require_weights_themselves(file: Path, size: int) -> None:
+    """
+    Raises:
+        CheckpointError: a git that knows nothing of large files has left a note in their place.
+    """
+    if size < POINTER_MOST and file.read_bytes().startswith(POINTER):
+        raise CheckpointError(f"{file} only points to the weights, which Git LFS keeps: fetch them with git lfs pull")
+
+
 def require_indexed(found: dict[str, str], weights: Weights) -> None:
     """Refuse an index that says something else than its files. found: the file of each tensor.
 
@@ -110,7 +130,3 @@ def require_indexed(found: dict[str, str], weights: Weights) -> None:
                 f"{weights.files[0].parent}: the index says that {name[:60]!r} is in {file[:60]!r}, where it is not: "
                 "get the folder again from where it comes"
             )
-
-
-def _listed() -> str:
-    return f"{', '.join(READ[:-1])} or {READ[-1]}"

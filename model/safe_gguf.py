@@ -10,9 +10,11 @@ import math
 import mmap
 import struct
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +26,8 @@ MOST_TENSORS = 50_000
 MOST_RECORDS = 100_000
 MOST_ITEMS = 2_000_000  # texts in lists: tokens and merges
 MOST_DIMENSIONS = 4
+MOST_UNPACKED = 1 << 29  # values of a quantized tensor: 2 GiB
+PIECE = 1 << 20  # elements turned into numbers at a time
 STRING, ARRAY = 8, 9
 SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes by type of a value
 DTYPES = {
@@ -67,22 +71,51 @@ class GgufFile:
         """The values, turned into float32 where they are quantized.
 
         Raises:
-            UnmeasuredError: the package `gguf` cannot turn this type into numbers.
+            UnmeasuredError: they cannot be, or are too many.
         """
         if not block.bytes:
             return torch.empty(block.shape)
         stored = mapped(self.path, block.start, block.bytes)
         if block.kind in DTYPES:
             return stored.view(DTYPES[block.kind]).reshape(block.shape)
-        from gguf import GGMLQuantizationType, quants
-
-        rows = stored.numpy().reshape(*block.shape[:-1], -1)
-        try:
-            return torch.from_numpy(quants.dequantize(rows, GGMLQuantizationType[block.kind])).reshape(block.shape)
-        except (NotImplementedError, ValueError) as error:
+        if not loaded(block):
             raise UnmeasuredError(
-                f"gguf cannot compute with {block.kind}, the type of {block.name!r}: convert the file to F16"
-            ) from error
+                f"{block.name!r} of type {block.kind} and {math.prod(block.shape):,} values is not turned into "
+                "numbers: convert the file to F16"
+            )
+        rows = stored.numpy().reshape(math.prod(block.shape[:-1]), -1)
+        made = np.empty((len(rows), block.shape[-1]), dtype=np.float32)
+        step = max(1, PIECE // block.shape[-1])
+        for first in range(0, len(rows), step):  # what it keeps on the way is as large as several copies
+            made[first : first + step] = _numbers(rows[first : first + step], block.kind)
+        return torch.from_numpy(made).reshape(block.shape)
+
+
+def loaded(block: Block) -> str:
+    """torch's name of the type that its values are loaded in; empty where the package turns them into no numbers, or
+    where these would take much more memory than the file.
+    """
+    if block.kind in DTYPES:
+        return str(DTYPES[block.kind]).removeprefix("torch.")
+    return "float32" if math.prod(block.shape) <= MOST_UNPACKED and _is_unpacked(block.kind) else ""
+
+
+@cache
+def _is_unpacked(kind: str) -> bool:
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    try:
+        _numbers(np.zeros((1, GGML_QUANT_SIZES[GGMLQuantizationType[kind]][1]), dtype=np.uint8), kind)
+    except (NotImplementedError, ValueError):
+        return False
+    return True
+
+
+def _numbers(rows: np.ndarray, kind: str) -> np.ndarray:
+    from gguf import GGMLQuantizationType, quants
+
+    with np.errstate(all="ignore"):  # scales of damaged blocks are none
+        return quants.dequantize(rows, GGMLQuantizationType[kind])
 
 
 Types = dict[int, tuple[str, int, int]]  # name, elements of a block, bytes of a block

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from model.errors import CheckpointError, UnmeasuredError, first_line
 from model.pickled import brought, read_pickled, storage_place
-from model.safe_formats import require_indexed, weights_of
-from model.safe_gguf import GgufFile
+from model.safe_formats import require_indexed, require_weights_themselves, weights_of
+from model.safe_gguf import GgufFile, loaded
 from model.safe_header import DTYPES, SafeValues, read_header
 
 PIECE = 1 << 16  # elements turned into float64 at a time
@@ -40,6 +40,7 @@ class TensorInfo:
     """What the file says of a tensor, without its values.
 
     place: the name of the first tensor in the same place of the file: for tied weights another's, else its own.
+    loaded: torch's name of the type of its values, where dtype is a name of another format.
     """
 
     name: str
@@ -48,6 +49,17 @@ class TensorInfo:
     bytes: int
     place: str
     load: Callable[[], Tensor] = field(repr=False, compare=False)
+    loaded: str = ""
+
+    @property
+    def values(self) -> str:
+        """The type of its values: for what is computed with them."""
+        return self.loaded or self.dtype
+
+    @property
+    def quantized(self) -> bool:
+        """Whether its values are made of fewer bits than their type has."""
+        return bool(self.loaded) and self.bytes < self.elements * getattr(torch, self.loaded).itemsize
 
     @property
     def elements(self) -> int:
@@ -80,6 +92,7 @@ def tensor_table(path: Path | str) -> list[TensorInfo]:
     found: dict[str, str] = {}
     for file in weights.files:
         stamp = _stamp(file)
+        require_weights_themselves(file, stamp[1])
         for info in TABLES.get(file.suffix.lower(), _read_pickled)(file):
             if found.setdefault(info.name, file.name) != file.name:
                 raise CheckpointError(f"{path} holds {info.name!r} twice, in {found[info.name]} and in {file.name}")
@@ -110,7 +123,7 @@ def is_of_training(name: str) -> bool:
 
 def is_parameter(info: TensorInfo) -> bool:
     """Whether a model learned it: not what belongs to its training, nor masks, counts and tables that it only keeps."""
-    mask = BUFFER.search(info.name) and (len(info.shape) != 1 or info.dtype == "bool")
+    mask = BUFFER.search(info.name) and (len(info.shape) != 1 or info.values == "bool")
     return not (is_of_training(info.name) or mask or TABLE.search(info.name))
 
 
@@ -168,7 +181,15 @@ def _read_safetensors(path: Path) -> list[TensorInfo]:
 def _read_gguf(path: Path) -> list[TensorInfo]:
     file = GgufFile(path)
     return [
-        TensorInfo(block.name, block.shape, block.kind, block.bytes, block.name, load=partial(file.load, block))
+        TensorInfo(
+            block.name,
+            block.shape,
+            block.kind,
+            block.bytes,
+            block.name,
+            load=partial(file.load, block),
+            loaded=loaded(block),
+        )
         for block in file.blocks
     ]
 

@@ -125,7 +125,7 @@ def _of_values(info: TensorInfo, measured: Statistics) -> Iterator[Finding]:
         else:
             yield Finding("constant", info.name, measured.maximum)
     largest = max(abs(measured.minimum), abs(measured.maximum))
-    if getattr(torch, info.dtype).is_floating_point and largest > NEAR_HALF:
+    if getattr(torch, info.values).is_floating_point and largest > NEAR_HALF:
         yield Finding("half", info.name, largest)
 
 

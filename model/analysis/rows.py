@@ -36,7 +36,7 @@ def findings(info: TensorInfo, infos: Sequence[TensorInfo]) -> Iterator[Found]:
     kind = role(info.name)
     if kind == "norm" and len(info.shape) == 1:
         yield from _gains(info)
-    if len(info.shape) != 2 or not getattr(torch, info.dtype).is_floating_point:
+    if len(info.shape) != 2 or not getattr(torch, info.values).is_floating_point:
         return
     if kind in ("hidden", "output"):
         yield from _units(info, infos)

@@ -43,7 +43,9 @@ class Leading:
 
 def has_spectrum(info: TensorInfo) -> bool:
     """Whether it is a matrix, or more, of floating-point numbers, with elements."""
-    return readable(info) and getattr(torch, info.dtype).is_floating_point and len(info.shape) > 1 and info.elements > 0
+    return (
+        readable(info) and getattr(torch, info.values).is_floating_point and len(info.shape) > 1 and info.elements > 0
+    )
 
 
 def all_singular_values(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInfo, Float[Tensor, " count"]]]:

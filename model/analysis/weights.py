@@ -62,7 +62,7 @@ class Statistics:
 
 def readable(info: TensorInfo) -> bool:
     """Whether its type is one of real numbers that torch computes with."""
-    return info.dtype in REAL
+    return info.values in REAL
 
 
 def first_of_places(infos: Sequence[TensorInfo]) -> list[TensorInfo]:

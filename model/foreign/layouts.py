@@ -12,6 +12,7 @@ from torch import Tensor
 from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.bare_ids import NO_TOKENS, BareIds
+from model.foreign.incomplete import require_whole
 from model.foreign.layouts_annotated import ANCHOR, annotated
 from model.foreign.layouts_gpt import FIRST_KEYS, PACKED, first_min_gpt, gpt
 from model.foreign.layouts_torch import FIRST_LAYER, torch_transformer
@@ -56,6 +57,7 @@ def find_layout(file: Path, told: Told) -> Layout:
         CheckpointError: as of `open_state`.
     """
     tensors, records = _read(file)
+    require_whole(file, {name: tuple(each.shape) for name, each in tensors.items()})
     state = State(file.name, tensors, records | _beside(file), told)
     layout = next((found for make in LAYOUTS if (found := make(state)) is not None), None)
     if layout is None:
@@ -74,7 +76,7 @@ def is_known(names: Iterable[str]) -> bool:
 
 def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
     """What belongs to a training and not to the model is left out."""
-    tensors, records = (read_tensors(file), {}) if file.suffix == ".safetensors" else read_state(file)
+    tensors, records = (read_tensors(file), {}) if file.suffix.lower() == ".safetensors" else read_state(file)
     return {name: each for name, each in tensors.items() if not is_of_training(name)}, records
 
 

@@ -14,6 +14,7 @@ from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.assembling import assembled
 from model.foreign.families import rebuilt_config, renamed
+from model.foreign.incomplete import require_whole
 from model.foreign.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.foreign.tokenizer_files import open_tokenizers
 from model.foreign.told import Told
@@ -63,12 +64,9 @@ def _file_of(path: Path) -> Path:
     Raises:
         CheckpointError: there is not a single file of weights, or it is of another kind.
     """
-    file = _only_file(path) if path.is_dir() else path
-    if file.suffix not in SUFFIXES:
-        raise CheckpointError(
-            f"{file.name} is not a checkpoint: open a folder of one, or a file that ends in {', '.join(SUFFIXES)}"
-        )
-    return weights_of(file).files[0]  # a file, and no pipe, which never ends
+    file = weights_of(_only_file(path) if path.is_dir() else path).files[0]  # a file, and no pipe, which never ends
+    require_whole(file, {})
+    return file
 
 
 def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> Inspectable:
@@ -126,7 +124,7 @@ def _only_file(folder: Path) -> Path:
     Raises:
         CheckpointError: there is no file of weights in the folder, or several.
     """
-    found = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    found = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
     if len(found) == 1:
         return found[0]
     raise CheckpointError(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+import weakref
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
@@ -23,6 +26,7 @@ from model.inspectable import Inspectable
 from model.memory import require_room
 from model.tensors import TensorInfo, size
 
+LONGEST = 300  # characters of what transformers says
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
 # Classes whose output is none of words; ELECTRA's is trained to find replaced tokens.
@@ -107,12 +111,24 @@ def _load(
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # the library raises what it likes on a damaged config
-        reason = f"transformers cannot read its config.json: {first_line(error)}"
+        if not family:
+            raise CheckpointError(
+                f"{folder.name}: config.json does not say its model_type, by which transformers finds the code "
+                'that runs it: write it there, such as "gpt2"'
+            ) from error
+        if family not in transformers.CONFIG_MAPPING:
+            raise CheckpointError(
+                f"{folder.name}: transformers {transformers.__version__} knows no model_type {family!r}, as "
+                "config.json calls it: install a version that does; its tensors can be looked at under Checkpoints → "
+                "Read"
+            ) from error
+        reason = f"transformers cannot read its config.json: {_said(error, folder)}"
         raise CheckpointError(f"{folder.name}: {reason}") from error
     kind, kinds = _kind(transformers, config, family)
     # Where a model's code never asks for a function by its name, its own would be given masks that it does not expect.
     attention = register() if kinds._supports_attention_backend or kinds._can_set_attn_implementation() else "eager"
-    options: dict[str, Any] = {} if device_map is None else {"device_map": device_map}
+    waiting = None if device_map is None else _Waiting()
+    options: dict[str, Any] = {} if waiting is None else {"device_map": device_map, "offload_folder": waiting.folder}
     pools = "add_pooling_layer" in inspect.signature(kinds).parameters
     if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
         options["add_pooling_layer"] = False
@@ -132,8 +148,13 @@ def _load(
     except CheckpointError:
         raise
     except Exception as error:
+        if hasattr(config, "quantization_config"):
+            raise CheckpointError(
+                f"{folder.name} is quantized, and transformers cannot open it here: {_said(error, folder)}; open the "
+                "model that it was made from, or look at its tensors under Checkpoints → Read"
+            ) from error
         raise CheckpointError(
-            f"{folder.name}: transformers cannot open this {family} model: {first_line(error)}"
+            f"{folder.name}: transformers cannot open this {family} model: {_said(error, folder)}"
         ) from error
     if lacking := sorted(map(str, loading["missing_keys"])):
         raise CheckpointError(
@@ -147,7 +168,23 @@ def _load(
             "such tensors in all): the two files do not belong together"
         )
     made = made.eval().requires_grad_(False)
+    made.waiting = waiting
     return kind, made if device_map is not None else made.to(device)
+
+
+class _Waiting:
+    """A folder, there as long as this object, for weights that wait on the disk: those of .safetensors lie there where
+    they came from, others are written again.
+    """
+
+    def __init__(self) -> None:
+        self.folder = mkdtemp(prefix="vitrine-")
+        weakref.finalize(self, rmtree, self.folder, ignore_errors=True)
+
+
+def _said(error: Exception, folder: Path) -> str:
+    """By the folder's name: that of an upload is ours, and no place that the user knows."""
+    return first_line(error, 2 * LONGEST).replace(str(folder), folder.name)[:LONGEST]
 
 
 def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:

@@ -33,7 +33,7 @@ def read_table(path: Path) -> None:
     assert path.is_dir() or claimed <= path.stat().st_size, f"{claimed:,} bytes from a smaller file"
     for info in table:
         if info.elements < 10_000:
-            info.measure() if info.dtype[:1].islower() else info.load()
+            info.measure() if info.values[:1].islower() else info.load()
 
 
 def read_upload(sent: list[tuple[str, bytes]]) -> None:

@@ -125,9 +125,9 @@ def test_files_that_do_not_belong_together_are_refused(folder):
 
 
 def test_no_folder_is_refused(tmp_path):
-    for name in ("missing", "file"):
-        (tmp_path / "file").write_text("")
-        with pytest.raises(ValueError, match=f"{name} is not a checkpoint"):
+    (tmp_path / "file").write_text("")
+    for name, sentence in (("missing", "is not a checkpoint"), ("file", "must be a checkpoint folder or end in")):
+        with pytest.raises(ValueError, match=f"{name} {sentence}"):
             open_checkpoint(tmp_path / name)
 
 

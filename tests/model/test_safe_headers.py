@@ -11,7 +11,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.errors import CheckpointError
+from model import safe_gguf
+from model.analysis.weights import readable
+from model.errors import CheckpointError, UnmeasuredError
 from model.safe_header import read_header
 from model.tensors import tensor_table
 from tests.model.tensor_files import raw_safetensors
@@ -114,7 +116,7 @@ def record(name, kind, value):
     return struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", kind) + value
 
 
-def test_gguf_is_listed_as_the_package_reads_it(tmp_path):
+def test_gguf_is_listed_as_the_package_reads_it(tmp_path, monkeypatch):
     gguf = pytest.importorskip("gguf")
     values = np.random.default_rng(0).normal(size=(4, 64)).astype(np.float32)
     packed = gguf.quants.quantize(values, gguf.GGMLQuantizationType.Q8_0)
@@ -138,6 +140,15 @@ def test_gguf_is_listed_as_the_package_reads_it(tmp_path):
     assert np.array_equal(table["half"].load().numpy(), values.astype(np.float16))
     expected = gguf.quants.dequantize(packed, gguf.GGMLQuantizationType.Q8_0)
     assert np.array_equal(table["packed"].load().numpy(), expected)
+    assert [table[name].values for name in ("plain", "half", "packed")] == ["float32", "float16", "float32"]
+    assert [table[name].quantized for name in ("plain", "half", "packed")] == [False, False, True]
+    monkeypatch.setattr(safe_gguf, "PIECE", 64)  # a row at a time
+    assert np.array_equal(table["packed"].load().numpy(), expected)
+    monkeypatch.setattr(safe_gguf, "MOST_UNPACKED", 255)  # a small file may hold many values
+    (large,) = (info for info in tensor_table(tmp_path / "x.gguf") if info.name == "packed")
+    assert not readable(large)
+    with pytest.raises(UnmeasuredError, match="'packed' of type Q8_0 and 256 values is not turned into numbers"):
+        large.load()
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_the_format_before_torch_1_6_is_refused(tmp_path):
     [
         (".", "is a folder without model.safetensors: give"),
         ("no.pt", "does not exist"),
-        ("x.weights", "must be a checkpoint folder or end in .safetensors, .pt, .pth, .bin or .gguf"),
+        ("x.weights", "must be a checkpoint folder or end in .safetensors, .pt, .pth, .bin, .gguf"),
     ],
 )
 def test_a_path_of_something_else_is_refused(name, message, tmp_path):

@@ -68,7 +68,7 @@ def spectrum_sentence(values: Tensor) -> str:
     energy = values.double().square().cumsum(0)
     whole = float(energy[-1]) or 1.0
     shares = [
-        _("{count}: {share}").format(count=count, share=f"{float(energy[count - 1]) / whole:.1%}")
+        _("{count}: {share}").format(count=count, share=f"{100 * float(energy[count - 1]) / whole:.1f} %")
         for count in TOPS
         if count < len(values)
     ]

@@ -25,6 +25,13 @@ def shape_text(shape: Sequence[int]) -> str:
     return " × ".join(f"{size:,}" for size in shape) or _("one number")
 
 
+def type_text(info: TensorInfo) -> str:
+    """As the file calls it; of quantized values also what they are turned into."""
+    if not info.quantized:
+        return info.dtype
+    return _("{dtype}, quantized, measured as {type}").format(dtype=info.dtype, type=info.values)
+
+
 def bytes_text(count: int) -> str:
     """A size in units of a thousand."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -47,6 +47,8 @@ def added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ())
     text = _("{name} is in the list.").format(name=name)
     if found.problem:
         text = _("{name} is in the list, which says why it cannot be opened.").format(name=name)
+    elif found.part:
+        text = _("{name} is in the list, which says why only its tensors can be read.").format(name=name)
     elif not found.computes:
         text += " " + _("It is no model that is known here: its tensors can be read.")
     if left_out:

@@ -91,7 +91,9 @@ def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
         "bytes": size(found.bytes),
         "needs": size(needed) if found.computes else "",
         "fits": fits or not found.computes,
-        "refused": "" if fits or found.problem or not found.computes else stopped(space.refusal(place.name, found)),
+        "refused": stopped(said(found.part))
+        if fits or found.problem or not found.computes
+        else stopped(space.refusal(place.name, found)),
         "problem": stopped(said(found.problem)),
         "shown": shown,
         "computes": found.computes,

@@ -13,7 +13,7 @@ from model.analysis import spectra, weights
 from model.tensors import TensorInfo
 from viz.i18n import _
 from viz.packing import weights_rows, weights_spectra, weights_values
-from viz.packing.weights_table import bytes_text, shape_text
+from viz.packing.weights_table import bytes_text, shape_text, type_text
 from viz.packing.weights_values import Blocks, Region, Weight, short, summary, whole
 from viz.parts import explanation
 from viz.said import said
@@ -36,7 +36,7 @@ def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
     """The chosen tensor; its numbers are computed once. Of a single number all is said in the heading."""
     heading = st.container(horizontal=True, vertical_alignment="bottom")
     heading.markdown(f"**{token_code(short(info.name))}**", width="content")
-    heading.caption(f"{shape_text(info.shape)} · {info.dtype} · {bytes_text(info.bytes)}", width="content")
+    heading.caption(f"{shape_text(info.shape)} · {type_text(info)} · {bytes_text(info.bytes)}", width="content")
     weight = weight_of(subject, found, info)
     if isinstance(weight, str):
         st.caption(literal(weight))
@@ -69,9 +69,9 @@ def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | s
     if statistics is None and info.place in found.failed:
         return said(found.failed[info.place])
     if statistics is None and not weights.readable(info):
-        return _("Type {dtype}: nothing is measured, as torch computes no mean, least or greatest value of it.").format(
-            dtype=info.dtype
-        )
+        return _(
+            "Type {dtype}: it is listed but not measured, as nothing here reads its values as real numbers."
+        ).format(dtype=info.dtype)
     if statistics is None:
         try:
             statistics = found.remember(("statistics", info.place), lambda: weights.statistics(info.load()))

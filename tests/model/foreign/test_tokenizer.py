@@ -240,3 +240,21 @@ def test_older_files_are_read_through_transformers(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     ours, _ = open_tokenizers(tmp_path, {"model_type": "bert", "pad_token_id": 0}, (8, 8))
     assert ours.framed("I ams", "whole", 99).labels == ["[CLS]", "i", "am", "##s", "[SEP]"]
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json", "config.json"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_code_that_a_tokenizers_files_name_is_never_run(file, whole, tmp_path):
+    """Whether older files are read, or a tokenizer.json beside them; nor is another file read that they name."""
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "am"]))
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass")
+    (tmp_path / "other.txt").write_text("evil")
+    said = {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}}
+    said |= {"vocab_file": str(tmp_path / "other.txt"), "trust_remote_code": True, "model_type": "bert"}
+    (tmp_path / file).write_text(json.dumps(said))
+    if whole:
+        byte_level()[0].save(str(tmp_path / "tokenizer.json"))
+    ours, _ = open_tokenizers(tmp_path, said, (300, 300))
+    assert not (tmp_path / "ran").exists()
+    assert not [name for name in sys.modules if "evil" in name.lower()]
+    assert "evil" not in {ours.label(token) for token in range(6)}

@@ -4,6 +4,10 @@ device, and is brought while its module computes.
 
 from __future__ import annotations
 
+import gc
+import shutil
+import tempfile
+
 import accelerate.hooks
 import pytest
 import torch
@@ -46,16 +50,39 @@ def offloaded(network: HostedNetwork) -> list[str]:
     return [name for name, module in named if getattr(getattr(module, "_hf_hook", None), "offload", False)]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "t5"])
-def test_what_does_not_fit_into_memory_stays_on_disk(name, monkeypatch):
-    """ "auto", with room for less than half of the weights: nothing differs from the model that is loaded whole."""
-    folder = theirs(name)[1]
+def give_little_room(name: str, monkeypatch) -> None:
+    """ "auto" finds room for less than half of the weights."""
     room = int(0.4 * sum(4 * each.numel() for each in theirs(name)[0].parameters()))
     monkeypatch.setattr(transformers.integrations.accelerate, "accelerate_max_memory", lambda _given: {"cpu": room})
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "t5"])
+def test_what_does_not_fit_into_memory_stays_on_disk(name, monkeypatch):
+    """Nothing differs from the model that is loaded whole."""
+    folder = theirs(name)[1]
+    give_little_room(name, monkeypatch)
     spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
     assert offloaded(spread)
     assert any(each.is_meta for each in spread.parameters())
     require_alike(spread, hosted(name))
+
+
+def test_what_is_no_safetensors_waits_in_a_folder_that_goes_with_the_model(tmp_path, monkeypatch):
+    plain = hosted("gpt2")  # which is made once, in a temporary folder too
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    folder = tmp_path / "gpt2"
+    folder.mkdir()
+    shutil.copy(theirs("gpt2")[1] / "config.json", folder)
+    torch.save(theirs("gpt2")[0].state_dict(), folder / "pytorch_model.bin")
+    give_little_room("gpt2", monkeypatch)
+    spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
+    assert list((tmp_path / "temporary").rglob("*.safetensors"))
+    require_alike(spread, plain)
+    assert sorted(each.name for each in folder.iterdir()) == ["config.json", "pytorch_model.bin"]
+    del spread
+    gc.collect()
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_a_map_by_module_is_written_with_and_changed(tmp_path):

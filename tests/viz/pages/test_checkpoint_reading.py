@@ -235,3 +235,34 @@ def test_the_bar_is_there_before_the_first_tensor_is_measured(here, monkeypatch)
         assert header["chosen"] == count - 1
     finally:
         go.set()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_quantized_file_of_llama_cpp_is_listed_and_measured(here, monkeypatch):
+    """Each type as its values are; one that the package gguf turns into no numbers is listed, and says so."""
+    gguf = pytest.importorskip("gguf")
+    write_small(here / "small")
+    (here / "files").mkdir()
+    monkeypatch.setenv(viz.opening.MODELS, str(here / "files"))
+    values = np.random.default_rng(0).normal(size=(6, 64)).astype(np.float32)
+    packed, unread = (gguf.GGMLQuantizationType[name] for name in ("Q4_0", "Q8_1"))
+    writer = gguf.GGUFWriter(here / "files" / "x.gguf", "llama")
+    writer.add_tensor("plain.weight", values)
+    writer.add_tensor("half.weight", values.astype(np.float16))
+    writer.add_tensor("packed.weight", gguf.quants.quantize(values, packed), raw_dtype=packed)
+    writer.add_tensor("unread.weight", np.zeros((6, 2 * gguf.GGML_QUANT_SIZES[unread][1]), np.uint8), raw_dtype=unread)
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
+    expected = gguf.quants.dequantize(gguf.quants.quantize(values, packed), packed)
+    app = page(checkpoint="x.gguf", tensor="packed.weight")
+    found = columns(app)
+    for name, tensor in (("plain", values), ("half", values.astype(np.float16)), ("packed", expected)):
+        numbers = [found[f"{name}.weight"][title] for title in ("mean", "deviation", "least", "greatest")]
+        assert numbers == pytest.approx([tensor.mean(), tensor.std(), tensor.min(), tensor.max()], abs=1e-3), name
+    _header, (shown, _visible) = sent(app, "w_map")
+    assert np.array_equal(shown, expected)
+    assert any("Q4_0, quantized, measured as float32" in each.value for each in app.caption)
+    app = page(checkpoint="x.gguf", tensor="unread.weight")
+    assert any("Type Q8_1: it is listed but not measured" in each.value for each in app.caption)
+    page(checkpoint="x.gguf", weights_view="health")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import sys
+import tomllib
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +25,7 @@ from tests.viz.small import write_small
 from viz import opened as session
 from viz.opened import browser
 from viz.opening import Place
+from viz.sections.checkpoints_adding import LIMIT
 
 
 @pytest.fixture(autouse=True)
@@ -130,6 +133,14 @@ def test_a_browser_is_known_by_its_cookie(monkeypatch):
     assert [cookie(value) for value in ("", "2|xyz", "2|0|0|0", "a|b|c|d")] == [""] * 4
 
 
+def test_an_upload_has_a_limit_that_the_field_says_and_the_server_keeps():
+    (field,) = page().file_uploader
+    assert field.proto.max_upload_size_mb == LIMIT
+    assert f"at most {LIMIT} MB" in field.label
+    config = tomllib.loads((Path(__file__).parents[3] / ".streamlit" / "config.toml").read_text())
+    assert config["server"]["maxUploadSize"] == LIMIT
+
+
 def test_two_of_one_name_are_told_apart(here):
     folder = write_small(here / "small", seed=2)
     app = uploaded(page(), "small.zip", packed(folder))
@@ -165,6 +176,15 @@ def test_what_is_sent_and_is_no_model_is_said_to_be_tensors_only():
     assert "It is no model that is known here: its tensors can be read." in said(app)
     assert not rows(app)["other.pt"]["computes"]
     assert "other.pt" not in app.selectbox(key="model").options
+
+
+def test_weights_without_their_config_are_tensors_only_and_the_list_says_why():
+    held = io.BytesIO()
+    torch.save({"model.layers.0.self_attn.q_proj.weight": torch.zeros(4, 4)}, held)
+    app = sound(uploaded(page(), "pytorch_model.bin", held.getvalue(), ""))
+    assert said(app) == "pytorch_model.bin is in the list, which says why only its tensors can be read."
+    assert "without the config.json" in rows(app)["pytorch_model.bin"]["refused"]
+    assert not rows(app)["pytorch_model.bin"]["problem"]
 
 
 def test_what_is_sent_and_cannot_be_opened_is_no_success(here):
