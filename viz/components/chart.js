@@ -316,5 +316,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   });
   root.choose = (place) => setTriggerValue("place", place);
   showPlot(root, { header, chosen: header.chosen });
-  return () => root.stop();
+  return ending(root);
 }

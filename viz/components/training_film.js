@@ -71,6 +71,7 @@ function buildFilm(parentElement) {
   const dark = lightChips(root);
   root.stop = () => {
     play(root, false);
+    askWhile(root, false);
     sizes.disconnect();
     root.heads.stop();
     root.large.stop();
@@ -297,6 +298,7 @@ function showFrame(root) {
   const { kind, words, labels, visible } = root.header;
   const filmed = isFilmed(kind, labels.rows, labels.columns);
   root.classList.toggle("waiting", !filmed);
+  askWhile(root, !filmed);
   if (!filmed) return write(root.note, words.waiting);
   if (root.note.textContent === words.waiting) write(root.note, "");
   const { steps, frames, kinds } = bus.film;
@@ -412,14 +414,15 @@ function showWords(root) {
   showPlaying(root);
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine.training-film") ?? buildFilm(parentElement);
   const header = unpack(data);
   root.header = { ...header, visible: header.arrays[0] };
   root.trigger = (name, value) => setTriggerValue(name, value);
+  root.again = () => setStateValue("again", performance.now());
   root.chosen = header.chosen;
   showWords(root);
   root.lined = true;
   showFrame(root);
-  return () => root.stop();
+  return ending(root);
 }
