@@ -259,7 +259,8 @@ function paintLine(root) {
   others.forEach((other, index) => {
     const end = drawn(other.steps, other.losses, { colour: OTHERS[index % OTHERS.length], dash: [4, 3] });
     const name = words.run.replace("{number}", other.run);
-    if (end) pen.text(name, end[0] - 4, Math.max(9, end[1] - 9), { colour: OTHERS[index % OTHERS.length], align: "right" });
+    const under = end && end[1] > y(losses[nearestFrame(other.steps.at(-1))]) && end[1] < bottom - 18; // not over this run's line
+    if (end) pen.text(name, end[0] - 4, under ? end[1] + 10 : Math.max(9, end[1] - 9), { colour: OTHERS[index % OTHERS.length], align: "right" });
   });
   drawn(steps, losses, { colour: "#5c7cfa" });
   for (const key of keys) if (key >= steps[0] && key <= steps.at(-1)) pen.text("◆", x(key), bottom + 8, { align: "center", faint: true });

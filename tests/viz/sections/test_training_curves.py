@@ -166,3 +166,15 @@ def test_the_file_has_every_figure(trained):
 def test_without_a_training_there_are_no_curves(monkeypatch):
     monkeypatch.setattr(training_curves, "training", lambda bench: None)
     assert "from the sidebar" in AppTest.from_function(curves_page).run().caption[0].value
+
+
+def test_what_is_not_measured_yet_says_when_it_comes(monkeypatch):
+    training = live()
+    training.settled()
+    monkeypatch.setattr(training_curves, "training", lambda bench: training)
+    app = AppTest.from_function(curves_page, default_timeout=60).run()
+    said = {header["file"].removeprefix("curves-"): header["sentence"] for header, _arrays in components(app, "chart")}
+    assert "every 5 steps" in said.pop("accuracy")
+    assert len(said) == 3
+    assert all("not measured yet: train a step" in sentence for sentence in said.values())
+    training.close()
