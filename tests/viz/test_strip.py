@@ -53,11 +53,11 @@ def test_each_button_does_what_it_says(begun):
 def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun, monkeypatch):
     """And not by news that the run which follows would throw away."""
 
-    class Rerun(Exception):
+    class RerunError(Exception):
         pass
 
     def again() -> None:
-        raise Rerun
+        raise RerunError
 
     bench = strip.workbench()
     monkeypatch.setattr(strip.st, "rerun", again)
@@ -65,7 +65,7 @@ def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun, mo
     strip.st.session_state[Key.LANGUAGE] = "en"
     press("advance", count=1)
     assert settled(begun).snapshot.step == 1
-    with pytest.raises(Rerun):
+    with pytest.raises(RerunError):
         strip.strip(bench, begun.start, moving=False)
     assert bench.sent.steps == set()
     assert not bench.begun
