@@ -42,6 +42,7 @@ class Driver:
         self.seen = clock()
         self._view: View | None = None
         self._view_wanted = self._view_is_old = self._ended = self._unseen = False
+        self._last_unfilmed = False  # the last step may be: a run films some of them
         self._wanted, self._message = 0, ""
         self._counted = False  # a number of steps is wanted, each of them filmed, and not all there are
         self._status: Status = "preparing"
@@ -134,11 +135,11 @@ class Driver:
             return self._train
         if self._status != "waiting":
             self._slots.leave(self)
-        return self._look if own and self._view_is_old else None
+        return self._look if own and (self._view_is_old or self._last_unfilmed) else None
 
     def _train(self) -> None:
         began = time.perf_counter()
-        self._view_is_old = True  # a step that fails may go back
+        self._view_is_old = self._last_unfilmed = True  # a step that fails may go back
         report = self.own.step(filmed=self._counted or self.own.stands + 1 == self._wanted)
         if self._view_wanted:
             self._look()
@@ -148,6 +149,7 @@ class Driver:
         own = self.own
         self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself
         if self._status != "running":
+            self._last_unfilmed = False
             own.catch_up()
         lens = alone(own.lens)
         trace = lens.trace_tokens(own.probe.source, own.probe.target)

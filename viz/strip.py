@@ -109,13 +109,13 @@ def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)
     bench.moving = moving
+    if training.is_moving(live) != moving or bench.begun:  # before news are taken: what is taken counts as sent
+        bench.begun = False
+        st.rerun()
     header, frames = news(bench, live, no_training(lens.model.ours, lens.predicts))
     training_strip(header, frames, STRIP, lambda: _act(lens), bench.sent.begin)
     if bench.message:
         st.error(said(bench.message))
-    if training.is_moving(live) != moving or bench.begun:
-        bench.begun = False
-        st.rerun()
 
 
 def _act(lens: Inspectable) -> None:
@@ -137,9 +137,7 @@ def _act(lens: Inspectable) -> None:
         except ValueError as error:
             bench.message = str(error)
             return
-        bench.begun = True
-    if st.session_state.get(Key.MODEL) != training.ENTRY:  # what is trained is what one wants to see
-        st.session_state[Key.MODEL] = training.ENTRY
-        bench.begun = True
+    st.session_state[Key.MODEL] = training.ENTRY  # what is trained is what one wants to see
+    bench.begun = True  # the whole page is drawn: a step may be done before anybody sees that it moves
     name, steps = act["name"], int(act.get("count") or 1)
     {"advance": lambda: live.advance(steps), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()

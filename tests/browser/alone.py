@@ -27,11 +27,13 @@ async ([script, style, bytes, width]) => {
   document.head.appendChild(document.createElement("style")).textContent = style;
   window.rows = [];
   window.hovered = [];
-  show({
+  const end = show({
     data: new Uint8Array(bytes),
     parentElement: document.body,
     setTriggerValue: (name, row) => window.rows.push([name, row]),
+    setStateValue: (name, row) => window.rows.push([name, row]),
   });
+  (window.ends ??= []).push(end);
   window.__vitrine.addEventListener("hover", ({ detail }) => window.hovered.push([detail.side, detail.position]));
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 }

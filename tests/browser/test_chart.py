@@ -208,6 +208,8 @@ def test_marks_are_lines_at_their_places_with_what_happened(blank):
     written = [node for node in svg.iter(f"{SVG}text") if node.text in ("rate 1 → 2", HOSTILE[1], "outside")]
     assert [node.text for node in written] == ["rate 1 → 2", HOSTILE[1]]
     assert written[0].get("transform").split()[1] != written[1].get("transform").split()[1]  # not over each other
+    heights = [float(node.get("transform").split()[1].rstrip(")")) for node in written]
+    assert max(heights) < curve[:, 1].min() - 4  # nor over the curve
     drawn = list(svg.iter())
     assert max(map(drawn.index, dotted)) < min(map(drawn.index, written))  # no line through a text
     assert blank.locator("img, script").count() == 0

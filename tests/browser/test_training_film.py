@@ -32,11 +32,13 @@ class Shown:
         film = own.run.film
         rows, columns = film.shape(KIND)[2:]
         self.visible = np.ones((rows, columns), np.uint8)
-        header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
-        header |= {"words": words()}
-        self.mount(
-            pack(header, [self.visible]), "training_film", "plot", "heat", "film_store", "film_norms", "thumbnails"
-        )
+        self.header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
+        self.header |= {"words": words()}
+        self.show_film()
+
+    def show_film(self, **parts: Any) -> None:
+        data = pack({**self.header, **parts}, [self.visible])
+        self.mount(data, "training_film", "plot", "heat", "film_store", "film_norms", "thumbnails")
 
     def mount(self, data: bytes, *parts: str) -> None:
         self.page.evaluate(MOUNT, [*sources(*parts), list(data), 1200])
@@ -225,3 +227,50 @@ def test_heads_of_another_model_stay_as_they_are(shown):
     shown.page.locator(".vitrine.strip input").fill("2")
     expect(shown.film).to_have_attribute("data-step", "2")
     assert not any(head["drawn"] for head in shown.page.locator("#grid .vitrine").evaluate(PIXELS))
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_end_of_a_call_that_another_has_overtaken_ends_nothing(shown, late):
+    """Streamlit calls it when the script has been loaded: before the newer data come to it, or after."""
+    end = "window.ends.at(-1)()"
+    if late:
+        end = "window.ends.at(-2)()"
+        shown.show_film()
+    shown.page.evaluate(end)
+    if not late:
+        shown.show_film()
+    shown.own.step()
+    shown.strip()
+    expect(shown.film).to_have_attribute("data-step", str(shown.own.stands))
+
+
+def test_what_goes_ends_and_listens_no_more(shown):
+    shown.page.evaluate("window.ends.at(-1)()")
+    shown.own.step()
+    shown.strip()
+    expect(shown.film).to_have_count(0)
+
+
+def test_names_that_were_lost_are_asked_for_with_their_frames(shown):
+    shown.page.evaluate("window.__vitrine.film = undefined")
+    shown.own.step()
+    shown.strip()  # the newest frame, of tokens whose names came with the frames before
+    assert shown.page.evaluate("window.rows")[-1][0] == "again"
+    shown.sent.begin()
+    shown.strip()
+    expect(shown.film).to_have_attribute("data-step", str(shown.own.stands))
+
+
+def test_a_film_that_waits_asks_until_it_has_come(shown):
+    """Whatever was lost: a message, an event, the answer to the first question."""
+    timer = "window.setInterval = (act) => ((window.tick = act), 1); window.clearInterval = () => (window.tick = null)"
+    shown.page.evaluate(timer)
+    asked = "window.rows.map(([name]) => name)"
+    shown.show_film(labels={"rows": ["another"], "columns": ["text"]})
+    expect(shown.film).to_have_class("vitrine training-film waiting")
+    assert shown.page.evaluate(asked) == []
+    shown.page.evaluate("window.tick(); window.tick()")
+    assert shown.page.evaluate(asked) == ["again", "again"]
+    shown.show_film()
+    expect(shown.film).to_have_class("vitrine training-film")
+    assert shown.page.evaluate("window.tick") is None

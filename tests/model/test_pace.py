@@ -4,7 +4,7 @@ import pytest
 
 from model.pace import Pace
 from model.watched import Watched
-from tests.model.live_examples import KEY_EVERY, SETTINGS, live, material, probe, settled, start
+from tests.model.live_examples import KEY_EVERY, LONG, SETTINGS, Gate, live, material, probe, settled, start, status
 
 
 def noted(pace: Pace, frame: float, step: float = 1.0, count: int = 40) -> int:
@@ -51,4 +51,36 @@ def test_steps_that_are_counted_are_all_filmed_and_a_run_to_the_end_by_the_pace(
     steps = settled(training).current.film.steps.tolist()
     assert set(steps) == set(range(8)) | {*range(8, 41, KEY_EVERY), 40}
     assert training.snapshot.film_every > 1
+    training.close()
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_where_a_paced_run_stands_still_there_is_a_frame(looked_at):
+    training = settled(live(share=1e-9))
+    for _ in range(2):  # the pace has been found after the first steps
+        training.advance(3)
+    gate = Gate(settled(training))
+    training.run()
+    assert gate.reached.wait(LONG)
+    if looked_at:
+        training.view()  # so that step 7 leaves a look while the training still runs
+    training.pause()
+    gate.open.set()
+    assert status(training) == "paused"
+    assert training.current.film.steps[-1] == training.snapshot.step == 7
+    assert training.snapshot.frames == len(training.current.film)
+    training.close()
+
+
+def test_where_fewer_steps_end_a_run_there_is_a_frame():
+    training = settled(live(share=1e-9))
+    training.advance(6)
+    gate = Gate(settled(training))
+    training.run()
+    assert gate.reached.wait(LONG)
+    training.view()
+    training.change(steps=7)
+    gate.open.set()
+    assert status(training) == "finished"
+    assert training.current.film.steps[-1] == training.snapshot.step == 7
     training.close()

@@ -50,6 +50,27 @@ def test_each_button_does_what_it_says(begun):
     assert first == second  # the weights of before the training, and the same batches
 
 
+def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun, monkeypatch):
+    """And not by news that the run which follows would throw away."""
+
+    class RerunError(Exception):
+        pass
+
+    def again() -> None:
+        raise RerunError
+
+    bench = strip.workbench()
+    monkeypatch.setattr(strip.st, "rerun", again)
+    monkeypatch.setattr(strip.i18n, "use", lambda language: None)
+    strip.st.session_state[Key.LANGUAGE] = "en"
+    press("advance", count=1)
+    assert settled(begun).snapshot.step == 1
+    with pytest.raises(RerunError):
+        strip.strip(bench, begun.start, moving=False)
+    assert bench.sent.steps == set()
+    assert not bench.begun
+
+
 def test_it_says_where_a_run_stands_and_how_long_it_takes(begun):
     assert texts(begun) == ["step 0"]
     press("advance", count=2)

@@ -82,7 +82,20 @@ function barWidth(series, [low, high], width) {
   return (width * Math.min(high - low, ...gaps)) / (high - low);
 }
 
-function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
+// What is written at which places of the x-axis: texts that would touch stand below each other.
+function placeMarks(marks, [low, high], scale, left, right, measure) {
+  const ends = [];
+  return marks.filter(({ x }) => x >= low && x <= high && finite(scale(x))).map(({ x, text }) => {
+    const [at, wide] = [scale(x), measure.words(text)];
+    const from = Math.max(left + 2, at + 5 + wide > right ? at - 5 - wide : at + 5);
+    let line = ends.findIndex((end) => end < from);
+    if (line < 0) line = ends.length;
+    ends[line] = from + wide + 8;
+    return { at, text, from, wide, line };
+  });
+}
+
+function arrangeChart({ x, y, series, marks: happened = [], tall = TALL }, width, ratio, measure) {
   const values = (side) => series.flatMap((each) => [...each[side]]);
   const bars = series.some(({ mark }) => mark === "bars");
   const ranges = {
@@ -93,17 +106,19 @@ function arrangeChart({ x, y, series, tall = TALL }, width, ratio, measure) {
   const left = 26 + Math.max(...marks.map(([, text]) => measure(text)), 8);
   const legend = legendOf(series, measure, left, width);
   const right = width - (x.labels ? 10 : 20); // the last number of an axis reaches out
-  const top = 8 + legend.height;
+  const across = scaleOf(ranges.x, x.log, left, right);
+  const written = placeMarks(happened, ranges.x, across, left, right, measure);
+  const top = 8 + legend.height + Math.max(0, ...written.map(({ line }) => line + 1)) * LEGEND.line;
   const names = x.labels?.map(shortened) ?? [];
   const widest = Math.max(0, ...names.map(measure));
   const wide = x.labels ? (right - left) / Math.max(1, names.length) : barWidth(series, ranges.x, right - left);
   const turn = widest + 6 <= wide ? 0 : -90;
   const below = (x.labels ? (turn ? widest + 18 : FONT + 10) : 20) + (x.title ? 16 : 0);
   return {
-    legend, names, turn, wide, left, right, top, marks, ranges, width, measure,
+    legend, names, turn, wide, left, right, top, marks, ranges, width, measure, written,
     bottom: top + tall,
     every: Math.max(1, Math.ceil((FONT + 1) / Math.max(wide, 0.1))),
-    x: scaleOf(ranges.x, x.log, left, right),
+    x: across,
     y: scaleOf(ranges.y, y.log, top + tall, top),
     height: Math.ceil(top + tall + below),
   };
@@ -197,21 +212,12 @@ function freeSpot(place, x, y, wide) {
 }
 
 // Lines at places of a numeric axis, with what happened there; a text that would meet another stands under it.
-function drawMarks(pen, place, { marks = [], x: { log } }) {
-  const { left, right, top, bottom, ranges, measure } = place;
-  const ends = [];
-  const inside = marks.filter(({ x }) => x >= ranges.x[0] && x <= ranges.x[1] && (!log || x > 0));
-  for (const { x } of inside) pen.line([[place.x(x), top], [place.x(x), bottom]], { width: 1, dash: [2, 3] });
-  for (const { x, text } of inside) {
-    const at = place.x(x);
-    const wide = measure.words(text);
-    const from = Math.max(left + 2, at + 5 + wide > right ? at - 5 - wide : at + 5);
-    let line = ends.findIndex((end) => end < from);
-    if (line < 0) line = ends.length;
-    ends[line] = from + wide + 8;
-    const y = top + 8 + line * LEGEND.line;
-    if (y >= bottom) continue;
-    pen.box(from - 2, y - FONT / 2 - 1, wide + 2, FONT + 2, pen.background); // over the curves and the lines
+function drawMarks(pen, { legend, written, bottom }) {
+  const above = 8 + legend.height;
+  for (const { at } of written) pen.line([[at, above], [at, bottom]], { width: 1, dash: [2, 3] });
+  for (const { text, from, wide, line } of written) {
+    const y = above + 8 + line * LEGEND.line;
+    pen.box(from - 2, y - FONT / 2 - 1, wide + 2, FONT + 2, pen.background); // over the lines
     pen.text(text, from, y, { faint: true });
   }
 }
@@ -227,7 +233,7 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   place.taken = []; // by names of dots
   series.forEach((each) => drawSeries(pen, place, header, each));
   drawLitDots(pen, place, header, lit);
-  drawMarks(pen, place, header);
+  drawMarks(pen, place);
   const named = series.filter(({ quiet }) => !quiet);
   place.legend.places.forEach(([at, line], index) => {
     const y = 8 + line * LEGEND.line;
@@ -316,5 +322,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   });
   root.choose = (place) => setTriggerValue("place", place);
   showPlot(root, { header, chosen: header.chosen });
-  return () => root.stop();
+  return ending(root);
 }

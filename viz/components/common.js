@@ -26,6 +26,17 @@ function element(tag, className, text) {
   return made;
 }
 
+// What ends a component, for Streamlit to call when it goes. It calls what earlier calls gave it too, and late, where newer
+// data came while the script was being loaded: a later call may have gone on with the same root, or will make another.
+function ending(root) {
+  const turn = (root.turn = {});
+  return () => {
+    if (root.turn !== turn) return;
+    root.stop();
+    root.remove();
+  };
+}
+
 // Three significant digits on the screen.
 function significant(value) {
   if (Math.abs(value) === Infinity) return value < 0 ? "−∞" : "∞";

@@ -224,5 +224,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   show(root);
   showFiles(root, root.film);
   root.dataset.painted = root.film.stamp;
-  return () => root.stop();
+  return ending(root);
 }

@@ -2,21 +2,26 @@
 // sidebar, and `bus.at`, the step it stands at, null at the newest. "film" on the bus: frames have come or gone;
 // "frame": it stands somewhere else. Neither asks the server for anything.
 
+const PATIENCE = 2000; // milliseconds
+
 // Add what has come. All kinds of attention stand in a frame's weights one after the other, `kinds` says where; its
 // values are loss, tokens and probabilities (position, rank), and norms. Steps that are not in `steps` any more are forgotten.
-// Gives whether all frames are here: a message may have been lost.
+// Gives whether all frames are here: a message may have been lost, and with it the names of tokens in a later one's frames.
 function receiveFilm({ edition, run, steps, kinds, tokens, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities, norms]) {
   const same = bus.film?.edition === edition;
   const old = same ? bus.film.frames : new Map();
   const frames = new Map();
+  const known = { ...(same ? bus.film.names : {}), ...names };
   const size = order.length ? weights.length / order.length : 0;
   const values = order.length ? best.length / order.length : 0;
   const sizes = order.length ? norms.length / order.length : 0;
   order.forEach((step, index) => {
+    const guessed = best.slice(index * values, (index + 1) * values);
+    if (!guessed.every((token) => token in known)) return;
     // Copies: a part of a message would hold all of it.
     old.set(step, {
       weights: weights.slice(index * size, (index + 1) * size),
-      best: best.slice(index * values, (index + 1) * values),
+      best: guessed,
       probabilities: probabilities.slice(index * values, (index + 1) * values),
       norms: norms.slice(index * sizes, (index + 1) * sizes),
       loss: losses[index],
@@ -24,12 +29,18 @@ function receiveFilm({ edition, run, steps, kinds, tokens, answers, names, keys,
   });
   const here = steps.filter((step) => old.has(step));
   for (const step of here) frames.set(step, old.get(step));
-  const known = same ? bus.film.names : {};
   if (bus.film?.run !== run) bus.at = null; // another run: it is followed
-  bus.film = { edition, run, steps: here, frames, kinds, tokens, answers, keys, ranks, words, names: { ...known, ...names } };
+  bus.film = { edition, run, steps: here, frames, kinds, tokens, answers, keys, ranks, words, names: known };
   if (bus.at != null && !frames.has(bus.at)) bus.at = same && here.length ? here[nearestFrame(bus.at)] : null;
   bus.dispatchEvent(new CustomEvent("film"));
   return here.length === steps.length;
+}
+
+// What was lost on its way, or overtaken, is asked for again and again until it is here: root.again asks.
+function askWhile(root, lacking) {
+  if (lacking) return void (root.asking ??= setInterval(() => root.again(), PATIENCE));
+  clearInterval(root.asking);
+  root.asking = undefined;
 }
 
 function forgetFilm() {

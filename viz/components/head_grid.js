@@ -11,7 +11,11 @@ function build(parentElement) {
     map.addEventListener("pointerleave", () => leave(root));
   });
   const again = () => root.sent?.kind && showHeads(root);
-  root.still = onFilm(again, again);
+  const [stop, still] = [root.stop, onFilm(again, again)];
+  root.stop = () => {
+    stop();
+    still();
+  };
   root.grid.setAttribute("role", "group");
   addFiles(root, () => root.grid, gridLines);
   const { draw } = root.kind;
@@ -149,8 +153,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   mark(root);
   root.dataset.cells = `${cells} ${rows}`;
   root.dataset.painted = stamp;
-  return () => {
-    root.stop();
-    root.still();
-  };
+  return ending(root);
 }

@@ -6,5 +6,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const [values, visible] = header.arrays;
   root.choose = (row, column) => (header.cells ? setTriggerValue("cell", { row, column }) : setTriggerValue("row", row));
   showPlot(root, { header, values, visible, chosen: header.chosen, column: header.column });
-  return () => root.stop();
+  return ending(root);
 }

@@ -121,5 +121,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const [values, visible] = header.arrays;
   root.choose = (row) => setTriggerValue("row", row);
   showPlot(root, { header, values, visible, chosen: header.chosen });
-  return () => root.stop();
+  return ending(root);
 }

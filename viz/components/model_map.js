@@ -242,5 +242,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   showPlot(root, { header, pictures });
   showPanel(root);
   showLegend(root);
-  return () => root.stop();
+  return ending(root);
 }

@@ -286,5 +286,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   });
   root.choose = (cell) => setTriggerValue("cell", cell);
   showPlot(root, { header });
-  return () => root.stop();
+  return ending(root);
 }

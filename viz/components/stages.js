@@ -221,5 +221,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   showStrips(root.total.cells[root.columns - 1], words.output, sum, before?.at(-1));
   paintStrips(root);
   root.dataset.painted = stamp;
-  return () => root.stop();
+  return ending(root);
 }

@@ -181,5 +181,5 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   showPin(root.querySelector(".pin"), data.pin, (name) => root.act(name));
   showChanges(root.querySelector(".changes"), data.pin, (place) => root.act(place));
   stayOnTop(parentElement);
-  return () => root.stop();
+  return ending(root);
 }

@@ -71,6 +71,7 @@ function buildFilm(parentElement) {
   const dark = lightChips(root);
   root.stop = () => {
     play(root, false);
+    askWhile(root, false);
     sizes.disconnect();
     root.heads.stop();
     root.large.stop();
@@ -258,7 +259,8 @@ function paintLine(root) {
   others.forEach((other, index) => {
     const end = drawn(other.steps, other.losses, { colour: OTHERS[index % OTHERS.length], dash: [4, 3] });
     const name = words.run.replace("{number}", other.run);
-    if (end) pen.text(name, end[0] - 4, Math.max(9, end[1] - 9), { colour: OTHERS[index % OTHERS.length], align: "right" });
+    const under = end && end[1] > y(losses[nearestFrame(other.steps.at(-1))]) && end[1] < bottom - 18; // not over this run's line
+    if (end) pen.text(name, end[0] - 4, under ? end[1] + 10 : Math.max(9, end[1] - 9), { colour: OTHERS[index % OTHERS.length], align: "right" });
   });
   drawn(steps, losses, { colour: "#5c7cfa" });
   for (const key of keys) if (key >= steps[0] && key <= steps.at(-1)) pen.text("◆", x(key), bottom + 8, { align: "center", faint: true });
@@ -297,6 +299,7 @@ function showFrame(root) {
   const { kind, words, labels, visible } = root.header;
   const filmed = isFilmed(kind, labels.rows, labels.columns);
   root.classList.toggle("waiting", !filmed);
+  askWhile(root, !filmed);
   if (!filmed) return write(root.note, words.waiting);
   if (root.note.textContent === words.waiting) write(root.note, "");
   const { steps, frames, kinds } = bus.film;
@@ -412,14 +415,15 @@ function showWords(root) {
   showPlaying(root);
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine.training-film") ?? buildFilm(parentElement);
   const header = unpack(data);
   root.header = { ...header, visible: header.arrays[0] };
   root.trigger = (name, value) => setTriggerValue(name, value);
+  root.again = () => setStateValue("again", performance.now());
   root.chosen = header.chosen;
   showWords(root);
   root.lined = true;
   showFrame(root);
-  return () => root.stop();
+  return ending(root);
 }

@@ -34,6 +34,7 @@ function buildStrip(parentElement) {
   const told = () => showStrip(root, bus.strip);
   bus.addEventListener("strip", told);
   root.stop = () => {
+    askWhile(root, false);
     sizes.disconnect();
     silent();
     bus.removeEventListener("strip", told);
@@ -105,8 +106,14 @@ function showStrip(root, data) {
   root.curve.hidden = data.losses.length < 2;
   root.curve.setAttribute("aria-label", data.words.curve);
   paintCurve(root);
-  if (!data.film) forgetFilm();
-  else if (!receiveFilm(data.film, data.arrays)) root.again(data.film.edition);
+  if (!data.film) {
+    forgetFilm();
+    askWhile(root, false);
+  } else {
+    const lacking = !receiveFilm(data.film, data.arrays);
+    if (lacking) root.again();
+    askWhile(root, lacking);
+  }
   showFilm(root);
   write(root.sentence, data.sentence);
   root.sentence.className = "sentence " + data.status;
@@ -114,11 +121,11 @@ function showStrip(root, data) {
   root.dataset.status = data.status;
 }
 
-export default function ({ data: bytes, parentElement, setTriggerValue }) {
+export default function ({ data: bytes, parentElement, setStateValue, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildStrip(parentElement);
   root.act = (what) => setTriggerValue("act", what);
-  root.again = (edition) => setTriggerValue("again", edition);
+  root.again = () => setStateValue("again", performance.now()); // a trigger would take the place of a click's
   const own = unpack(bytes);
   showStrip(root, own.at && bus.strip?.at > own.at ? bus.strip : own);
-  return () => root.stop();
+  return ending(root);
 }

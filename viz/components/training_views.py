@@ -23,15 +23,18 @@ def training_film(
     on_head: Callable[[], None],
     on_rewind: Callable[[], None],
     on_branch: Callable[[], None],
+    on_again: Callable[[], None],
 ) -> Mount:
     """The film that the strip has received, played and compared in the browser. A click on a head puts {layer, head}
-    into the state as `head`; what is offered at a key frame {step, edition} as `rewind` or `branch`.
+    into the state as `head`; what is offered at a key frame {step, edition} as `rewind` or `branch`. `again`: the film
+    of these tokens does not come.
 
     visible: (query, key), False on masked cells. header: `kind` of attention, `labels`, `sides` and `titles` of `rows`
     and `columns`, `chosen`, [layer, head], `norms` as of `viz.packing.film_norms`, `others`, the loss of other
     runs ({run, steps, losses}), `words`.
     """
     acts = {"on_head_change": on_head, "on_rewind_change": on_rewind, "on_branch_change": on_branch}
+    acts["on_again_change"] = on_again
     return partial(_training_film, data=pack(header, [visible.astype(np.uint8)]), key=key, **acts)
 
 

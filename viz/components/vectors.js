@@ -147,5 +147,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const ahead = isBehind(root, placesOf(header)) || root.dragged !== undefined || root.waiting !== undefined;
   if (ahead) header.vectors.forEach((vector, index) => (vector.place = root.shown.header.vectors[index].place));
   showPlot(root, { header });
-  return () => root.stop();
+  return ending(root);
 }

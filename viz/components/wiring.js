@@ -88,5 +88,5 @@ const WIRING = {
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "wiring", WIRING);
   showPlot(root, { header: unpack(data) });
-  return () => root.stop();
+  return ending(root);
 }

@@ -22,6 +22,7 @@ from viz.sections import (
     training_settings,
 )
 from viz.sections.training_start import freed
+from viz.words import as_sentence
 from viz.workbench import Workbench, choose, workbench
 
 SEGMENTS = ("begin", "settings", "curves", "film", "runs")
@@ -81,7 +82,7 @@ def standing(place: DeltaGenerator, bench: Workbench) -> None:
             ).format(count=snapshot.ahead + 1)
         )
     elif snapshot.status == "failed":
-        place.error(said(snapshot.message))
+        place.error(as_sentence(said(snapshot.message)))
     elif snapshot.status == "finished":
         place.info(
             _(

@@ -23,7 +23,7 @@ NARROW = """<style>
   [data-testid="stColumn"]:has([class*="st-key-fields_"]) { min-width: 100%; }
 }
 @media (max-width: 640px) {
-  [class*="st-key-fields_"] { display: grid; grid-template-columns: 1fr 1fr; align-items: end; }
+  [class*="st-key-fields_"] { display: grid; grid-template-columns: 1fr 1fr; align-items: start; }
   [class*="st-key-fields_"] [data-testid="stLayoutWrapper"] { display: contents; }
   [class*="st-key-fields_"] [data-testid="stHorizontalBlock"] { display: contents; }
   [class*="st-key-fields_"] [data-testid="stColumn"] { min-width: 0; width: auto; }

@@ -175,6 +175,8 @@ def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, lis
 
 def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> None:
     """One chart, drawn where it is mounted."""
+    from model.runs import SPARSE
+
     most = max(40, min(POINTS, ALL // len(lines)))
     series: list[Series] = []
     for line in lines:
@@ -189,9 +191,9 @@ def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run:
     quantity = lines[0].name.partition("/")[0]
     sentences = [_("smoothed by {keep}").format(keep=look.keep)] if look.keep and quantity in NOISY else []
     if not any(len(each.ys) for each in series):
-        sentences.append(
-            _("not measured yet, that comes every {every} steps").format(every=run.choices.settings.validate_every)
-        )
+        seldom = _("not measured yet, that comes every {every} steps")
+        words = seldom if all(line.name in SPARSE for line in lines) else _("not measured yet: train a step")
+        sentences.append(words.format(every=run.choices.settings.validate_every))
     if len(lines) > LEGIBLE:
         sentences.append(_("point at a curve for its name"))
     if any(line.dash for line in lines):

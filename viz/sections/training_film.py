@@ -58,7 +58,7 @@ def show() -> None:
     chosen = bench.fit_selection(layers, heads, queries)
     header = {**described(film, kind), "chosen": [chosen.layer, chosen.head]}
     header |= {"norms": norm_groups(film), "others": other_futures(live.runs, film), "words": words()}
-    training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch)()
+    training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch, bench.sent.begin)()
     if (every := live.snapshot.film_every) > 1:
         text = _(
             "1, 10 or 100 steps are all filmed; training on takes a frame every {every} steps, so that filming takes "

@@ -1,11 +1,8 @@
-"""Curves and film of a training, as the page sends them to the browser."""
+"""Curves of a training, as the page sends them to the browser."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,23 +10,15 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 from model.live import LiveTraining
-from tests.model.live_examples import SETTINGS, live
+from tests.model.live_examples import live
 from tests.viz.components.test_pack import unpack
-from viz.sections import training_branch, training_curves, training_film
-from viz.sections.option_fields import written
-from viz.workbench import Workbench
+from viz.sections import training_curves
 
 
 def curves_page() -> None:
     from viz.sections import training_curves
 
     training_curves.show()
-
-
-def film_page() -> None:
-    from viz.sections import training_film
-
-    training_film.show()
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +40,8 @@ def trained() -> Iterator[LiveTraining]:
 
 @pytest.fixture
 def opened(trained, monkeypatch):
-    for section in (training_curves, training_film):
-        monkeypatch.setattr(section, "training", lambda bench: trained)
-    return lambda page: AppTest.from_function(page, default_timeout=60).run()
+    monkeypatch.setattr(training_curves, "training", lambda bench: trained)
+    return AppTest.from_function(curves_page, default_timeout=60).run()
 
 
 def components(app: AppTest, name: str) -> list:
@@ -64,7 +52,7 @@ def components(app: AppTest, name: str) -> list:
 
 def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, trained):
     first, second = trained.runs
-    charts = {header["name"]: (header, arrays) for header, arrays in components(opened(curves_page), "chart")}
+    charts = {header["name"]: (header, arrays) for header, arrays in components(opened, "chart")}
     assert list(charts) == ["training loss", "tokens predicted rightly", "learning rate", "gradient norm"]
     header, arrays = charts["learning rate"]
     assert [each.get("dash") for each in header["series"]] == [True, False]  # the run that was left, the present one
@@ -84,7 +72,7 @@ def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, traine
 
 
 def test_every_layer_and_head_has_its_curve(opened, trained):
-    app = opened(curves_page)
+    app = opened
     app.button_group(key="curves").set_value("layers").run()
     names = {series["name"] for header, _ in components(app, "chart") for series in header["series"]}
     assert {"encoder embedding", "decoder 1", "decoder 2", "encoder 1 feed-forward"} <= names
@@ -107,7 +95,7 @@ def test_every_layer_and_head_has_its_curve(opened, trained):
     ],
 )
 def test_without_smoothing_each_curve_is_what_was_measured(opened, trained, group, titles):
-    app = opened(curves_page)
+    app = opened
     app.button_group(key="curves").set_value(group).run()
     app.button_group(key="smoothing").set_value("0").run()
     charts = components(app, "chart")
@@ -144,7 +132,7 @@ def test_without_smoothing_each_curve_is_what_was_measured(opened, trained, grou
     ("scale", "axes"), [("linear", (False, False)), ("log", (False, True)), ("log-log", (True, True))]
 )
 def test_axes_are_logarithmic_where_a_logarithm_says_something(opened, scale, axes):
-    app = opened(curves_page)
+    app = opened
     app.button_group(key="axes").set_value(scale).run()
     charts = {header["file"]: header for header, _arrays in components(app, "chart")}
     loss, share = charts["curves-loss"], charts["curves-accuracy"]
@@ -157,7 +145,7 @@ def test_axes_are_logarithmic_where_a_logarithm_says_something(opened, scale, ax
 def test_more_smoothing_leaves_less_of_the_noise(opened, trained):
     roughness = []
     for keep in ("0", "0.9", "0.98"):
-        app = opened(curves_page)
+        app = opened
         app.button_group(key="smoothing").set_value(keep).run()
         header, arrays = next(each for each in components(app, "chart") if each[0]["file"] == "curves-loss")
         lines = zip(header["series"], arrays[1::2], strict=True)
@@ -175,117 +163,18 @@ def test_the_file_has_every_figure(trained):
     assert f"2,{step[-1]},loss,{loss[-1]!r}" in lines or f"2,{step[-1]},loss,{float(loss[-1])!r}" in lines
 
 
-def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(opened, trained):
-    run = trained.current
-    assert run
-    app = opened(film_page)
-    ((header, (visible,)),) = components(app, "training_film")
-    assert header["kind"] == "cross"
-    assert header["labels"]["columns"] == run.film.probe.source.labels
-    assert visible.shape == run.film.shape("cross")[2:]
-    assert not app.button
-    from tests.model.live_examples import probe
-
-    trained.set_probe(probe(trained.start, "dcba"))
-    trained.settled()
-    assert len(run.film) == 1
-    app.run().button[0].click().run()
-    assert not app.exception
-    assert len(run.film) == len(run.film.key_frames) + (run.film.steps[-1] not in [k.step for k in run.film.key_frames])
-    assert not app.button
-    assert np.diff(run.film.steps).min() > 0
+def test_without_a_training_there_are_no_curves(monkeypatch):
+    monkeypatch.setattr(training_curves, "training", lambda bench: None)
+    assert "from the sidebar" in AppTest.from_function(curves_page).run().caption[0].value
 
 
-def test_without_a_training_it_says_so(monkeypatch):
-    for section, page in ((training_curves, curves_page), (training_film, film_page)):
-        monkeypatch.setattr(section, "training", lambda bench: None)
-        assert "from the sidebar" in AppTest.from_function(page).run().caption[0].value
-
-
-@pytest.mark.parametrize("name", ["rewind", "branch"])
-def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(monkeypatch, name):
-    training, bench = live(), Workbench()
-    state: dict[str, Any] = {}
-    monkeypatch.setattr(training_film, "training", lambda bench: training)
-    monkeypatch.setattr(training_film, "workbench", lambda: bench)
-    monkeypatch.setattr(training_film.st, "session_state", state)
-    training.advance(6)
-    training.settled()
-    assert training.current
-    steps = [key.step for key in training.current.film.key_frames]
-    act = {"rewind": training_film.on_rewind, "branch": training_film.on_branch}[name]
-    for step, found in ((99, False), (steps[-2], True)):
-        state[training_film.FILM] = SimpleNamespace(**{name: {"step": step, "edition": 1}})
-        act()
-        training.settled()
-        assert bool(bench.message) != found
-    assert bench.begun == (name == "rewind")
-    if name == "rewind":
-        monkeypatch.setattr(training, "rewind", lambda key: int("no room"))
-        act()
-        assert bench.message
-    assert training.snapshot.step == (steps[-2] if name == "rewind" else 6)
-    assert len(training.runs) == 1
-    if name == "branch":
-        assert state[training_branch.Part.PLACE] == (training.number, 1, steps[-2])
-        assert state["branch_rate"] == "0.005"
-    training.close()
-
-
-def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_future(monkeypatch):
-    training = live(replace(SETTINGS, rate=0.0050000001))  # more digits than its field shows
-    for section in (training_film, training_branch):
-        monkeypatch.setattr(section, "training", lambda bench: training)
-    training.advance(8)
-    training.settled()
-    assert training.current
-    key = training.current.film.key_frames[1]
-    app = AppTest.from_function(film_page, default_timeout=60)
-    app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
-    for option in training_branch.NAMES:
-        app.session_state[f"branch_{option}"] = written(training_branch.setting(key, option))
-    app.run()
-    assert "Branch from step 4" in app.markdown[0].value
-    app.button(key="branch_run").click().run()
-    assert "Nothing is changed yet" in app.error[0].value
-    app.text_input(key="branch_dropout").set_value("1.5").run()
-    app.button(key="branch_run").click().run()
-    assert len(training.runs) == 1
-    app.text_input(key="branch_dropout").set_value("0.2").run()
-    app.text_input(key="branch_rate").set_value("0.001").run()
-    app.button(key="branch_run").click().run()
-    training.settled()
-    first, second = training.runs
-    assert (second.parent, second.begins, second.choices.settings.rate) == (1, 4, first.choices.settings.rate)
-    assert [turn.changes for turn in second.turns] == [{"rate": (0.0050000001, 0.001)}]
-    assert training.snapshot.status == "finished"  # it ran on
-    app.run()
-    ((header, _arrays),) = components(app, "training_film")
-    (other,) = header["others"]
-    assert (other["run"], other["steps"]) == (1, first.film.steps.tolist())
-    assert_allclose(other["losses"], first.film.series("loss"), rtol=1e-6)
-    assert not any("Branch from step" in each.value for each in app.markdown)
-    app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
-    assert any("Branch from step" in each.value for each in app.run().markdown)
-    training.close()
+def test_what_is_not_measured_yet_says_when_it_comes(monkeypatch):
     training = live()
-    training.advance(8)
     training.settled()
-    assert key.step in [each.step for each in training.current.film.key_frames]
-    assert not any("Branch from step" in each.value for each in app.run().markdown)
-    training.close()
-
-
-def test_the_film_of_a_model_whose_answers_are_not_known_is_shown_beside_its_other_runs(monkeypatch):
-    training = live(kind="encoder-only")
-    monkeypatch.setattr(training_film, "training", lambda bench: training)
-    for again in (training.reset, training.pause):
-        training.advance(2)
-        training.settled()
-        again()
-    training.settled()
-    assert len(training.runs) == 2
-    app = AppTest.from_function(film_page, default_timeout=60).run()
-    ((header, _arrays),) = components(app, "training_film")
-    assert header["others"] == [{"run": 1, "steps": [0, 1, 2], "losses": [None] * 3}]
+    monkeypatch.setattr(training_curves, "training", lambda bench: training)
+    app = AppTest.from_function(curves_page, default_timeout=60).run()
+    said = {header["file"].removeprefix("curves-"): header["sentence"] for header, _arrays in components(app, "chart")}
+    assert "every 5 steps" in said.pop("accuracy")
+    assert len(said) == 3
+    assert all("not measured yet: train a step" in sentence for sentence in said.values())
     training.close()
