@@ -1,13 +1,14 @@
 """Decoder-only and encoder-only models: everything that encoder-decoder models have, through the same names."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.config import TransformerConfig
+from model.config import Position, TransformerConfig
 from model.corpus import AnswerCorpus, MaskedCorpus, TextCorpus
 from model.decoding import greedy
 from model.network import Network
@@ -31,6 +32,7 @@ OPTIONS = [
     {"position": "alibi", "n_key_value_heads": 1},
     {"position": "rotary", "window": 3, "activation": "swiglu", "norm": "rms", "norm_placement": "sandwich"},
 ]
+POSITIONS = [{"position": position} for position in get_args(Position)]
 
 
 def lens(kind, folder, seed=0, **options):
@@ -108,7 +110,7 @@ def test_padding_changes_nothing(kind):
     assert_close(model(padded, real)[:, :6], model(ids), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", [*OPTIONS, *POSITIONS])
 def test_cached_writing_is_the_uncached_one(options):
     model, prompts = one_stack("decoder-only", **options), torch.randint(3, 13, (3, 4))
     ids, values, _ = greedy(model.read(prompts, padding=0, start=1), ends=[2], limits=[9, 5, 9])
@@ -121,8 +123,9 @@ def test_cached_writing_is_the_uncached_one(options):
 
 
 @pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(temperature=2.0)}])
-def test_prompts_are_continued_alone_as_together(options, tmp_path):
-    given = lens("decoder-only", tmp_path / "c")
+@pytest.mark.parametrize("position", POSITIONS)
+def test_prompts_are_continued_alone_as_together(options, position, tmp_path):
+    given = lens("decoder-only", tmp_path / "c", **position)
     texts = ["The cat", "The dog sees", "", "The cat sees t"]
     together = given.generate_batch(texts, length=6, **options)
     for text, made in zip(texts, together, strict=True):
