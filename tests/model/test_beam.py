@@ -83,16 +83,15 @@ def test_a_batch_finds_what_the_plain_search_finds(seed, beam, penalty):
     compare(ending(seed, norm_placement="pre" if seed % 2 else "post"), beam, penalty)
 
 
-@pytest.mark.parametrize("position", get_args(Position))
+@pytest.mark.parametrize("position", get_args(Position)[1:])  # the first one is above
 def test_with_any_positions_a_batch_finds_what_the_plain_search_finds(position):
-    compare(ending(0, position=position), beam=3, penalty=0.6)
+    compare(ending(0, position=position), beam=2, penalty=0.6, limits=(4, 2, 5, 3), extras=(2,))
 
 
-def compare(model, beam, penalty):
+def compare(model, beam, penalty, limits=(8, 3, 10, 5), extras=(0, 2)):
     """A batch, with the plain search of each of its sources; all scores to 1e-5."""
-    limits = [8, 3, 10, 5]
     with torch.no_grad():
-        for extra in (0, 2):
+        for extra in extras:
             trees = run(model, SOURCES, limits, extra, beam=beam, length_penalty=penalty)
             for source, limit, tree in zip(SOURCES, limits, trees, strict=True):
                 expected = plain_beam(model, source, limit, beam, penalty)

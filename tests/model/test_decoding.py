@@ -49,18 +49,18 @@ def test_a_batch_writes_what_the_naive_loop_writes(seed, placement):
     compare(network(seed, norm_placement=placement))
 
 
-@pytest.mark.parametrize("position", get_args(Position))
+@pytest.mark.parametrize("position", get_args(Position)[1:])  # the first one is above
 def test_with_any_positions_a_batch_writes_what_the_naive_loop_writes(position):
-    compare(network(position=position))
+    compare(network(position=position), limit=5)
 
 
-def compare(model):
+def compare(model, limit=11):
     """A batch, with the naive loop over its sources."""
     with torch.no_grad():
         model.output.logits.weight[END] *= 1.5  # so that some sentences end
-        ids, values, tokens = run(model, SOURCES)
+        ids, values, tokens = run(model, SOURCES, limit=limit)
         for index, source in enumerate(SOURCES):
-            expected, steps = naive(model, source, 12)
+            expected, steps = naive(model, source, limit + 1)
             assert ids[index] == expected
             for place, probabilities in enumerate(steps):
                 best = sorted(range(len(probabilities)), key=lambda t: -probabilities[t])[:5]

@@ -45,14 +45,13 @@ def test_each_step_reports_the_models_own_log_probabilities(sampling):
     compare(ending(1), sampling)
 
 
-@pytest.mark.parametrize("position", get_args(Position))
+@pytest.mark.parametrize("position", get_args(Position)[1:])  # the first one is above
 def test_with_any_positions_they_are_the_models_own(position):
-    compare(ending(1, position=position), Sampling(temperature=3.0, seed=4))
+    compare(ending(1, position=position), Sampling(temperature=3.0, seed=4), limits=(5, 2, 4, 3))
 
 
-def compare(model, sampling):
+def compare(model, sampling, limits=(8, 2, 5, 3)):
     """What is drawn in a batch, with what the whole network says of each target."""
-    limits = [8, 2, 5, 3]
     written = run(model, SOURCES, sampling, limits)
     for source, limit, target in zip(SOURCES, limits, written, strict=True):
         ids = [token for token, _, _ in target]
