@@ -46,7 +46,7 @@ def train(folder: Path, *more: str, **environment: str) -> subprocess.CompletedP
     command = [sys.executable, "-m", "model", "train", *TINY, *RUN, *more]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | environment
     return subprocess.run(
-        command, cwd=folder, env=environment, text=True, capture_output=True, timeout=300, check=False
+        command, cwd=folder, env=environment, text=True, capture_output=True, timeout=600, check=False
     )
 
 
