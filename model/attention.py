@@ -147,7 +147,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "batch query d_model"]:
         query = self.query(x, cache.length if cache else 0)
         key, value = cache(self.project, memory) if cache else self.project(memory)
-        attend = self.explicit if explicit_attention.get() else self.quickest(query, key)
+        asked = not torch.compiler.is_compiling() and explicit_attention.get()  # what is compiled is only trained
+        attend = self.explicit if asked else self.quickest(query, key)
         heads = self.heads(attend(query, key, value, mask))
         return self.output(heads.transpose(1, 2).flatten(2))
 
@@ -213,7 +214,9 @@ class MultiHeadAttention(nn.Module):
         }
         if bias is not None or not mask.is_plain(queries, keys):
             return masked_kernel(query, key, value, mask, bias, **options)
-        return F.scaled_dot_product_attention(query, key, value, is_causal=mask.causal and queries > 1, **options)
+        if mask.causal and queries > 1:  # compiled, this comparison is no bool that could be handed on
+            options["is_causal"] = True
+        return F.scaled_dot_product_attention(query, key, value, **options)
 
 
 def masked_kernel(

@@ -39,14 +39,18 @@ class Mask:
         """The rule as a tensor, True where a query may look; batch is 1 when there is no padding, head where one rule
         serves all heads.
         """
+        if torch.compiler.is_compiling():  # a length that is looked up would be compiled for that length alone
+            return self._make(queries, keys, device)
         if (queries, keys) not in self._made:  # once for all layers of a pass
             self._made[queries, keys] = self._make(queries, keys, device)
         return self._made[queries, keys]
 
     def added(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "batch head query key"] | None:
         """The rule as what is added to scores: 0 where a query may look, else −∞, on the device and in the precision of
-        `like`. None where a query may look nowhere: then no sum says so.
+        `like`. None where a query may look nowhere: then no sum says so. Code that is compiled cannot ask: None there.
         """
+        if torch.compiler.is_compiling():
+            return None
         visible = self.visible(queries, keys, like.device)
         if (queries, keys, like.dtype) not in self._added:
             added = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)

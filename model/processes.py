@@ -132,14 +132,20 @@ def launched() -> Processes:
     """The processes of this run: one, unless `accelerate launch`, torchrun or mpirun started several.
 
     Raises:
-        ValueError: several were asked for, and only this one was started; or it is not clear how many.
+        ValueError: several were asked for, and only this one was started; or it is not clear how many; or the weights
+            are to be spread over them.
     """
     if any(_size(name) > 1 for name in SIZES):
+        if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true":  # which accelerate passes over on the CPU
+            raise ValueError(
+                "accelerate was launched for FSDP: here each process holds all weights (DDP), so leave out --use_fsdp: "
+                "accelerate launch --multi_gpu --num_processes 2 -m model train"
+            )
         return LaunchedProcesses()
     if {"ACCELERATE_USE_CPU", "MASTER_ADDR"} <= set(os.environ) and "WORLD_SIZE" not in os.environ:
         raise ValueError(
-            "accelerate launch has started one process only, as it does on the CPU whatever --num_processes says: "
-            "use torchrun --nproc-per-node 2 -m model train, or no launcher"
+            "accelerate launch has started one process only, as it does on the CPU whatever --num_processes says: use "
+            "accelerate launch --multi_gpu --num_processes 2 -m model train without --cpu, or no launcher"
         )
     return Processes()
 

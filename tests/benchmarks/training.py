@@ -131,6 +131,9 @@ class Ready:
     def batch(self, indices: Sequence[int], chance: object) -> Batch:
         return self.batches[indices[0]]
 
+    def digest(self) -> str:
+        return ""  # nothing is resumed
+
 
 class Ours:
     """Our trainer, in one precision."""

@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from typing import get_args
 
 import pytest
 import torch
 
 from model.beam import beam_search
+from model.config import Position
 from tests.model.examples import network
 from tests.model.test_decoding import END, SOURCES, START, context, naive
 
@@ -78,17 +80,25 @@ def test_a_beam_that_holds_everything_finds_the_best_of_all(seed, penalty):
 @pytest.mark.parametrize(("beam", "penalty"), [(1, 0.0), (2, 0.6), (4, 0.6), (4, 0.0), (5, 2.0)])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_batch_finds_what_the_plain_search_finds(seed, beam, penalty):
-    model = ending(seed, norm_placement="pre" if seed % 2 else "post")
-    limits = [8, 3, 10, 5]
+    compare(ending(seed, norm_placement="pre" if seed % 2 else "post"), beam, penalty)
+
+
+@pytest.mark.parametrize("position", get_args(Position)[1:])  # the first one is above
+def test_with_any_positions_a_batch_finds_what_the_plain_search_finds(position):
+    compare(ending(0, position=position), beam=2, penalty=0.6, limits=(4, 2, 5, 3), extras=(2,))
+
+
+def compare(model, beam, penalty, limits=(8, 3, 10, 5), extras=(0, 2)):
+    """A batch, with the plain search of each of its sources; all scores to 1e-5."""
     with torch.no_grad():
-        for extra in (0, 2):
+        for extra in extras:
             trees = run(model, SOURCES, limits, extra, beam=beam, length_penalty=penalty)
             for source, limit, tree in zip(SOURCES, limits, trees, strict=True):
                 expected = plain_beam(model, source, limit, beam, penalty)
                 found = [[tree.nodes[index].token for index in tree.path(last)] for last in tree.ranked()]
                 assert found == [ids for _, ids in expected]
                 scores = [tree.score(last) for last in tree.ranked()]
-                assert scores == pytest.approx([score for score, _ in expected], abs=1e-4)
+                assert scores == pytest.approx([score for score, _ in expected], abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(4))

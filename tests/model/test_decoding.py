@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from typing import get_args
 
 import pytest
 import torch
 from torch.testing import assert_close
 
+from model.config import Position
 from model.decoding import greedy
 from tests.model.examples import network
 
@@ -44,12 +46,21 @@ def run(model, rows, extra=0, **options):
 @pytest.mark.parametrize("placement", ["post", "pre"])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_batch_writes_what_the_naive_loop_writes(seed, placement):
-    model = network(seed, norm_placement=placement)
+    compare(network(seed, norm_placement=placement))
+
+
+@pytest.mark.parametrize("position", get_args(Position)[1:])  # the first one is above
+def test_with_any_positions_a_batch_writes_what_the_naive_loop_writes(position):
+    compare(network(position=position), limit=5)
+
+
+def compare(model, limit=11):
+    """A batch, with the naive loop over its sources."""
     with torch.no_grad():
         model.output.logits.weight[END] *= 1.5  # so that some sentences end
-        ids, values, tokens = run(model, SOURCES)
+        ids, values, tokens = run(model, SOURCES, limit=limit)
         for index, source in enumerate(SOURCES):
-            expected, steps = naive(model, source, 12)
+            expected, steps = naive(model, source, limit + 1)
             assert ids[index] == expected
             for place, probabilities in enumerate(steps):
                 best = sorted(range(len(probabilities)), key=lambda t: -probabilities[t])[:5]
@@ -57,7 +68,7 @@ def test_a_batch_writes_what_the_naive_loop_writes(seed, placement):
                 assert values[place, index].tolist() == pytest.approx([probabilities[t] for t in best], abs=1e-5)
 
 
-def test_the_test_above_sees_sentences_that_end_and_ones_that_do_not():
+def test_the_naive_loop_sees_sentences_that_end_and_ones_that_do_not():
     ends, cuts = 0, 0
     for seed in range(8):
         model = network(seed)

@@ -1,13 +1,14 @@
 """Decoder-only and encoder-only models: everything that encoder-decoder models have, through the same names."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.config import TransformerConfig
+from model.config import Position, TransformerConfig
 from model.corpus import AnswerCorpus, MaskedCorpus, TextCorpus
 from model.decoding import greedy
 from model.network import Network
@@ -31,6 +32,7 @@ OPTIONS = [
     {"position": "alibi", "n_key_value_heads": 1},
     {"position": "rotary", "window": 3, "activation": "swiglu", "norm": "rms", "norm_placement": "sandwich"},
 ]
+POSITIONS = [{"position": position} for position in get_args(Position)[1:]]  # sinusoidal is what they have unless told
 
 
 def lens(kind, folder, seed=0, **options):
@@ -108,7 +110,7 @@ def test_padding_changes_nothing(kind):
     assert_close(model(padded, real)[:, :6], model(ids), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", [*OPTIONS, *POSITIONS])
 def test_cached_writing_is_the_uncached_one(options):
     model, prompts = one_stack("decoder-only", **options), torch.randint(3, 13, (3, 4))
     ids, values, _ = greedy(model.read(prompts, padding=0, start=1), ends=[2], limits=[9, 5, 9])
@@ -122,18 +124,28 @@ def test_cached_writing_is_the_uncached_one(options):
 
 @pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(temperature=2.0)}])
 def test_prompts_are_continued_alone_as_together(options, tmp_path):
-    given = lens("decoder-only", tmp_path / "c")
+    compare(lens("decoder-only", tmp_path / "c"), options)
+
+
+@pytest.mark.parametrize("options", [{"beam": 2}, {"sampling": Sampling(temperature=2.0)}])
+@pytest.mark.parametrize("position", POSITIONS)
+def test_with_any_positions_prompts_are_continued_alone_as_together(options, position, tmp_path):
+    compare(lens("decoder-only", tmp_path / "c", **position), options, length=3)
+
+
+def compare(given, options, length=6):
+    """Prompts together, with each alone and with the whole network; log-probabilities to 1e-5."""
     texts = ["The cat", "The dog sees", "", "The cat sees t"]
-    together = given.generate_batch(texts, length=6, **options)
+    together = given.generate_batch(texts, length=length, **options)
     for text, made in zip(texts, together, strict=True):
-        assert given.generate(text, length=6, **options).ids == made.ids
-        assert len(made.ids) <= 6
+        assert given.generate(text, length=length, **options).ids == made.ids
+        assert len(made.ids) <= length
         whole = TOKENIZERS["decoder-only"].decode([*given.source_tokens(text).ids, *made.ids])
         assert text + made.text == whole
         row = torch.tensor([[*given.source_tokens(text).ids, *made.ids]])
         expected = given.model(row)[0].log_softmax(dim=-1)[-len(made.ids) - 1 : -1]
         own = expected.gather(1, torch.tensor(made.ids)[:, None])[:, 0].tolist()
-        assert made.log_probabilities == pytest.approx(own, abs=1e-4)
+        assert made.log_probabilities == pytest.approx(own, abs=1e-5)
 
 
 def test_a_long_prompt_is_cut_and_still_continued(tmp_path):

@@ -81,7 +81,14 @@ def test_one_process_where_several_were_asked_for_is_refused(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
     assert type(launched()) is Processes
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    with pytest.raises(ValueError, match=r"accelerate launch has started one process only.*: use torchrun"):
+    with pytest.raises(ValueError, match=r"has started one process only.*: use accelerate launch --multi_gpu"):
+        launched()
+
+
+def test_spreading_the_weights_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(ValueError, match=r"^accelerate was launched for FSDP: .*leave out --use_fsdp"):
         launched()
 
 
@@ -97,6 +104,23 @@ def test_a_number_of_processes_that_is_none_is_refused(monkeypatch):
 # but for rounding, which AdamW blows up to full steps.
 RUN = "--vocabulary 90 --dropout 0 --batch-tokens 200 --accumulation 2 --warmup 5 --rate 5e-3 --clip 0.5".split()
 RUN += "--schedule constant --average 0.9 --no-bias".split()
+
+
+def test_two_processes_of_accelerate_launch_train_as_one_does(tmp_path, monkeypatch, capfd):
+    from accelerate.commands.launch import launch_command, launch_command_parser
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    shared = ["train", "--data", "task:sort:60", "--epochs", "2", "--products", "torch", *TINY, *RUN[2:]]
+    places = "--num_machines 1 --mixed_precision no --dynamo_backend no --main_process_port 0".split()
+    command = ["--multi_gpu", "--num_processes", "2", *places, "-m", "model", *shared, "--out", str(tmp_path / "two")]
+    launch_command(launch_command_parser().parse_args(command))
+    said = capfd.readouterr().out
+    assert said.count("steps, 2 processes") == said.count("epoch 2") == 1
+    assert main([*shared, "--out", str(tmp_path / "one")]) == 0
+    one, two = (open_checkpoint(tmp_path / name).training["validations"] for name in ("one", "two"))
+    assert two == [[step, pytest.approx(loss, abs=1e-5)] for step, loss in one]
+    assert one[-1][1] < one[0][1]
 
 
 @pytest.mark.slow

@@ -2,12 +2,14 @@
 
 import math
 from collections import Counter
+from typing import get_args
 
 import pytest
 import torch
 from torch.testing import assert_close
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
+from model.config import Position
 from model.sampling import Sampling, sample
 from tests.model.examples import network
 from tests.model.test_beam import ending, log_probabilities
@@ -40,7 +42,16 @@ def run(model, rows, sampling, limits=None, extra=0):
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=3.0, seed=4), Sampling(top_k=4, top_p=0.9)])
 def test_each_step_reports_the_models_own_log_probabilities(sampling):
-    model, limits = ending(1), [8, 2, 5, 3]
+    compare(ending(1), sampling)
+
+
+@pytest.mark.parametrize("position", get_args(Position)[1:])  # the first one is above
+def test_with_any_positions_they_are_the_models_own(position):
+    compare(ending(1, position=position), Sampling(temperature=3.0, seed=4), limits=(5, 2, 4, 3))
+
+
+def compare(model, sampling, limits=(8, 2, 5, 3)):
+    """What is drawn in a batch, with what the whole network says of each target."""
     written = run(model, SOURCES, sampling, limits)
     for source, limit, target in zip(SOURCES, limits, written, strict=True):
         ids = [token for token, _, _ in target]

@@ -1,0 +1,96 @@
+"""Multi30k, English to German: trains the model that RESULTS.md tells of, and translates test_2016_flickr.
+
+    python -m tests.benchmarks.multi30k FOLDER OUT [--steps 5500] [--length-penalty 1.0]
+
+FOLDER holds train.en.gz, train.de.gz, test_2016_flickr.en.gz and test_2016_flickr.de.gz. It takes hours on a CPU:
+stopped with Ctrl-C, the same command goes on. The weights stay in OUT; the repository keeps none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from sacrebleu.metrics.bleu import BLEU
+
+from model.checkpoints import open_checkpoint
+from model.data import Pair
+from model.inspectable import Inspectable
+
+ROOT = Path(__file__).parents[2]
+STEPS, BEAM, LENGTH_PENALTY = 5500, 5, 1.0
+NETWORK = "--preset small --d-model 128 --n-heads 4 --d-ff 256 --n-encoder-layers 4 --n-decoder-layers 4".split()
+NETWORK += "--norm-placement pre --tied-embeddings all --units joint --vocabulary 6000".split()
+NETWORK += "--dropout 0.3 --attention-dropout 0.1".split()
+TRAINING = "--batch-tokens 4096 --rate 4e-3 --warmup 800 --schedule cosine --label-smoothing 0.1".split()
+TRAINING += "--average 0.998 --precision bfloat16".split()
+
+
+def pairs_of(folder: Path, part: str) -> list[Pair]:
+    """The pairs of a part, lower-cased.
+
+    Raises:
+        ValueError: a file is missing, or the two do not have as many lines.
+    """
+    english, german = (_lines(folder / f"{part}.{language}.gz") for language in ("en", "de"))
+    if len(english) != len(german):
+        raise ValueError(f"{folder}: {part} has {len(english)} English lines and {len(german)} German ones")
+    return [Pair(*both) for both in zip(english, german, strict=True) if all(both)]
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+            return [" ".join(line.lower().split()) for line in file]
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error}): give the folder of Multi30k's .gz files") from error
+
+
+def write_tsv(path: Path, pairs: Sequence[Pair]) -> Path:
+    """As `python -m model train` reads them."""
+    path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), encoding="utf-8")
+    return path
+
+
+def training_options(data: Path, out: Path, steps: int) -> list[str]:
+    """Those of `python -m model`; the same ones go on with a run."""
+    return ["train", "--data", str(data), "--out", str(out), *NETWORK, *TRAINING, "--steps", str(steps)]
+
+
+def score(lens: Inspectable, pairs: Sequence[Pair], length_penalty: float = LENGTH_PENALTY) -> tuple[float, str]:
+    """BLEU of the translations with a beam, upper and lower case alike, and sacrebleu's signature."""
+    written = lens.generate_batch([pair.source for pair in pairs], beam=BEAM, length_penalty=length_penalty)
+    bleu = BLEU(lowercase=True)
+    found = bleu.corpus_score([made.text for made in written], [[pair.target for pair in pairs]])
+    return found.score, str(bleu.get_signature())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train on Multi30k, and translate test_2016_flickr.")
+    parser.add_argument("folder", type=Path, help="where the .gz files are")
+    parser.add_argument("out", type=Path, help="folder of the checkpoint to write")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of training ({STEPS})")
+    parser.add_argument(
+        "--length-penalty", type=float, default=LENGTH_PENALTY, help=f"of the beam search ({LENGTH_PENALTY})"
+    )
+    options = parser.parse_args()
+    try:
+        train, test = pairs_of(options.folder, "train"), pairs_of(options.folder, "test_2016_flickr")
+    except ValueError as error:
+        parser.error(str(error))
+    with tempfile.TemporaryDirectory() as folder:
+        data = write_tsv(Path(folder) / "multi30k.tsv", train)
+        command = training_options(data, options.out.resolve(), options.steps)
+        if status := subprocess.run([sys.executable, "-m", "model", *command], cwd=ROOT, check=False).returncode:
+            raise SystemExit(status)
+    bleu, signature = score(open_checkpoint(options.out), test, options.length_penalty)
+    print(f"test_2016_flickr, beam {BEAM}, length penalty {options.length_penalty}: {bleu:.2f} BLEU ({signature})")
+
+
+if __name__ == "__main__":
+    main()
