@@ -204,8 +204,8 @@ class Trainer:
     def _validation(self, epoch_ends: bool) -> float | None:
         """Validate where it is due, and note the loss."""
         every = self.settings.validate_every
-        due = epoch_ends if every is None else self.progress.step % every == 0 or self.progress.step == self.total_steps
-        if not due:
+        due = epoch_ends if every is None else self.progress.step % every == 0
+        if not due and self.progress.step < self.total_steps:
             return None
         self.averager.before_validation()
         loss = self.validate()

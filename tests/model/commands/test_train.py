@@ -147,3 +147,14 @@ def test_going_on_with_other_data_is_one_sentence(data, tmp_path, capsys):
     errors = capsys.readouterr().err
     assert errors.startswith(f"error: {out}.resume was written with other ")
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("steps", [3, 6])
+def test_the_last_step_is_kept_wherever_in_an_epoch_it_is(steps, data, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(command(data, out, "--steps", str(steps), "--average", "0")) == 0
+    record = open_checkpoint(out).training
+    assert f"best validation loss {record['validations'][-1][1]:.4f} at step {steps}" in capsys.readouterr().out
+    assert record["steps"] == record["validations"][-1][0] == steps
+    assert main(command(data, out, "--steps", str(steps), "--average", "0")) == 0
+    assert f"going on at step {steps} of {steps} " in capsys.readouterr().out
