@@ -230,13 +230,13 @@ class Trainer:
         if self.processes.main:
             training_state.save(self, path)
 
-    def load_state(self, path: Path) -> None:
-        """Go on exactly where `save_state` was called.
+    def load_state(self, path: Path) -> list[str]:
+        """Go on exactly where `save_state` was called; gives the settings that are others from now on.
 
         Raises:
             ValueError: the file cannot be read, or belongs to another model, other data or other settings.
         """
-        training_state.load(self, path)
+        return training_state.load(self, path)
 
 
 __all__ = ["Progress", "StepReport", "Trainer", "TrainingSettings", "learning_rate", "summed_loss"]
