@@ -93,8 +93,7 @@ def follow(
                 if report.validation is not None or report.step % SAVE_EVERY == 0 or stopping:
                     saved = save_state()
                 if stopping:
-                    say(f"stopped at step {report.step}; run the same command to go on")
-                    raise KeyboardInterrupt
+                    raise KeyboardInterrupt(f"stopped at step {report.step}; run the same command to go on")
         except FloatingPointError as error:
             what, step = str(error).partition(";")[0], trainer.progress.step
             saved = save_state() if step else 0

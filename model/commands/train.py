@@ -29,6 +29,7 @@ from model.commands.options import add_network_options, add_training_options, ne
 from model.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.curves import Curves
 from model.device import keep_freed_memory
+from model.forecast import forecast, require_memory, table_memory
 from model.materials import Material, Units, prepare
 from model.precision import slower
 from model.processes import Processes, launched
@@ -94,6 +95,8 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
         if processes.main:
             print_costs(config, material, settings)
         return
+    train, validation = material.corpora(config.max_length, settings.undo_merges)
+    require_memory(forecast(config, train, settings).training_memory + table_memory(config), processes.device)
     torch.manual_seed(settings.seed)
     say = print if processes.main else say_nothing
     state = _state(options.out)
@@ -103,7 +106,6 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
     say(str(products))
     if slow := slower(settings.precision, processes.device):
         say(slow)
-    train, validation = material.corpora(config.max_length, settings.undo_merges)
     trainer = Trainer(model, train, validation, settings, processes)
     trainer.products = products.name
     if state.exists():
