@@ -37,7 +37,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         for name, low, high in (
-            ("epochs", 1, math.inf),
+            ("epochs", 1, 10_000),
             ("steps", 1, math.inf),
             ("batch_tokens", 1, math.inf),
             ("accumulation", 1, math.inf),

@@ -86,7 +86,8 @@ def follow(
                     where = f"epoch {report.epoch + 1}"
                     if trainer.settings.validate_every:
                         where += f", step {report.step}"
-                    say(f"{where}: validation {report.validation:.4f} nats per token{mark}")
+                    if len(trainer.validation):
+                        say(f"{where}: validation {report.validation:.4f} nats per token{mark}")
                     if best or not len(trainer.validation):
                         save()
                 stopping = trainer.processes.any(interrupted())  # all stop at the same step

@@ -15,6 +15,7 @@ from model.checkpoints import save_checkpoint
 from model.commands.checking import (
     VOCABULARY,
     require_checkpoint,
+    require_folder,
     require_meaning,
     require_one_vocabulary,
     require_place,
@@ -81,6 +82,8 @@ def run(options: argparse.Namespace) -> None:
     require_meaning(options)
     for place in (options.out, _last(options.out)) if options.keep_last else (options.out,):
         require_place(place, _state(options.out), options.replace)
+    if options.log_dir:
+        require_folder(options.log_dir)
     settings = settings_of(options)
     material = prepare(options.kind, options.data, units_of(options), vocabulary_of(options))
     settings = with_useful_merges(settings, options, material)
@@ -138,6 +141,8 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
         if not progress.best_step:
             raise FloatingPointError("the validation loss was never finite: begin again with a lower --rate")
         print(f"best validation loss {progress.best_validation:.4f} at step {progress.best_step}")
+    else:
+        print(f"the validation split is empty: {options.out} holds the weights of step {trainer.progress.step}")
     if material.tested:
         print_figures(record_figures(options.out, options.data))
 

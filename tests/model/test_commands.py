@@ -127,7 +127,7 @@ def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path
         ("one\tеден\ntwo\n", [], "error: line 2 of {data} has no sentence and translation"),
         ("Sentence 42.\tb\n", [], "error: there is nothing to train on: all rows are kept for validation and test"),
         ("a\tb\n", ["--d-model", "15"], "error: d_model (15) must be even"),
-        ("a\tb\n", ["--epochs", "0"], "error: epochs (0) must be between 1 and inf"),
+        ("a\tb\n", ["--epochs", "0"], "error: epochs (0) must be between 1 and 10000"),
         ("a\tb\n", ["--dropout", "1"], "error: dropout (1.0) must be at least 0 and below 1"),
         (
             "a\tb\n",
@@ -202,6 +202,10 @@ def test_a_language_model_writes_as_much_as_it_is_told(tmp_path, capsys):
     assert capsys.readouterr().out == lens.generate("The c", length=7).text + "\n"
     assert main(["generate", str(tmp_path / "c"), "The c", "--length", "0"]) == 2
     assert "length (0) must be at least 1" in capsys.readouterr().err
+    data = write_pairs(tmp_path / "pairs.tsv", PAIRS[:60])
+    assert main(["evaluate", str(tmp_path / "c"), "--data", str(data)]) == 0
+    note = "note: c was not trained on pairs: it goes on with each sentence as a text\n"
+    assert note in capsys.readouterr().err
 
 
 def test_a_file_that_does_not_say_its_heads_is_told(tmp_path, capsys):
@@ -263,3 +267,8 @@ def test_a_stop_while_torch_is_imported_is_one_word():
     )
     done = subprocess.run([sys.executable, "-c", stopped], cwd=ROOT, text=True, capture_output=True)
     assert (done.returncode, done.stderr) == (130, "stopped\n")
+
+
+def test_a_seed_that_is_too_large_is_refused():
+    with pytest.raises(ValueError, match=r"seed \(18446744073709551616\) must be between -9223372036854775808 and"):
+        Sampling(seed=2**64)

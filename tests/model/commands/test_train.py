@@ -106,10 +106,22 @@ def test_the_last_weights_are_kept_beside_the_best(data, tmp_path, monkeypatch, 
     assert [[end in text for end in ends] for text in cards] == [[True, False], [False, True]]
 
 
-def test_without_validation_the_card_says_so(tmp_path):
+def test_without_validation_the_card_says_so(tmp_path, capsys):
     data = write_pairs(tmp_path / "pairs.tsv", [pair for pair in sentences(60) if split_of(pair.source) == "train"])
     assert main(command(data, tmp_path / "run", "--epochs", "1")) == 0
     assert "as it was after the last step." in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    printed = capsys.readouterr().out
+    assert f"the validation split is empty: {tmp_path / 'run'} holds the weights of step " in printed
+    assert "nan" not in printed
+
+
+def test_what_cannot_be_done_is_said_before_anything_is_made(data, tmp_path, capsys):
+    for options, error in (
+        (["--log-dir", str(data)], f"log_dir ({data}) cannot be a folder, as {data} is a file: give --log-dir another"),
+        (["--data", "task:sort:100000000000", "--units", "bpe"], "task:sort:100000000000: the count must be at most"),
+    ):
+        assert main(command(data, tmp_path / "run", *options)) == 2
+        assert capsys.readouterr().err.startswith(f"error: {error}")
 
 
 def test_only_the_run_of_a_checkpoint_replaces_it(data, tmp_path, capsys):
