@@ -6,13 +6,31 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
-from model.commands import evaluate, generate, inspect, train
-from model.processes import speaks
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what it does not understand: the usage of `train` would fill a screen."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}; see {self.prog} --help\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt as error:  # also in the seconds that it takes to import torch
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # as in `processes.speaks`, which may not be there yet
+            print(*error.args or ("stopped",), file=sys.stderr)
+        return 130
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    from model.commands import evaluate, generate, inspect, train
+    from model.failures import NO_MEMORY_LEFT, is_out_of_memory
+    from model.processes import speaks
+
+    parser = Parser(
         prog="python -m model", description="Train a Transformer, measure it, let it write, or look into its file."
     )
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -24,13 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough, as in "… | head"
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (ValueError, FloatingPointError, OSError) as error:
+    except (ValueError, FloatingPointError, OSError, MemoryError, RuntimeError) as error:
+        if isinstance(error, MemoryError | RuntimeError) and not is_out_of_memory(error):
+            raise
         if speaks():
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {NO_MEMORY_LEFT if is_out_of_memory(error) else error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 130
     return 0
 
 

@@ -10,10 +10,14 @@ from typing import Literal
 
 import torch
 
+from model.analysis.costs import FLOAT, costs
+from model.config import TransformerConfig
 from model.context import Context
+from model.memory import available
 from model.rules import NO_RULES, Rules
 
 Fate = Literal["kept", "finished", "cut"]
+NODE = 200  # bytes, about
 
 
 @dataclass(slots=True)
@@ -113,6 +117,25 @@ class _Search:
         if len(self.tree.finished) < self.beam:
             return False
         return self.tree.score(self.tips[0]) <= self.tree.score(self.tree.ranked()[self.beam - 1])
+
+
+def require_room(
+    config: TransformerConfig, device: torch.device, beam: int, rows: Sequence[Sequence[int]], limit: int
+) -> None:
+    """A beam search on these texts fits into memory: keys and values, what a step chooses from, and the tree.
+
+    Raises:
+        ValueError: it does not, or beam is below 1.
+    """
+    if beam < 1:
+        raise ValueError(f"beam ({beam}) must be at least 1")
+    hypotheses, length = beam * len(rows), max(len(row) for row in rows)
+    read = (length, limit) if config.n_encoder_layers else (0, length + limit)
+    cache = 2 * costs(config, hypotheses, *read).memory["cache"]  # the room made for it is up to twice as large
+    numbers = 3 * config.vocabulary + 6 * min(2 * beam, config.vocabulary)  # logits; their best, as ids and sums
+    needed, free = cache + hypotheses * (FLOAT * numbers + 2 * NODE * limit), available(device)
+    if needed > free:
+        raise ValueError(f"beam ({beam}) needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower it")
 
 
 @torch.inference_mode()

@@ -26,6 +26,7 @@ AGAIN = "this step failed for the second time"
 NOT_FINITE = "{name} of step {step} is not finite either"
 NO_PREDICTIONS = "the model of step {step} makes no finite predictions either"
 NO_WAY_BACK = "{what}; it has no earlier step to go back to: begin with another model"
+NO_MEMORY_LEFT = "memory is exhausted: give a smaller model, or a lower --batch-tokens, --beam or --length"
 # What torch says when memory is exhausted: the CPU's, MPS's, and what cuBLAS wants of CUDA's; else it has an exception.
 NO_MEMORY = (
     *("DefaultCPUAllocator", "can't allocate memory", "not enough memory", "MPS backend out of memory"),

@@ -7,7 +7,7 @@ from itertools import islice
 
 import torch
 
-from model.analysis.costs import Costs, costs
+from model.analysis.costs import FLOAT, Costs, costs
 from model.config import TransformerConfig
 from model.copies import trainable
 from model.corpus import Batch, Corpus
@@ -56,7 +56,14 @@ def require_room(
     """
     costs = forecast(config, corpus, settings)
     # Twice: the model that it begins with is kept, and the page is given copies to look into.
-    require_memory(costs.memory["activations"] if begun else 2 * costs.training_memory, device, freed)
+    whole = 2 * (costs.training_memory + table_memory(config))
+    require_memory(costs.memory["activations"] if begun else whole, device, freed)
+
+
+def table_memory(config: TransformerConfig) -> int:
+    """Bytes of the tables of positions that are computed, not trained."""
+    stacks = bool(config.n_encoder_layers) + bool(config.n_decoder_layers)
+    return FLOAT * stacks * config.max_length * config.d_model if config.position == "sinusoidal" else 0
 
 
 def require_memory(needed: int, device: torch.device, freed: int = 0) -> None:
@@ -68,8 +75,8 @@ def require_memory(needed: int, device: torch.device, freed: int = 0) -> None:
     free = free_memory() if device.type == "cpu" else None
     if free is not None and needed > (free := free + freed):
         raise ValueError(
-            f"the training needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower d_model, the "
-            "layers or batch_tokens"
+            f"the training needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower d_model, "
+            "d_ff, max_length, the layers or batch_tokens"
         )
 
 

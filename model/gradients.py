@@ -40,11 +40,6 @@ class Gradients:
         """The Euclidean norm of all weights."""
         return float(torch.stack(torch._foreach_norm(list(self.parameters))).norm())
 
-    def culprit(self) -> str:
-        """The first gradient that is not finite, as the end of a sentence; nothing if all are."""
-        given = {name: p.grad for name, p in zip(self.names, self.parameters, strict=True) if p.grad is not None}
-        return f", not finite first in {name}" if (name := first_not_finite(given)) else ""
-
 
 def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
     """The name of the first of these that is not finite everywhere; nothing if all are."""

@@ -12,6 +12,7 @@ from model.tables import read_table
 from model.tasks import find_task, task_pairs
 
 TASK_PAIRS = 10_000  # of a built-in task, unless the spec says otherwise
+MOST_TASK_PAIRS = 1_000_000  # more take minutes to draw and to cut into tokens
 SPEC_HELP = (
     "a .tsv or .txt file (sentence, tab, translation on each line), a .csv file, task:NAME or task:NAME:COUNT for a "
     "built-in task, datasets:NAME or datasets:NAME:CONFIG for a data set of Hugging Face"
@@ -125,4 +126,6 @@ def _read_task(name: str) -> list[Pair]:
     task = find_task(title)
     if colon and not count.isdecimal():
         raise ValueError(f"task:{name} must be task:NAME or task:NAME:COUNT, the count a number of pairs")
+    if colon and int(count) > MOST_TASK_PAIRS:
+        raise ValueError(f"task:{name}: the count must be at most {MOST_TASK_PAIRS:,}")
     return task_pairs(title, int(count) if colon else TASK_PAIRS, task.lengths, seed=0)

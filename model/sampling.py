@@ -41,6 +41,9 @@ class Sampling:
             raise ValueError(f"top_k ({self.top_k}) must be at least 1")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p ({self.top_p}) must be above 0 and at most 1")
+        low, high = -(2**63), 2**64 - 1  # what torch takes
+        if not low <= self.seed <= high:
+            raise ValueError(f"seed ({self.seed}) must be between {low} and {high}")
 
     def __call__(self, logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch vocabulary"]:
         """The probabilities to draw from; first the temperature, then top-k, then top-p among what is left."""

@@ -18,6 +18,7 @@ from model import training_state
 from model.averaging import AveragedWeights, Averager, LastAverage, RunningAverage, Weights
 from model.compiling import compiled
 from model.corpus import Batch, Corpus, unshuffled
+from model.culprits import culprit
 from model.device import DTYPES
 from model.epochs import Epochs
 from model.gradients import Gradients
@@ -157,10 +158,13 @@ class Trainer:
         self.scaler.unscale_(self.optimizer)
         norms = self.gradients.norms()
         total = math.hypot(*norms.values())
-        if not math.isfinite(loss) or not (math.isfinite(total) or self.scaler.is_enabled()):
+        # A float16 step whose gradients overflow is left out, and the next one is scaled less; below 1 that is no cure.
+        if not math.isfinite(loss) or not (math.isfinite(total) or self.scaler.get_scale() > 1):
+            self.scaler.update(self.scaler.get_scale())  # ready for another step
             raise FloatingPointError(
-                f"step {step}: loss {loss}, gradient norm {total}{self.gradients.culprit()}; the weights are still "
-                f"those of step {step - 1}: lower the rate ({rate:.2g})"
+                f"step {step}: loss {loss}, gradient norm {total}"
+                f"{culprit(self, () if math.isfinite(loss) else batches, seed)}; the weights are still those of step "
+                f"{step - 1}: lower the rate ({rate:.2g})"
             )
         self.gradients.clip(total, self.settings.clip)
         self.scaler.step(self.optimizer)
@@ -189,14 +193,15 @@ class Trainer:
         for number, batch in enumerate(batches, start=1):
             mine = self.processes.share(batch).to(self.device)
             with nullcontext() if number == len(batches) else self.processes.apart(self._loss):
-                with self._autocast():
+                with self.autocast():
                     part = self._loss(mine, self.settings.label_smoothing) / predicted
                 # The exchange averages over the processes, where the loss is a sum.
                 self.scaler.scale(part * self.processes.count).backward()
             loss += part.detach()
         return self.processes.sums(float(loss))[0]
 
-    def _autocast(self) -> Any:
+    def autocast(self) -> Any:
+        """A context in which forward passes compute in the precision of the settings."""
         if self.settings.precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, DTYPES[self.settings.precision])
@@ -204,8 +209,8 @@ class Trainer:
     def _validation(self, epoch_ends: bool) -> float | None:
         """Validate where it is due, and note the loss."""
         every = self.settings.validate_every
-        due = epoch_ends if every is None else self.progress.step % every == 0 or self.progress.step == self.total_steps
-        if not due:
+        due = epoch_ends if every is None else self.progress.step % every == 0
+        if not due and self.progress.step < self.total_steps:
             return None
         self.averager.before_validation()
         loss = self.validate()
@@ -225,13 +230,13 @@ class Trainer:
         if self.processes.main:
             training_state.save(self, path)
 
-    def load_state(self, path: Path) -> None:
-        """Go on exactly where `save_state` was called.
+    def load_state(self, path: Path) -> list[str]:
+        """Go on exactly where `save_state` was called; gives the settings that are others from now on.
 
         Raises:
             ValueError: the file cannot be read, or belongs to another model, other data or other settings.
         """
-        training_state.load(self, path)
+        return training_state.load(self, path)
 
 
 __all__ = ["Progress", "StepReport", "Trainer", "TrainingSettings", "learning_rate", "summed_loss"]

@@ -29,7 +29,7 @@ class TrainingSettings:
     undo_merges: float = 0.1  # share of merged source tokens cut in two, see data.undo_merges
     average: float = 0.998  # decay of the running average of the weights; that average is what is kept
     average_last: int = 0  # instead: the mean of the weights at the last so many validations
-    validate_every: int | None = None  # steps; None: at the end of each epoch
+    validate_every: int | None = None  # steps; None: at the end of each epoch; after the last step anyway
     patience: int | None = None  # validations without a new best one before training stops; None: never
     precision: Precision = "float32"
     compile: bool = False
@@ -37,7 +37,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         for name, low, high in (
-            ("epochs", 1, math.inf),
+            ("epochs", 1, 10_000),
             ("steps", 1, math.inf),
             ("batch_tokens", 1, math.inf),
             ("accumulation", 1, math.inf),

@@ -18,6 +18,9 @@ from model.training_settings import Progress
 if TYPE_CHECKING:
     from model.training import Trainer
 
+LONGER = ("epochs", "steps")  # of a run that goes on
+CHANGEABLE = ("rate", "warmup", "schedule", "clip", "precision", "seed")  # of one that has not come to its end
+
 
 def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
     """Weights, their average and the optimizer's moments: the tensors themselves, which the next step changes."""
@@ -53,8 +56,8 @@ def products_of(path: Path) -> str:
         return ""
 
 
-def load(trainer: Trainer, path: Path) -> None:
-    """Go on exactly where `save` was called.
+def load(trainer: Trainer, path: Path) -> list[str]:
+    """Go on exactly where `save` was called; gives the settings that are others from now on.
 
     Raises:
         ValueError: the file cannot be read, or belongs to another model, other data or other settings.
@@ -70,29 +73,29 @@ def load(trainer: Trainer, path: Path) -> None:
             f"{path} is not a training state of this version: it lacks {', '.join(sorted(lacking))}: "
             "delete the file to start afresh"
         )
-    _require_same_settings(trainer, path, metadata)
+    changes = _changes(trainer, path, metadata)
     _require_same_size(trainer, path, tensors)
     if metadata["data"] != trainer.data_digest:
         raise ValueError(
             f"{path} was written with other data: use the same to resume, or delete the file to start afresh"
         )
     restore(trainer, tensors, metadata)
+    return changes
 
 
-def _require_same_settings(trainer: Trainer, path: Path, metadata: dict[str, str]) -> None:
+def _changes(trainer: Trainer, path: Path, metadata: dict[str, str]) -> list[str]:
     saved, now = json.loads(metadata["settings"]), asdict(trainer.settings)
     if "config" in metadata:
         saved, now = saved | json.loads(metadata["config"]), now | asdict(trainer.model.config)
-    changed = [
-        f"{name} was {saved.get(name)}, is {now[name]}"
-        for name in now
-        if saved.get(name) != now[name] and name != "epochs"  # more epochs: a longer run
-    ]
-    if changed:
+    ended = json.loads(metadata["progress"])["step"] >= trainer.total_steps
+    free = LONGER if ended else LONGER + CHANGEABLE
+    changed = {name: f"{name} was {saved.get(name)}, is {now[name]}" for name in now if saved.get(name) != now[name]}
+    if refused := [change for name, change in changed.items() if name not in free]:
         raise ValueError(
-            f"{path} was written with other settings ({'; '.join(changed)}): "
+            f"{path} was written with other settings ({'; '.join(refused)}): "
             "use the same ones to resume, or delete the file to start afresh"
         )
+    return list(changed.values())
 
 
 def _require_same_size(trainer: Trainer, path: Path, tensors: dict[str, Tensor]) -> None:

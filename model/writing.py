@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.beam import SearchTree, beam_search
+from model.beam import SearchTree, beam_search, require_room
 from model.context import Context
 from model.decoding import Alternative, Generation, Guess, greedy
 from model.inspectable import Inspectable
@@ -96,6 +96,7 @@ class Writer(Inspectable):
     def _search(
         self, rows: Sequence[list[int]], limits: Sequence[int], beam: int, length_penalty: float
     ) -> list[Generation]:
+        require_room(self.config, self.device, beam, rows, max(limits))
         options: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "limits": limits}
         trees = beam_search(self._context(rows), **self._ending, **options)
         generations = []

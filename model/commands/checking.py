@@ -109,6 +109,16 @@ def require_place(folder: Path, state: Path, replace: bool) -> None:
         )
 
 
+def require_folder(folder: Path) -> None:
+    """Curves can be written there.
+
+    Raises:
+        ValueError: it is a file, or would have to lie in one.
+    """
+    if file := next((each for each in (folder, *folder.parents) if each.exists() and not each.is_dir()), None):
+        raise ValueError(f"log_dir ({folder}) cannot be a folder, as {file} is a file: give --log-dir another place")
+
+
 def require_checkpoint(trainer: Trainer, folder: Path, state: Path) -> None:
     """Look at what a run that goes on has left.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ def add_beam_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     lens = open_checkpoint(options.checkpoint, heads=options.heads)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
+    if lens.kind == "decoder-only" and not options.data.lower().endswith(".txt") and "separator" not in lens.training:
+        print(f"note: {lens.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)
     figures, written = measure(lens, options.data, options.split, options.bleu, **beam)
     for source, text in list(written.items())[: options.show]:
         print(f"{source}\t{text}")

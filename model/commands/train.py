@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
-from tqdm import tqdm
 
 from model import training_state
 from model.card import card
@@ -18,6 +15,7 @@ from model.checkpoints import save_checkpoint
 from model.commands.checking import (
     VOCABULARY,
     require_checkpoint,
+    require_folder,
     require_meaning,
     require_one_vocabulary,
     require_place,
@@ -25,12 +23,14 @@ from model.commands.checking import (
     vocabulary_of,
     with_useful_merges,
 )
+from model.commands.course import follow, interrupts_remembered, say_nothing
 from model.commands.dry_run import print_costs
 from model.commands.evaluate import print_figures, record_figures
 from model.commands.options import add_network_options, add_training_options, network_options, settings_of
 from model.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.curves import Curves
-from model.device import give_back_memory, keep_freed_memory
+from model.device import keep_freed_memory
+from model.forecast import forecast, require_memory, table_memory
 from model.materials import Material, Units, prepare
 from model.precision import slower
 from model.processes import Processes, launched
@@ -39,9 +39,6 @@ from model.reading import SPEC_HELP
 from model.saving import Source, training_record
 from model.training import Trainer, TrainingSettings
 from model.transformer import build
-
-SAVE_EVERY = 200  # steps between two writes of the resume state
-TRIM_EVERY = 10  # steps between two times that freed memory is given back to the system
 
 
 def add_parser(commands: Any) -> None:
@@ -85,6 +82,8 @@ def run(options: argparse.Namespace) -> None:
     require_meaning(options)
     for place in (options.out, _last(options.out)) if options.keep_last else (options.out,):
         require_place(place, _state(options.out), options.replace)
+    if options.log_dir:
+        require_folder(options.log_dir)
     settings = settings_of(options)
     material = prepare(options.kind, options.data, units_of(options), vocabulary_of(options))
     settings = with_useful_merges(settings, options, material)
@@ -99,8 +98,10 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
         if processes.main:
             print_costs(config, material, settings)
         return
+    train, validation = material.corpora(config.max_length, settings.undo_merges)
+    require_memory(forecast(config, train, settings).training_memory + table_memory(config), processes.device)
     torch.manual_seed(settings.seed)
-    say = print if processes.main else _say_nothing
+    say = print if processes.main else say_nothing
     state = _state(options.out)
     model = build(config).to(processes.device)
     products = _products(options, config, settings, state, processes)
@@ -108,13 +109,12 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
     say(str(products))
     if slow := slower(settings.precision, processes.device):
         say(slow)
-    train, validation = material.corpora(config.max_length, settings.undo_merges)
     trainer = Trainer(model, train, validation, settings, processes)
     trainer.products = products.name
     if state.exists():
-        trainer.load_state(state)
+        changes = "".join(f"; {change}" for change in trainer.load_state(state))
         require_checkpoint(trainer, options.out, state)
-        say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state})")
+        say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state}){changes}")
     where = f", {processes.count} processes" if processes.count > 1 else ""
     say(f"{model.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps{where}")
 
@@ -131,20 +131,20 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
         interrupts_remembered(insist=processes.count == 1) as interrupted,
         Curves(options.log_dir, trainer.progress.step) if kept else nullcontext() as curves,
     ):
-        _train(trainer, state, lambda: save(options.out), interrupted, curves)
+        follow(trainer, state, lambda: save(options.out), interrupted, curves)
     if not processes.main:
         return
     if options.keep_last:
         save(_last(options.out))
     if len(validation):
         progress = trainer.progress
+        if not progress.best_step:
+            raise FloatingPointError("the validation loss was never finite: begin again with a lower --rate")
         print(f"best validation loss {progress.best_validation:.4f} at step {progress.best_step}")
+    else:
+        print(f"the validation split is empty: {options.out} holds the weights of step {trainer.progress.step}")
     if material.tested:
         print_figures(record_figures(options.out, options.data))
-
-
-def _say_nothing(text: str) -> None:
-    """What the processes beside the first print."""
 
 
 def _products(
@@ -159,62 +159,6 @@ def _products(
     if name:
         return {library.name: library for library in (OWN, ONEDNN)}[name]
     return choose_products(config, settings.batch_tokens, processes.device) if settings.precision == "float32" else OWN
-
-
-@contextmanager
-def interrupts_remembered(insist: bool = True) -> Iterator[Callable[[], bool]]:
-    """Ctrl-C or a polite kill waits until it is asked about; a second one stops at once, if it can `insist`.
-
-    A launcher of several processes passes on the signal that the terminal has sent them already.
-    A step cut off in the middle has drawn random numbers or moved weights: no exact resume from there.
-    """
-    received: list[int] = []
-
-    def remember(number: int, frame: object) -> None:
-        if received and insist:
-            raise KeyboardInterrupt
-        received.append(number)
-
-    before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(received)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _train(
-    trainer: Trainer, state: Path, save: Callable[[], None], interrupted: Callable[[], bool], curves: Curves | None
-) -> None:
-    silent = not trainer.processes.main
-    with tqdm(
-        total=trainer.total_steps, initial=trainer.progress.step, unit="step", smoothing=0.02, disable=silent
-    ) as bar:
-        say = _say_nothing if silent else bar.write
-        for report in trainer.steps():
-            if report.step % TRIM_EVERY == 0:
-                give_back_memory()
-            bar.update()
-            bar.set_postfix(loss=f"{report.loss:.3f}", rate=f"{report.rate:.1e}", refresh=False)
-            if curves:
-                curves.add(report)
-            if report.validation is not None:
-                best = trainer.progress.best_step == report.step
-                mark = "  best so far" if best else ""
-                where = f"epoch {report.epoch + 1}"
-                if trainer.settings.validate_every:
-                    where += f", step {report.step}"
-                say(f"{where}: validation {report.validation:.4f} nats per token{mark}")
-                if best or not len(trainer.validation):
-                    save()
-            stopping = trainer.processes.any(interrupted())  # all stop at the same step
-            if report.validation is not None or report.step % SAVE_EVERY == 0 or stopping:
-                if curves:
-                    curves.flush()
-                trainer.save_state(state)
-            if stopping:
-                say(f"stopped at step {report.step}; run the same command to go on")
-                raise KeyboardInterrupt
 
 
 def _last(folder: Path) -> Path:

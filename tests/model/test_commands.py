@@ -1,5 +1,6 @@
 """python -m model: generate, evaluate, and errors in one sentence. Training is in test_stopping.py."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from model.inspectable import Inspectable
 from model.measuring import translation_figures
 from model.sampling import Sampling
 from model.text import train_text_characters
+from model.writing import Translator
 from tests.model.examples import TINY, network, one_stack, sentences, tokenizers, write_pairs
 from tests.model.foreign.layout_references import Annotated, random_weights
 
@@ -123,9 +125,9 @@ def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path
     [
         (None, [], "error: {data} does not exist"),
         ("one\tеден\ntwo\n", [], "error: line 2 of {data} has no sentence and translation"),
-        ("Sentence 42.\tb\n", [], "error: there is nothing to train on: the training split is empty"),
+        ("Sentence 42.\tb\n", [], "error: there is nothing to train on: all rows are kept for validation and test"),
         ("a\tb\n", ["--d-model", "15"], "error: d_model (15) must be even"),
-        ("a\tb\n", ["--epochs", "0"], "error: epochs (0) must be between 1 and inf"),
+        ("a\tb\n", ["--epochs", "0"], "error: epochs (0) must be between 1 and 10000"),
         ("a\tb\n", ["--dropout", "1"], "error: dropout (1.0) must be at least 0 and below 1"),
         (
             "a\tb\n",
@@ -200,6 +202,10 @@ def test_a_language_model_writes_as_much_as_it_is_told(tmp_path, capsys):
     assert capsys.readouterr().out == lens.generate("The c", length=7).text + "\n"
     assert main(["generate", str(tmp_path / "c"), "The c", "--length", "0"]) == 2
     assert "length (0) must be at least 1" in capsys.readouterr().err
+    data = write_pairs(tmp_path / "pairs.tsv", PAIRS[:60])
+    assert main(["evaluate", str(tmp_path / "c"), "--data", str(data)]) == 0
+    note = "note: c was not trained on pairs: it goes on with each sentence as a text\n"
+    assert note in capsys.readouterr().err
 
 
 def test_a_file_that_does_not_say_its_heads_is_told(tmp_path, capsys):
@@ -213,3 +219,56 @@ def test_a_file_that_does_not_say_its_heads_is_told(tmp_path, capsys):
     data = write_pairs(tmp_path / "pairs.tsv", pairs)
     assert main(["evaluate", str(file), "--data", str(data), "--heads", "3"]) == 0
     assert "BLEU: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--d-ff", "--max-length"])
+def test_a_network_that_does_not_fit_is_refused_before_it_is_built(tmp_path, capsys, option):
+    data = write_pairs(tmp_path / "pairs.tsv", PAIRS)
+    assert main(["train", "--data", str(data), "--out", str(tmp_path / "run"), *TINY, option, "100000000000"]) == 2
+    pattern = r"error: the training needs about \d+\.\d GB, and \d+\.\d GB are free: lower d_model, d_ff, max_length"
+    assert re.match(pattern, capsys.readouterr().err.splitlines()[-1])
+
+
+def test_a_beam_that_does_not_fit_is_refused(tmp_path, capsys):
+    assert main(["generate", str(checkpoint(tmp_path / "c")), "The cat", "--beam", "100000000"]) == 2
+    error = capsys.readouterr().err
+    assert re.fullmatch(r"error: beam \(100000000\) needs about \d+\.\d GB, and \d+\.\d GB are free: lower it\n", error)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate")])
+def test_memory_that_ends_on_the_way_is_one_sentence(tmp_path, capsys, monkeypatch, error):
+    def fail(*_given, **_options):
+        raise error
+
+    monkeypatch.setattr(Translator, "source_tokens", fail)
+    assert main(["generate", str(checkpoint(tmp_path / "c")), "The cat"]) == 2
+    assert capsys.readouterr().err == (
+        "error: memory is exhausted: give a smaller model, or a lower --batch-tokens, --beam or --length\n"
+    )
+
+
+def test_an_option_that_is_not_known_is_one_line(capsys):
+    with pytest.raises(SystemExit):
+        main(["generate", "--beam", "x", "c", "text"])
+    error = "error: argument --beam: invalid int value: 'x'; see python -m model generate --help\n"
+    assert capsys.readouterr().err == error
+
+
+def test_a_stop_while_torch_is_imported_is_one_word():
+    """Here at once: the first module that a command imports is stopped in the middle."""
+    stopped = (
+        "import runpy, sys\n"
+        "class Stop:\n"
+        "    def find_spec(name, *rest):\n"
+        "        if name == 'torch': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop)\n"
+        "sys.argv = ['model', '--help']\n"
+        "runpy.run_module('model', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", stopped], cwd=ROOT, text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (130, "stopped\n")
+
+
+def test_a_seed_that_is_too_large_is_refused():
+    with pytest.raises(ValueError, match=r"seed \(18446744073709551616\) must be between -9223372036854775808 and"):
+        Sampling(seed=2**64)

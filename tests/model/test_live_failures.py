@@ -166,7 +166,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(mo
         lambda: given.change(batch_tokens=600),
         lambda: given.branch(given.current.film.key_frames[0], batch_tokens=600),
     ):
-        with pytest.raises(ValueError, match=r"^the training needs .* lower d_model, the layers or batch_tokens$"):
+        with pytest.raises(ValueError, match=r"^the training needs .* max_length, the layers or batch_tokens$"):
             change()
     given.change(batch_tokens=40)
     given.advance(1)

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from model.forecast import forecast
+from model.forecast import forecast, table_memory
 from model.live_registry import LiveTrainings
 from model.slots import Slots
 from tests.model.live_examples import (
@@ -161,7 +161,8 @@ def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkey
     assert settled(given).size < 2 * before  # its key frames are the other run's
     config = given.start.config
     require = partial(kept.require_room, config=config, material=given.material, settings=SETTINGS, device=CPU)
-    needed = 2 * forecast(config, given.material.corpora(16, 0.0)[0], SETTINGS).training_memory
+    whole = forecast(config, given.material.corpora(16, 0.0)[0], SETTINGS).training_memory + table_memory(config)
+    needed = 2 * whole
     monkeypatch.setattr("model.forecast.free_memory", lambda: needed - given.size)
     require("one")
     with pytest.raises(ValueError, match=r"^the training needs about 0\.\d GB, and 0\.0 GB are free: lower d_model"):

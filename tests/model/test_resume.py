@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -135,16 +136,35 @@ def test_a_state_of_the_first_moment_can_be_resumed(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"rate": 1e-3}, {"seed": 2}, {"batch_tokens": 81}, {"label_smoothing": 0.0}, {"undo_merges": 0.0}],
+    [{"weight_decay": 0.1}, {"average": 0.5}, {"batch_tokens": 81}, {"label_smoothing": 0.0}, {"undo_merges": 0.0}],
 )
 def test_other_settings_are_refused(change, tmp_path):
     make().save_state(tmp_path / "run.resume")
     (name, value), other = next(iter(change.items())), make(**change)
     before = {key: tensor.clone() for key, tensor in other.model.state_dict().items()}
-    old = (SETTINGS | {"seed": 1, "label_smoothing": 0.1})[name]
+    old = (SETTINGS | {"weight_decay": 0.05, "label_smoothing": 0.1})[name]
     with pytest.raises(ValueError, match=rf"other settings \({name} was {old}, is {value}\): use the same"):
         other.load_state(tmp_path / "run.resume")
     assert all(torch.equal(tensor, before[key]) for key, tensor in other.model.state_dict().items())
+
+
+def test_what_makes_a_run_go_on_that_failed_may_change_until_its_end(tmp_path):
+    """As if it had been changed without a stop."""
+    whole, path = make(epochs=1), tmp_path / "run.resume"
+    list(whole.steps(3))
+    whole.save_state(path)
+    changes = {"rate": 1e-3, "warmup": 0, "schedule": "constant", "clip": 0.5, "seed": 2}
+    resumed = make(epochs=1, **changes)
+    assert resumed.load_state(path) == [
+        *("rate was 0.005, is 0.001", "warmup was 4, is 0", "schedule was cosine, is constant"),
+        *("clip was 1.0, is 0.5", "seed was 1, is 2"),
+    ]
+    whole.change(replace(whole.settings, **changes))
+    expected = reported(whole)
+    assert reported(resumed) == expected
+    resumed.save_state(path)
+    with pytest.raises(ValueError, match=r"other settings \(rate was 0.001, is 0.002\): use the same"):
+        make(epochs=1, **changes | {"rate": 2e-3}).load_state(path)
 
 
 @pytest.mark.parametrize("change", [{"dropout": 0.3}, {"activation": "gelu"}, {"n_heads": 4}, {"d_ff": 8}])

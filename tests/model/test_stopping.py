@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from model.__main__ import main
 from model.checkpoints import open_checkpoint
-from model.commands.train import interrupts_remembered
+from model.commands.course import interrupts_remembered
 from tests.model.examples import TINY, sentences, write_pairs
 
 ROOT = Path(__file__).parents[2]

@@ -100,7 +100,8 @@ def test_a_loss_that_is_not_finite_leaves_the_weights():
     average = {name: value.clone() for name, value in given.average.items()}
     with pytest.raises(
         FloatingPointError,
-        match=r"step 4: loss nan, gradient norm nan, not finite first in .*; the weights are still those of step 3",
+        match=r"step 4: loss nan, gradient norm nan, not finite first in output\.logits\.weight; the weights are still "
+        r"those of step 3: lower the rate",
     ):
         next(given.steps())
     assert given.progress.step == 3
@@ -127,3 +128,21 @@ def test_the_first_gradient_that_is_not_finite_is_named_and_nothing_moves():
     assert all(torch.equal(tensor, average[name]) for name, tensor in given.average.items())
     for now, then in zip(given.optimizer.state.values(), moments, strict=True):
         assert all(torch.equal(now[name], moment) for name, moment in then.items())
+
+
+def test_float16_steps_are_left_out_until_no_smaller_scale_can_help():
+    """65536 = 2^16: sixteen times the scale is halved."""
+    given = make(precision="float16", epochs=20)
+    list(given.steps(2))
+    name = "decoder.layers.1.self_attention.output.bias"
+    hook = given.model.get_parameter(name).register_hook(lambda gradient: gradient * math.nan)
+    before = {name: tensor.detach().clone() for name, tensor in given.model.named_parameters()}
+    with pytest.raises(
+        FloatingPointError,
+        match=rf"^step 19: loss \d\.\d+, gradient norm nan, not finite first in {name}; the weights are still those of",
+    ):
+        list(given.steps())
+    assert (given.progress.step, given.scaler.get_scale()) == (18, 1)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in given.model.named_parameters())
+    hook.remove()
+    assert [report.step for report in given.steps(2)] == [19, 20]

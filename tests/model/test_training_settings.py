@@ -17,7 +17,8 @@ from tests.model.examples import network
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epochs": 0}, r"epochs \(0\) must be between 1 and inf"),
+        ({"epochs": 0}, r"epochs \(0\) must be between 1 and 10000"),
+        ({"epochs": 10**9}, r"epochs \(1000000000\) must be between 1 and 10000"),
         ({"batch_tokens": 0}, r"batch_tokens \(0\)"),
         ({"rate": -1.0}, r"rate \(-1.0\)"),
         ({"rate": math.nan}, r"rate \(nan\)"),

@@ -39,7 +39,7 @@ def trained(arguments: list[str], monkeypatch) -> tuple[Trainer, int, int]:
         found.append((trainer, tokens, counter.get_total_flops()))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train, "_train", run)
+    monkeypatch.setattr(train, "follow", run)
     monkeypatch.setattr(Trainer, "validate", lambda trainer: 1.0)
     assert main(arguments) == 130
     return found[0]

@@ -1,6 +1,7 @@
 """python -m model train: what it leaves behind when a run diverges, and what its options write."""
 
 import math
+import re
 import shutil
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from model import materials
+from model import materials, training
 from model.__main__ import main
 from model.checkpoints import open_checkpoint
 from model.commands import train
@@ -43,18 +44,49 @@ def test_a_run_that_diverges_leaves_what_was_good(data, tmp_path, monkeypatch, c
             lambda self, given: backward(self, given) + (math.nan if self.progress.step == 10 else 0),
         )
         assert main(command(data, out, *options)) == 2
-    errors = capsys.readouterr().err
-    assert "Traceback" not in errors
-    assert errors.splitlines()[-1].startswith("error: step 11: loss nan, gradient norm ")
+    *_, error = capsys.readouterr().err.splitlines()
+    assert error.startswith("error: step 11: loss nan, gradient norm ")
+    assert error.endswith(
+        f"; {out}.resume holds step 10, the last good one: go on with another --seed, which takes other batches"
+    )
     lens = open_checkpoint(out)
     assert lens.training["steps"] in (4, 8)
     assert all(bool(tensor.isfinite().all()) for tensor in lens.model.parameters())
     assert logged(tmp_path / "curves") == list(range(1, 11))
-    assert main(command(data, out, *options)) == 0
+    assert main(command(data, out, *options, "--seed", "2")) == 0
     printed = capsys.readouterr().out
-    assert "going on at step 8 of " in printed
-    steps = int(printed.partition("going on at step 8 of ")[2].split()[0])
-    assert logged(tmp_path / "curves") == list(range(1, steps + 1))
+    assert f"going on at step 10 of {steps_of(printed)} ({out}.resume); seed was 1, is 2\n" in printed
+    assert logged(tmp_path / "curves") == list(range(1, steps_of(printed) + 1))
+
+
+def steps_of(printed: str) -> int:
+    return int(printed.partition("going on at step ")[2].split()[2])
+
+
+def test_a_run_whose_model_broke_goes_on_from_before_with_a_lower_rate(data, tmp_path, capsys):
+    """Saved at step 4; the fifth step breaks the weights, and the sixth has no finite loss."""
+    out, rate = tmp_path / "run", "--rate 1e30 --validate-every 4 --schedule constant --warmup 0".split()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(training, "learning_rate", lambda step, total, given: given.rate if step > 4 else 1e-3)
+        assert main(command(data, out, *rate)) == 2
+    *_, error = capsys.readouterr().err.splitlines()
+    assert re.match(r"error: step 6: loss nan, gradient norm nan, not finite first in encoder\.", error)
+    assert error.endswith(
+        f"; the model of step 5 makes no finite predictions, and {out}.resume still holds step 4: go on from there "
+        "with a lower --rate"
+    )
+    assert main(command(data, out, *rate, "--rate", "1e-3", "--epochs", "2")) == 0
+    assert ".resume); epochs was 3, is 2; rate was 1e+30, is 0.001\n" in capsys.readouterr().out
+
+
+def test_a_run_that_breaks_at_once_begins_again(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(command(data, out, "--warmup", "0", "--rate", "1e30")) == 2
+    *_, error = capsys.readouterr().err.splitlines()
+    assert error.endswith(
+        "; nothing is saved that one could go on from: begin again with a lower --rate or another --seed"
+    )
+    assert main(command(data, out, "--warmup", "0", "--epochs", "1")) == 0
 
 
 def test_the_last_weights_are_kept_beside_the_best(data, tmp_path, monkeypatch, capsys):
@@ -74,10 +106,22 @@ def test_the_last_weights_are_kept_beside_the_best(data, tmp_path, monkeypatch, 
     assert [[end in text for end in ends] for text in cards] == [[True, False], [False, True]]
 
 
-def test_without_validation_the_card_says_so(tmp_path):
+def test_without_validation_the_card_says_so(tmp_path, capsys):
     data = write_pairs(tmp_path / "pairs.tsv", [pair for pair in sentences(60) if split_of(pair.source) == "train"])
     assert main(command(data, tmp_path / "run", "--epochs", "1")) == 0
     assert "as it was after the last step." in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    printed = capsys.readouterr().out
+    assert f"the validation split is empty: {tmp_path / 'run'} holds the weights of step " in printed
+    assert "nan" not in printed
+
+
+def test_what_cannot_be_done_is_said_before_anything_is_made(data, tmp_path, capsys):
+    for options, error in (
+        (["--log-dir", str(data)], f"log_dir ({data}) cannot be a folder, as {data} is a file: give --log-dir another"),
+        (["--data", "task:sort:100000000000", "--units", "bpe"], "task:sort:100000000000: the count must be at most"),
+    ):
+        assert main(command(data, tmp_path / "run", *options)) == 2
+        assert capsys.readouterr().err.startswith(f"error: {error}")
 
 
 def test_only_the_run_of_a_checkpoint_replaces_it(data, tmp_path, capsys):
@@ -147,3 +191,16 @@ def test_going_on_with_other_data_is_one_sentence(data, tmp_path, capsys):
     errors = capsys.readouterr().err
     assert errors.startswith(f"error: {out}.resume was written with other ")
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("steps", [3, 6])
+def test_the_last_step_is_kept_wherever_in_an_epoch_it_is(steps, data, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(command(data, out, "--steps", str(steps), "--average", "0")) == 0
+    record = open_checkpoint(out).training
+    assert f"best validation loss {record['validations'][-1][1]:.4f} at step {steps}" in capsys.readouterr().out
+    assert record["steps"] == record["validations"][-1][0] == steps
+    assert main(command(data, out, "--steps", str(steps), "--average", "0")) == 0
+    assert f"going on at step {steps} of {steps} " in capsys.readouterr().out
+    assert main(command(data, out, "--steps", str(steps + 1), "--average", "0")) == 0
+    assert f"({out}.resume); steps was {steps}, is {steps + 1}\n" in capsys.readouterr().out

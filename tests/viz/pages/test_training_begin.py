@@ -83,7 +83,7 @@ def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(mo
         assert ("A copy of" in words(app)) == (way == "on")
         app.button(key=button).click().run()
         assert not app.exception
-        assert "lower d_model, the layers or batch_tokens" in app.error[0].value
+        assert "max_length, the layers or batch_tokens" in app.error[0].value
         app.session_state["begin_message"] = ""
         assert training.trainings().get(app.session_state["workbench"].run) is before
         assert before.current is not None
