@@ -42,7 +42,7 @@ class Driver:
         self.seen = clock()
         self._view: View | None = None
         self._view_wanted = self._view_is_old = self._ended = self._unseen = False
-        self._last_unfilmed = False  # the last step may be: a run films some of them
+        self._last_unfilmed = False  # of a run only some steps are
         self._wanted, self._message = 0, ""
         self._counted = False  # a number of steps is wanted, each of them filmed, and not all there are
         self._status: Status = "preparing"
@@ -141,6 +141,7 @@ class Driver:
         began = time.perf_counter()
         self._view_is_old = self._last_unfilmed = True  # a step that fails may go back
         report = self.own.step(filmed=self._counted or self.own.stands + 1 == self._wanted)
+        self._last_unfilmed = self.own.unfilmed
         if self._view_wanted:
             self._look()
         self._speeds.append((report.tokens, time.perf_counter() - began))

@@ -108,9 +108,14 @@ class Watched:
             film.record_key(self.capture())
         return report
 
+    @property
+    def unfilmed(self) -> bool:
+        """Whether the step after which the run stands was left out of the film."""
+        return int(self.run.film.steps[-1]) < self.stands
+
     def catch_up(self) -> None:
-        """Film the step after which the run stands, if that was left out."""
-        if self.run.film.steps[-1] < self.stands:
+        """Film that step, if it was left out."""
+        if self.unfilmed:
             self.run.film.record(self.stands)
 
     @property

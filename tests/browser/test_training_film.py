@@ -22,6 +22,14 @@ KIND = "cross"
 STRIP = {"status": "paused", "step": 0, "facts": [], "losses": [], "sentence": "", "possible": []}
 STRIP |= {"words": dict.fromkeys(("advance", "run", "pause", "reset", "curve"), "a")}
 
+TIMERS = """
+window.waits = [];
+window.setTimeout = (act, wait) => ((window.tick = act), window.waits.push(wait));
+window.clearTimeout = () => (window.tick = null);
+"""
+
+LACKS = "window.__vitrine.film = undefined; window.__vitrine.dispatchEvent(new CustomEvent('film'))"
+
 
 class Shown:
     """The strip, the film, and a head grid, on one page; `sent` is what the strip has been sent of the film."""
@@ -244,11 +252,17 @@ def test_the_end_of_a_call_that_another_has_overtaken_ends_nothing(shown, late):
     expect(shown.film).to_have_attribute("data-step", str(shown.own.stands))
 
 
-def test_what_goes_ends_and_listens_no_more(shown):
-    shown.page.evaluate("window.ends.at(-1)()")
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_goes_ends_and_listens_no_more(shown, lost):
+    """Nor does it ask for what it lacked, in a frame that was waited for."""
+    shown.page.evaluate("window.gone = document.querySelector('.training-film'); window.gone.dataset.step = 'none'")
+    shown.page.evaluate(TIMERS)
+    shown.page.evaluate(f"{LACKS if lost else ''}; window.ends.at(-1)()")
     shown.own.step()
+    shown.sent.begin()
     shown.strip()
     expect(shown.film).to_have_count(0)
+    assert shown.page.evaluate("[window.gone.dataset.step, ...window.waits]") == ["none"]
 
 
 def test_names_that_were_lost_are_asked_for_with_their_frames(shown):
@@ -263,14 +277,14 @@ def test_names_that_were_lost_are_asked_for_with_their_frames(shown):
 
 def test_a_film_that_waits_asks_until_it_has_come(shown):
     """Whatever was lost: a message, an event, the answer to the first question."""
-    timer = "window.setInterval = (act) => ((window.tick = act), 1); window.clearInterval = () => (window.tick = null)"
-    shown.page.evaluate(timer)
+    shown.page.evaluate(TIMERS)
     asked = "window.rows.map(([name]) => name)"
     shown.show_film(labels={"rows": ["another"], "columns": ["text"]})
     expect(shown.film).to_have_class("vitrine training-film waiting")
     assert shown.page.evaluate(asked) == []
     shown.page.evaluate("window.tick(); window.tick()")
     assert shown.page.evaluate(asked) == ["again", "again"]
+    assert shown.page.evaluate("window.waits") == [2000, 4000, 8000]  # the answer may be large, and on its way
     shown.show_film()
     expect(shown.film).to_have_class("vitrine training-film")
     assert shown.page.evaluate("window.tick") is None

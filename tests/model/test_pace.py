@@ -2,6 +2,7 @@
 
 import pytest
 
+from model.driver import Driver
 from model.pace import Pace
 from model.watched import Watched
 from tests.model.live_examples import KEY_EVERY, LONG, SETTINGS, Gate, live, material, probe, settled, start, status
@@ -83,4 +84,16 @@ def test_where_fewer_steps_end_a_run_there_is_a_frame():
     gate.open.set()
     assert status(training) == "finished"
     assert training.current.film.steps[-1] == training.snapshot.step == 7
+    training.close()
+
+
+def test_a_filmed_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
+    looks, look = [], Driver._look
+    monkeypatch.setattr(Driver, "_look", lambda driver: (looks.append(driver), look(driver)))
+    training = settled(live())
+    training.view()
+    looks.clear()
+    training.advance(1)
+    settled(training)
+    assert len(looks) == 1
     training.close()

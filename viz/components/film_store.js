@@ -3,6 +3,7 @@
 // "frame": it stands somewhere else. Neither asks the server for anything.
 
 const PATIENCE = 2000; // milliseconds
+const MOST_PATIENCE = 30_000;
 
 // Add what has come. All kinds of attention stand in a frame's weights one after the other, `kinds` says where; its
 // values are loss, tokens and probabilities (position, rank), and norms. Steps that are not in `steps` any more are forgotten.
@@ -36,11 +37,19 @@ function receiveFilm({ edition, run, steps, kinds, tokens, answers, names, keys,
   return here.length === steps.length;
 }
 
-// What was lost on its way, or overtaken, is asked for again and again until it is here: root.again asks.
-function askWhile(root, lacking) {
-  if (lacking) return void (root.asking ??= setInterval(() => root.again(), PATIENCE));
-  clearInterval(root.asking);
-  root.asking = undefined;
+// What was lost on its way, or overtaken, is asked for until it is here: root.again asks. Each time it waits twice as long:
+// the answer may be large, and on its way.
+function askWhile(root, lacking, wait = PATIENCE) {
+  if (!lacking) {
+    clearTimeout(root.asking);
+    root.asking = undefined;
+    return;
+  }
+  root.asking ??= setTimeout(() => {
+    root.again();
+    root.asking = undefined;
+    askWhile(root, true, Math.min(2 * wait, MOST_PATIENCE));
+  }, wait);
 }
 
 function forgetFilm() {

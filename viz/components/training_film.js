@@ -72,6 +72,7 @@ function buildFilm(parentElement) {
   root.stop = () => {
     play(root, false);
     askWhile(root, false);
+    cancelAnimationFrame(root.soon); // it would ask
     sizes.disconnect();
     root.heads.stop();
     root.large.stop();

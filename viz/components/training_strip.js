@@ -111,7 +111,7 @@ function showStrip(root, data) {
     askWhile(root, false);
   } else {
     const lacking = !receiveFilm(data.film, data.arrays);
-    if (lacking) root.again();
+    if (lacking && !root.asking) root.again();
     askWhile(root, lacking);
   }
   showFilm(root);

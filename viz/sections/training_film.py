@@ -58,7 +58,7 @@ def show() -> None:
     chosen = bench.fit_selection(layers, heads, queries)
     header = {**described(film, kind), "chosen": [chosen.layer, chosen.head]}
     header |= {"norms": norm_groups(film), "others": other_futures(live.runs, film), "words": words()}
-    training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch, bench.sent.begin)()
+    training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)()
     if (every := live.snapshot.film_every) > 1:
         text = _(
             "1, 10 or 100 steps are all filmed; training on takes a frame every {every} steps, so that filming takes "
@@ -178,6 +178,13 @@ def words() -> dict[str, Any]:
 def on_head() -> None:
     clicked = st.session_state[FILM].head
     workbench().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
+
+
+def on_again() -> None:
+    """The film does not come: the strip sends all of it again, whichever model is shown."""
+    bench = workbench()
+    bench.sent.begin()
+    bench.begun = True
 
 
 def on_rewind() -> None:
