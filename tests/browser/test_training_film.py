@@ -2,109 +2,25 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.alone import MOUNT
+from tests.browser.film_alone import KIND, filmed, shown_film
 from tests.browser.looking import PIXELS
-from tests.model.live_examples import watched
-from viz.components import pack, sources
-from viz.film_feed import Sent, film_data
-from viz.packing.film_norms import norm_groups
-from viz.sections.training_film import described, words
 
 pytestmark = pytest.mark.browser
-KIND = "cross"
-STRIP = {"status": "paused", "step": 0, "facts": [], "losses": [], "sentence": "", "possible": []}
-STRIP |= {"words": dict.fromkeys(("advance", "run", "pause", "reset", "curve"), "a")}
-
-TIMERS = """
-window.waits = [];
-window.setTimeout = (act, wait) => ((window.tick = act), window.waits.push(wait));
-window.clearTimeout = () => (window.tick = null);
-"""
-
-LACKS = "window.__vitrine.film = undefined; window.__vitrine.dispatchEvent(new CustomEvent('film'))"
-
-
-class Shown:
-    """The strip, the film, and a head grid, on one page; `sent` is what the strip has been sent of the film."""
-
-    def __init__(self, page: Page, own: Any) -> None:
-        self.page, self.own, self.sent = page, own, Sent()
-        self.strip()
-        film = own.run.film
-        rows, columns = film.shape(KIND)[2:]
-        self.visible = np.ones((rows, columns), np.uint8)
-        self.header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
-        self.header |= {"words": words()}
-        self.show_film()
-
-    def show_film(self, **parts: Any) -> None:
-        data = pack({**self.header, **parts}, [self.visible])
-        self.mount(data, "training_film", "plot", "heat", "film_store", "film_norms", "thumbnails")
-
-    def mount(self, data: bytes, *parts: str) -> None:
-        self.page.evaluate(MOUNT, [*sources(*parts), list(data), 1200])
-
-    def strip(self, at: float = 0, step: int = 0) -> None:
-        film, frames = film_data(SimpleNamespace(current=self.own.run), self.sent)  # type: ignore[arg-type]
-        header = {**STRIP, "film": film, "at": at, "step": step}
-        self.mount(pack(header, frames), "training_strip", "film_store")
-
-    def grid(self, kind: str) -> None:
-        film = self.own.run.film
-        layers, heads, rows, columns = film.shape(KIND)
-        named = described(film, KIND)
-        order = [[layer, head] for layer in range(layers) for head in range(heads)]
-        sizes = {"rows": rows, "cells": columns, "low": 0, "high": 1, "tops": [1] * len(order), "count": len(order)}
-        said = dict.fromkeys(("layer", "head", "metric", "masked", "caption", "missing", "hidden", "block"), "a")
-        header = {
-            **sizes,
-            "kind": kind,
-            "words": said | {"film": "film: step {step}"},
-            "order": order,
-            "columns": heads,
-        }
-        header |= {"notes": ["H 0.5"] * len(order), "chosen": [0, 0], "block": [1, 1], "difference": False}
-        header |= {"labels": named["labels"], "sides": named["sides"], "stamp": "a"}
-        data = pack(header, [np.zeros((len(order), rows, columns), np.uint16), self.visible])
-        host = "document.body.insertAdjacentHTML('beforeend', '<section id=grid></section>')"
-        self.page.evaluate(host)
-        mount = MOUNT.replace("parentElement: document.body", "parentElement: document.querySelector('#grid')")
-        self.page.evaluate(
-            mount, [*sources("head_grid", "plot", "picture", "film_store", "thumbnails"), list(data), 1200]
-        )
-
-    @property
-    def film(self) -> Any:
-        return self.page.locator(".vitrine.training-film")
-
-    def press(self, name: str) -> None:
-        self.film.locator(f".step.{name}").click()
 
 
 @pytest.fixture(scope="module")
 def own():
-    made = watched()
-    for _ in range(12):
-        made.step()
-    return made
+    return filmed()
 
 
 @pytest.fixture
 def shown(browser, own):
-    context = browser.new_context(viewport={"width": 1200, "height": 1100}, device_scale_factor=1)
-    page, errors = context.new_page(), []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.set_content("<body></body>")
-    yield Shown(page, own)
-    context.close()
-    assert not errors
+    with shown_film(browser, own) as made:
+        yield made
 
 
 def test_it_is_scrubbed_by_keys_and_by_the_strips_slider(shown):
@@ -200,21 +116,6 @@ def test_a_key_frame_offers_the_way_back(shown):
     assert (name, wanted["step"]) == ("branch", 4)
 
 
-def test_new_frames_are_added_and_a_gap_is_noticed(shown):
-    shown.own.step()
-    shown.strip()
-    expect(shown.film).to_have_attribute("data-step", str(shown.own.stands))  # it follows
-    shown.own.step()
-    film_data(SimpleNamespace(current=shown.own.run), shown.sent)  # type: ignore[arg-type]  # this message is lost
-    shown.own.step()
-    shown.strip()
-    assert shown.page.evaluate("window.rows")[-1][0] == "again"
-    shown.sent.begin()
-    shown.strip()
-    expect(shown.film).to_have_attribute("data-frames", str(len(shown.own.run.film)))
-    assert shown.page.evaluate("window.rows") == []  # MOUNT empties it
-
-
 def test_the_slider_takes_the_heads_of_the_same_tokens_back(shown):
     shown.grid(KIND)
     grid = shown.page.locator("#grid .vitrine")
@@ -235,56 +136,3 @@ def test_heads_of_another_model_stay_as_they_are(shown):
     shown.page.locator(".vitrine.strip input").fill("2")
     expect(shown.film).to_have_attribute("data-step", "2")
     assert not any(head["drawn"] for head in shown.page.locator("#grid .vitrine").evaluate(PIXELS))
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_the_end_of_a_call_that_another_has_overtaken_ends_nothing(shown, late):
-    """Streamlit calls it when the script has been loaded: before the newer data come to it, or after."""
-    end = "window.ends.at(-1)()"
-    if late:
-        end = "window.ends.at(-2)()"
-        shown.show_film()
-    shown.page.evaluate(end)
-    if not late:
-        shown.show_film()
-    shown.own.step()
-    shown.strip()
-    expect(shown.film).to_have_attribute("data-step", str(shown.own.stands))
-
-
-@pytest.mark.parametrize("lost", [False, True])
-def test_what_goes_ends_and_listens_no_more(shown, lost):
-    """Nor does it ask for what it lacked, in a frame that was waited for."""
-    shown.page.evaluate("window.gone = document.querySelector('.training-film'); window.gone.dataset.step = 'none'")
-    shown.page.evaluate(TIMERS)
-    shown.page.evaluate(f"{LACKS if lost else ''}; window.ends.at(-1)()")
-    shown.own.step()
-    shown.sent.begin()
-    shown.strip()
-    expect(shown.film).to_have_count(0)
-    assert shown.page.evaluate("[window.gone.dataset.step, ...window.waits]") == ["none"]
-
-
-def test_names_that_were_lost_are_asked_for_with_their_frames(shown):
-    shown.page.evaluate("window.__vitrine.film = undefined")
-    shown.own.step()
-    shown.strip()  # the newest frame, of tokens whose names came with the frames before
-    assert shown.page.evaluate("window.rows")[-1][0] == "again"
-    shown.sent.begin()
-    shown.strip()
-    expect(shown.film).to_have_attribute("data-step", str(shown.own.stands))
-
-
-def test_a_film_that_waits_asks_until_it_has_come(shown):
-    """Whatever was lost: a message, an event, the answer to the first question."""
-    shown.page.evaluate(TIMERS)
-    asked = "window.rows.map(([name]) => name)"
-    shown.show_film(labels={"rows": ["another"], "columns": ["text"]})
-    expect(shown.film).to_have_class("vitrine training-film waiting")
-    assert shown.page.evaluate(asked) == []
-    shown.page.evaluate("window.tick(); window.tick()")
-    assert shown.page.evaluate(asked) == ["again", "again"]
-    assert shown.page.evaluate("window.waits") == [2000, 4000, 8000]  # the answer may be large, and on its way
-    shown.show_film()
-    expect(shown.film).to_have_class("vitrine training-film")
-    assert shown.page.evaluate("window.tick") is None

@@ -1,0 +1,98 @@
+"""Film and strip of a training by themselves, without the application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Browser, Page
+
+from tests.browser.alone import MOUNT
+from tests.model.live_examples import watched
+from viz.components import pack, sources
+from viz.film_feed import Sent, film_data
+from viz.packing.film_norms import norm_groups
+from viz.sections.training_film import described, words
+
+KIND = "cross"
+STRIP = {"status": "paused", "step": 0, "facts": [], "losses": [], "sentence": "", "possible": []}
+STRIP |= {"words": dict.fromkeys(("advance", "run", "pause", "reset", "curve"), "a")}
+
+
+class ShownFilm:
+    """The strip, the film, and a head grid, on one page; `sent` is what the strip has been sent of the film."""
+
+    def __init__(self, page: Page, own: Any) -> None:
+        self.page, self.own, self.sent = page, own, Sent()
+        self.strip()
+        film = own.run.film
+        rows, columns = film.shape(KIND)[2:]
+        self.visible = np.ones((rows, columns), np.uint8)
+        self.header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
+        self.header |= {"words": words()}
+        self.show_film()
+
+    def show_film(self, **parts: Any) -> None:
+        data = pack({**self.header, **parts}, [self.visible])
+        self.mount(data, "training_film", "plot", "heat", "film_store", "film_norms", "thumbnails")
+
+    def mount(self, data: bytes, *parts: str) -> None:
+        self.page.evaluate(MOUNT, [*sources(*parts), list(data), 1200])
+
+    def strip(self, at: float = 0, step: int = 0) -> None:
+        film, frames = film_data(SimpleNamespace(current=self.own.run), self.sent)  # type: ignore[arg-type]
+        header = {**STRIP, "film": film, "at": at, "step": step}
+        self.mount(pack(header, frames), "training_strip", "film_store")
+
+    def grid(self, kind: str) -> None:
+        film = self.own.run.film
+        layers, heads, rows, columns = film.shape(KIND)
+        named = described(film, KIND)
+        order = [[layer, head] for layer in range(layers) for head in range(heads)]
+        sizes = {"rows": rows, "cells": columns, "low": 0, "high": 1, "tops": [1] * len(order), "count": len(order)}
+        said = dict.fromkeys(("layer", "head", "metric", "masked", "caption", "missing", "hidden", "block"), "a")
+        header = {
+            **sizes,
+            "kind": kind,
+            "words": said | {"film": "film: step {step}"},
+            "order": order,
+            "columns": heads,
+        }
+        header |= {"notes": ["H 0.5"] * len(order), "chosen": [0, 0], "block": [1, 1], "difference": False}
+        header |= {"labels": named["labels"], "sides": named["sides"], "stamp": "a"}
+        data = pack(header, [np.zeros((len(order), rows, columns), np.uint16), self.visible])
+        host = "document.body.insertAdjacentHTML('beforeend', '<section id=grid></section>')"
+        self.page.evaluate(host)
+        mount = MOUNT.replace("parentElement: document.body", "parentElement: document.querySelector('#grid')")
+        self.page.evaluate(
+            mount, [*sources("head_grid", "plot", "picture", "film_store", "thumbnails"), list(data), 1200]
+        )
+
+    @property
+    def film(self) -> Any:
+        return self.page.locator(".vitrine.training-film")
+
+    def press(self, name: str) -> None:
+        self.film.locator(f".step.{name}").click()
+
+
+def filmed() -> Any:
+    """A training of twelve steps."""
+    made = watched()
+    for _ in range(12):
+        made.step()
+    return made
+
+
+@contextmanager
+def shown_film(browser: Browser, own: Any) -> Iterator[ShownFilm]:
+    context = browser.new_context(viewport={"width": 1200, "height": 1100}, device_scale_factor=1)
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.set_content("<body></body>")
+    yield ShownFilm(page, own)
+    context.close()
+    assert not errors
