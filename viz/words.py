@@ -95,15 +95,16 @@ def attention_name(kind: str) -> str:
 
 
 def attention_sentence(trace: Trace, kind: AttentionKind, layer: int) -> str:
-    """Who looks at whom; a decoder at earlier tokens unless its causal mask was taken off."""
+    """Who looks at whom: at earlier tokens where no later one is to be seen; of a single token the kind tells."""
     if kind == "cross":
         return _("target looks at source")
-    causal = trace.mask(trace.attention_paths(kind)[layer]).causal
+    visible = trace[f"{trace.attention_paths(kind)[layer]}.visible"]
+    ahead = bool(visible.triu(1).any()) if len(visible) > 1 else kind == "encoder"
     if not trace.target_tokens:
-        return _("each token looks at earlier ones") if causal else _("each token looks at all of them")
+        return _("each token looks at all of them") if ahead else _("each token looks at earlier ones")
     if kind == "encoder":
         return _("source looks at source")
-    return _("target looks at earlier target") if causal else _("target looks at all of the target")
+    return _("target looks at all of the target") if ahead else _("target looks at earlier target")
 
 
 def scale_name(name: str) -> str:

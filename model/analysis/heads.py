@@ -49,18 +49,18 @@ def special(weights: Float[Tensor, "*batch query key"], marked: Bool[Tensor, " k
 
 
 def induction(weights: Float[Tensor, "*batch query key"], after: Bool[Tensor, "query key"]) -> Float[Tensor, "*batch"]:
-    """Mean weight on the keys that came after the query's own token before, over the queries that have one; NaN where
+    """Mean weight on earlier keys right after the query's own token, over the queries that have such a key; NaN where
     none has (Olsson et al., 2022: induction heads). after: which keys those are, see `after_the_same`.
     """
     return _mean_over_queries(_sum(weights * after), weights, counted=after.any(dim=-1))
 
 
 def after_the_same(labels: Sequence[str]) -> Bool[Tensor, "query key"]:
-    """Of each token of a text, which ones stand right after an earlier one that is the same."""
+    """Of each token of a text, which earlier ones stand right after one that is the same; never the token itself."""
     numbers = {label: number for number, label in enumerate(labels)}
     ids = torch.tensor([numbers[label] for label in labels])
-    same = (ids[:, None] == ids).tril(-1)
-    return torch.cat([torch.zeros_like(same[:, :1]), same[:, :-1]], dim=1)
+    same = ids[:, None] == ids
+    return torch.cat([torch.zeros_like(same[:, :1]), same[:, :-1]], dim=1).tril(-1)
 
 
 # By name, each of the weights and of what is marked: the keys that are special tokens, or what `induction` needs.

@@ -1,13 +1,12 @@
 """Numbers and names on the screen."""
 
 import math
-from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 import torch
 
-from model.masks import Mask
+from model.masks import ChangedMask, Mask
 from model.trace import AttentionKind, record
 from tests.model.examples import network
 from viz.i18n import use
@@ -39,21 +38,49 @@ def test_numbers_have_three_significant_digits_and_a_true_minus(value, text):
     assert significant(value) == text
 
 
+class Masked(dict[str, torch.Tensor]):
+    """Of a trace what the sentence asks for, under this mask."""
+
+    def __init__(self, mask: Mask, length: int = 3, one_stack: bool = True) -> None:
+        super().__init__({"path.visible": mask.visible(length, length, torch.device("cpu"))[0].any(dim=0)})
+        self.target_tokens = [] if one_stack else ["a"] * length
+
+    def attention_paths(self, kind: str) -> list[str]:
+        return ["path"]
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_kind_of_attention_has_a_name_and_a_sentence_of_its_own(language):
     use(language)
     kinds = get_args(AttentionKind)
 
-    def said(kind: str, causal: bool, target: tuple[str, ...] = ("a",)) -> str:
-        given = {"target_tokens": target, "attention_paths": lambda _kind: ["path"]}
-        return attention_sentence(SimpleNamespace(mask=lambda _path: Mask(causal=causal), **given), kind, 0)
+    def said(kind: str, causal: bool, one_stack: bool = False) -> str:
+        return attention_sentence(Masked(Mask(causal=causal), one_stack=one_stack), kind, 0)
 
     sentences = [said(kind, kind == "decoder") for kind in kinds] + [said("decoder", False)]
-    sentences += [said("decoder", True, ()), said("encoder", False, ())]
-    assert sentences[-1] == said("decoder", False, ())
+    sentences += [said("decoder", True, True), said("encoder", False, True)]
+    assert sentences[-1] == said("decoder", False, True)
     names = [attention_name(kind) for kind in kinds] + sentences
     assert len(set(names)) == 2 * len(kinds) + 3 == 9
     assert all(names)
+
+
+CAUSAL = Mask(causal=True)
+BACK, ALL = "each token looks at earlier ones", "each token looks at all of them"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mask", "length", "sentence"),
+    [
+        ("encoder", CAUSAL, 1, ALL),  # transformers' mask of one token is read as either
+        ("decoder", Mask(), 1, BACK),
+        ("decoder", Mask(pattern=lambda query, key: (key <= query) & (key != 1)), 3, BACK),
+        ("decoder", ChangedMask(original=CAUSAL, causal=True, edits=((None, 0, 2, True),)), 3, ALL),
+        ("decoder", ChangedMask(original=CAUSAL, causal=True, edits=((None, 2, 0, False),)), 3, BACK),
+    ],
+)
+def test_the_sentence_says_what_is_to_be_seen_whatever_the_rule_is_called(kind, mask, length, sentence):
+    assert attention_sentence(Masked(mask, length), kind, 0) == sentence
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

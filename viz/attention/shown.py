@@ -152,11 +152,13 @@ class Shown:
 
 def marked(maps: Maps, metric: str) -> Tensor:
     """What a metric counts: the keys that are special tokens; for induction, in a text that looks at itself, the keys
-    after a query's earlier likes.
+    after a query's earlier likes. The other metrics ask for nothing.
     """
+    if metric not in ("special", "induction"):
+        return torch.empty(0)
     device = maps.trace[f"{maps.paths[0]}.visible"].device
     labels = tokens(maps.trace, sides(maps.trace, maps.kind)[1])
-    if metric != "induction":
+    if metric == "special":
         return torch.tensor([label in maps.trace.special_labels for label in labels], device=device)
     if maps.kind == "cross":
         return torch.zeros(maps.queries, maps.keys, dtype=torch.bool, device=device)

@@ -61,7 +61,7 @@ def metric_caption(name: str, cross: bool) -> str:
         "first": _("F = weight on the first key"),
         "special": _("S = weight on special tokens"),
         "diagonal": _("= is the weight on the token itself"),
-        "induction": _("I = weight on what came after the same token before (an induction head)"),
+        "induction": _("I = weight on earlier tokens right after the same token (an induction head)"),
     }[name]
 
 

@@ -71,7 +71,7 @@ def _form_rows(x: Tensor, position: int, eps: float) -> pd.DataFrame:
 
 def digits(table: pd.DataFrame) -> dict[str, str]:
     """How its numbers are written: two divisors differ in their last digits only."""
-    divisors = {name for name in table.columns if _("divides by") in name}
+    divisors = {_("divides by"), _("{name}, pinned").format(name=_("divides by"))}
     return {name: "{:.9g}" if name in divisors else "{:.3g}" for name in table.columns[1:]}
 
 

@@ -112,9 +112,18 @@ def test_a_head_that_looks_one_back_and_one_that_looks_at_itself():
 def test_a_head_that_looks_at_what_came_after_the_same_token_before():
     words = "a b c a b a".split()
     after = after_the_same(words)
-    looked = [(i, j) for i in range(6) for j in range(1, i + 1) if words[j - 1] == words[i]]
+    looked = [(i, j) for i in range(6) for j in range(1, i) if words[j - 1] == words[i]]
     assert after.nonzero().tolist() == [list(each) for each in looked] == [[3, 1], [4, 2], [5, 1], [5, 4]]
     weights = torch.eye(6)
     weights[3:] = torch.tensor([[0, 1, 0, 0, 0, 0], [0, 0, 0.5, 0, 0.5, 0], [0, 0.25, 0, 0, 0.75, 0]])
     assert float(METRICS["induction"](weights, after)) == pytest.approx((1 + 0.5 + 1) / 3)
     assert math.isnan(float(METRICS["induction"](torch.eye(3), after_the_same("abc"))))
+
+
+def test_a_doubled_token_makes_no_induction_of_a_head_that_looks_at_itself():
+    after = after_the_same("aaaab")
+    assert after.nonzero().tolist() == [[2, 1], [3, 1], [3, 2]]
+    assert float(METRICS["induction"](torch.eye(5), after)) == 0
+    back = torch.diag(torch.ones(4), -1)
+    assert float(METRICS["induction"](back, after)) == 1
+    assert math.isnan(float(METRICS["induction"](torch.eye(2), after_the_same("aa"))))

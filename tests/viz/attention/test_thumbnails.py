@@ -9,11 +9,15 @@ import pytest
 import torch
 
 from model.analysis import maps as module
+from model.analysis.heads import METRICS
+from model.analysis.maps import Maps
 from model.trace import record
 from tests.model.examples import one_stack
+from viz.attention import shown as of_heads
 from viz.attention import thumbnails as smaller
 from viz.attention.shown import Shown, Wish
 from viz.attention.thumbnails import block_size, pooled, pooled_positive, thumbnails
+from viz.sides import tokens
 
 
 def furthest_from_0(cells: np.ndarray) -> float:
@@ -64,6 +68,14 @@ def test_thumbnails_of_long_texts_are_the_blocks_largest_weights(trace, monkeypa
             assert np.allclose(made.cells[:, :, row, column], block.max(axis=(2, 3)), atol=1e-6)
     assert np.array_equal(made.strengths, made.cells)
     assert made.largest == pytest.approx(expected.max(axis=(2, 3)))
+
+
+def test_only_the_metrics_that_count_tokens_look_at_them(trace, monkeypatch):
+    asked = []
+    monkeypatch.setattr(of_heads, "tokens", lambda trace, side: asked.append(side) or tokens(trace, side))
+    found = of_heads.metrics(Maps(trace, "decoder"), *METRICS)
+    assert list(found) == list(METRICS)
+    assert asked == ["source"] * 2  # once for special tokens, once for induction
 
 
 def test_no_group_of_a_long_text_is_larger_than_one_heads_map(trace, monkeypatch):

@@ -8,7 +8,7 @@ from tests.viz.pages.test_masks import TEXT
 
 def test_the_masks_of_a_padded_batch_have_their_shapes_and_the_pages_tokens(small):
     app = opened("masks", source=TEXT, mask_experiment="batch")
-    header, _arrays = sent(app, "mask_batch")
+    header, arrays = sent(app, "mask_batch")
     tokens = app.session_state["workbench"].trace.target_tokens
     read, long = (len(header["panels"][place]["columns"]["labels"]) for place in (0, 1))
     shapes = [(each["name"], each["note"]) for each in header["panels"][:4]]  # claims 18 and 50
@@ -21,6 +21,8 @@ def test_the_masks_of_a_padded_batch_have_their_shapes_and_the_pages_tokens(smal
     assert header["note"] == f"[batch, 1, query, key] = [3, 1, {long}, {long}]"
     texts = [each for each in header["panels"] if each["name"].startswith("text ")]
     assert len(texts) == 3
+    drawn = [visible.shape for visible in arrays[1::2]]  # a panel is of values, here none, and of what is to be seen
+    assert drawn == [(3, read), (3, long), *[(long, long)] * 4]
     for axis in (text[name] for text in texts for name in ("rows", "columns")):
         assert axis["side"] == "target"  # a token of another text lights up where the page's text has it
         known = [place for place in axis["places"] if place >= 0]
