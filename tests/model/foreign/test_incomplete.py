@@ -73,6 +73,7 @@ def test_an_adapter_is_to_be_merged(tmp_path):
 def test_a_file_of_llama_cpp_is_read_and_not_run(tmp_path):
     pytest.importorskip("gguf")
     refused(gguf_file(tmp_path / "x.gguf"), "open the folder of Hugging Face that it was made from")
+    refused(tmp_path, "x.gguf is a GGUF file of llama.cpp")
 
 
 @pytest.mark.parametrize("wrapped", ["", "_orig_mod.", "module._orig_mod.", "model."])
@@ -92,6 +93,21 @@ def test_a_pointer_of_git_lfs_and_a_folder_of_folders(tmp_path):
     assert "abc/model.safetensors only points to the weights" in listed(folder).problem
     with pytest.raises(CheckpointError, match="fetch them with git lfs pull"):
         open_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["x.pt", "x.bin", "x.safetensors", "x.gguf"])
+def test_a_pointer_is_told_as_such_whatever_it_points_to(name, tmp_path):
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    assert f"{name} only points to the weights" in listed(tmp_path / name).problem
+    with pytest.raises(CheckpointError, match="fetch them with git lfs pull"):
+        open_checkpoint(tmp_path / name)
+
+
+def test_a_file_of_an_unknown_ending_is_told_what_opens(tmp_path):
+    (tmp_path / "x.weights").write_bytes(b"?")
+    with pytest.raises(CheckpointError) as error:
+        open_checkpoint(tmp_path / "x.weights")
+    assert str(error.value) == "x.weights must be a checkpoint folder or end in .safetensors, .pt, .pth, .bin"
 
 
 @pytest.mark.parametrize(
