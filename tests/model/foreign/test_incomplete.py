@@ -46,7 +46,7 @@ def test_weights_of_hugging_face_without_their_config(family, tmp_path):
     (tmp_path / "folder").mkdir()
     shutil.copy(theirs(family)[1] / WEIGHTS, tmp_path / "folder")
     for path, name in ((tmp_path / "pytorch_model.bin", "pytorch_model.bin"), (tmp_path / "folder", WEIGHTS)):
-        refused(path, f"{name} has weights as Hugging Face names them, without the config.json")
+        refused(path, f"{name} has weights named as Hugging Face (some also as fairseq or torchtune)")
     shutil.copy(theirs(family)[1] / "config.json", tmp_path / "folder")
     assert listed(tmp_path / "folder").computes
     open_checkpoint(tmp_path / "folder")
@@ -55,12 +55,14 @@ def test_weights_of_hugging_face_without_their_config(family, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_their_families_are_known_by_the_names_of_tensors(name, tmp_path):
     save_file({name: torch.ones(4, 4)}, tmp_path / "x.safetensors")
-    refused(tmp_path / "x.safetensors", "open their whole folder, or a .zip of it")
+    refused(tmp_path / "x.safetensors", "open the whole folder of the Hugging Face model, or a .zip of it")
 
 
 def test_one_file_of_several(tmp_path):
     save_file({"embed.weight": torch.ones(4, 4)}, tmp_path / "model-00001-of-00002.safetensors")
-    refused(tmp_path / "model-00001-of-00002.safetensors", "open their whole folder, or a .zip of it")
+    file = tmp_path / "model-00001-of-00002.safetensors"
+    refused(file, "is by its name one of several files of a model: open their whole folder, with its config.json")
+    assert "Hugging Face" not in listed(file).part  # anybody's may be named so
 
 
 def test_an_adapter_is_to_be_merged(tmp_path):
