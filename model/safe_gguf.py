@@ -26,7 +26,7 @@ MOST_TENSORS = 50_000
 MOST_RECORDS = 100_000
 MOST_ITEMS = 2_000_000  # texts in lists: tokens and merges
 MOST_DIMENSIONS = 4
-MOST_UNPACKED = 1 << 29  # values of a quantized tensor: 2 GiB
+MOST_UNPACKED = 1 << 28  # values of a quantized tensor: 1 GiB
 PIECE = 1 << 20  # elements turned into numbers at a time
 STRING, ARRAY = 8, 9
 SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes by type of a value
@@ -83,11 +83,13 @@ class GgufFile:
                 f"{block.name!r} of type {block.kind} and {math.prod(block.shape):,} values is not turned into "
                 "numbers: convert the file to F16"
             )
-        rows = stored.numpy().reshape(math.prod(block.shape[:-1]), -1)
-        made = np.empty((len(rows), block.shape[-1]), dtype=np.float32)
-        step = max(1, PIECE // block.shape[-1])
-        for first in range(0, len(rows), step):  # what it keeps on the way is as large as several copies
-            made[first : first + step] = _numbers(rows[first : first + step], block.kind)
+        elements, size = _block_size(block.kind)
+        blocks = stored.numpy().reshape(-1, size)
+        made = np.empty((len(blocks), elements), dtype=np.float32)
+        step = max(1, PIECE // elements)
+        for first in range(0, len(blocks), step):  # what it keeps on the way is as large as several copies
+            piece = blocks[first : first + step].reshape(1, -1)  # one row: the package goes through rows in Python
+            made[first : first + step] = _numbers(piece, block.kind).reshape(-1, elements)
         return torch.from_numpy(made).reshape(block.shape)
 
 
@@ -102,13 +104,19 @@ def loaded(block: Block) -> str:
 
 @cache
 def _is_unpacked(kind: str) -> bool:
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-
     try:
-        _numbers(np.zeros((1, GGML_QUANT_SIZES[GGMLQuantizationType[kind]][1]), dtype=np.uint8), kind)
+        _numbers(np.zeros((1, _block_size(kind)[1]), dtype=np.uint8), kind)
     except (NotImplementedError, ValueError):
         return False
     return True
+
+
+def _block_size(kind: str) -> tuple[int, int]:
+    """Elements and bytes of a block."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
+    return elements, size
 
 
 def _numbers(rows: np.ndarray, kind: str) -> np.ndarray:

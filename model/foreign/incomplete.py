@@ -8,7 +8,8 @@ from pathlib import Path
 
 from model.errors import CheckpointError
 
-# How names of queries end in Hugging Face's families, whose layouts are told apart by a config.json alone.
+# How names of queries end in Hugging Face's families, whose layouts are told apart by a config.json alone; fairseq and
+# torchtune have some of these names too.
 QUERIES = (
     "attention.self.query.weight",  # BERT, RoBERTa, ELECTRA
     "attention.q_lin.weight",  # DistilBERT
@@ -41,11 +42,16 @@ def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
             "model with peft (merge_and_unload), save that and open it; its tensors can be looked at under Checkpoints "
             "→ Read"
         )
-    if SHARD.search(file.name) or any(_is_hugging_face(name, shape) for name, shape in shapes.items()):
+    if SHARD.search(file.name):
         raise CheckpointError(
-            f"{file.name} has weights as Hugging Face names them, without the config.json that says how to compute "
-            "with them: open their whole folder, or a .zip of it; the tensors alone can be looked at under Checkpoints "
-            "→ Read"
+            f"{file.name} is by its name one of several files of a model: open their whole folder, with its "
+            "config.json, or a .zip of it; its tensors can be looked at under Checkpoints → Read"
+        )
+    if any(_is_hugging_face(name, shape) for name, shape in shapes.items()):
+        raise CheckpointError(
+            f"{file.name} has weights named as Hugging Face (some also as fairseq or torchtune) names them, without "
+            "the config.json that says how to compute with them: open the whole folder of the Hugging Face model, or a "
+            ".zip of it; the tensors alone can be looked at under Checkpoints → Read"
         )
 
 

@@ -14,7 +14,7 @@ from model.config import TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.assembling import assembled
 from model.foreign.families import rebuilt_config, renamed
-from model.foreign.incomplete import require_whole
+from model.foreign.incomplete import LLAMA_CPP, require_whole
 from model.foreign.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.foreign.tokenizer_files import open_tokenizers
 from model.foreign.told import Told
@@ -22,7 +22,7 @@ from model.inspectable import Inspectable
 from model.memory import require_room
 from model.network import Network
 from model.safe_folder import require_weights
-from model.safe_formats import weights_of
+from model.safe_formats import READ, REFUSED, require_weights_themselves, weights_of
 from model.safe_json import read_record
 from model.tensors import size, tensor_table
 from model.text import Tokenizer
@@ -64,7 +64,11 @@ def _file_of(path: Path) -> Path:
     Raises:
         CheckpointError: there is not a single file of weights, or it is of another kind.
     """
-    file = weights_of(_only_file(path) if path.is_dir() else path).files[0]  # a file, and no pipe, which never ends
+    file = _only_file(path) if path.is_dir() else path
+    if file.is_file() and file.suffix.lower() not in (*READ, *REFUSED):
+        raise CheckpointError(f"{file.name} must be a checkpoint folder or end in {', '.join(SUFFIXES)}")
+    (file,) = weights_of(file).files  # a file, and no pipe, which never ends
+    require_weights_themselves(file, file.stat().st_size)
     require_whole(file, {})
     return file
 
@@ -124,7 +128,9 @@ def _only_file(folder: Path) -> Path:
     Raises:
         CheckpointError: there is no file of weights in the folder, or several.
     """
-    found = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    found = [file for file in files if file.suffix.lower() in SUFFIXES]
+    found = found or [file for file in files if file.suffix.lower() == LLAMA_CPP]  # what it is, is said of the file
     if len(found) == 1:
         return found[0]
     raise CheckpointError(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 import re
 import weakref
 from pathlib import Path
 from shutil import rmtree
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 import torch
@@ -27,6 +29,7 @@ from model.memory import require_room
 from model.tensors import TensorInfo, size
 
 LONGEST = 300  # characters of what transformers says
+FULL = os.strerror(errno.ENOSPC)  # in what safetensors says, whose errors have no number
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
 # Classes whose output is none of words; ELECTRA's is trained to find replaced tokens.
@@ -148,6 +151,11 @@ def _load(
     except CheckpointError:
         raise
     except Exception as error:
+        if waiting is not None and FULL in str(error):
+            raise CheckpointError(
+                f"{folder.name}: the weights that do not fit into memory wait in {gettempdir()}, whose disk is full: "
+                "make room there"
+            ) from error
         if hasattr(config, "quantization_config"):
             raise CheckpointError(
                 f"{folder.name} is quantized, and transformers cannot open it here: {_said(error, folder)}; open the "
@@ -168,18 +176,22 @@ def _load(
             "such tensors in all): the two files do not belong together"
         )
     made = made.eval().requires_grad_(False)
-    made.waiting = waiting
+    if waiting is not None and waiting.is_used():
+        made.waiting = waiting
     return kind, made if device_map is not None else made.to(device)
 
 
 class _Waiting:
-    """A folder, there as long as this object, for weights that wait on the disk: those of .safetensors lie there where
-    they came from, others are written again.
+    """A folder, there as long as this object, for weights that wait on the disk: those of .safetensors stay where they
+    are, unless transformers puts them together otherwise, as of experts; others are written again.
     """
 
     def __init__(self) -> None:
         self.folder = mkdtemp(prefix="vitrine-")
         weakref.finalize(self, rmtree, self.folder, ignore_errors=True)
+
+    def is_used(self) -> bool:
+        return bool(os.listdir(self.folder))
 
 
 def _said(error: Exception, folder: Path) -> str:

@@ -126,6 +126,7 @@ def test_gguf_is_listed_as_the_package_reads_it(tmp_path, monkeypatch):
     writer.add_tensor("plain", values)
     writer.add_tensor("half", values.astype(np.float16))
     writer.add_tensor("packed", packed, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    writer.add_tensor("long", packed.reshape(-1), raw_dtype=gguf.GGMLQuantizationType.Q8_0)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -135,6 +136,7 @@ def test_gguf_is_listed_as_the_package_reads_it(tmp_path, monkeypatch):
         "plain": ((4, 64), "F32", 1024),
         "half": ((4, 64), "F16", 512),
         "packed": ((4, 64), "Q8_0", packed.nbytes),
+        "long": ((256,), "Q8_0", packed.nbytes),
     }
     assert np.array_equal(table["plain"].load().numpy(), values)
     assert np.array_equal(table["half"].load().numpy(), values.astype(np.float16))
@@ -142,8 +144,14 @@ def test_gguf_is_listed_as_the_package_reads_it(tmp_path, monkeypatch):
     assert np.array_equal(table["packed"].load().numpy(), expected)
     assert [table[name].values for name in ("plain", "half", "packed")] == ["float32", "float16", "float32"]
     assert [table[name].quantized for name in ("plain", "half", "packed")] == [False, False, True]
-    monkeypatch.setattr(safe_gguf, "PIECE", 64)  # a row at a time
+    assert np.array_equal(table["long"].load().numpy(), expected.reshape(-1))
+    pieces = []
+    numbers = safe_gguf._numbers
+    monkeypatch.setattr(safe_gguf, "_numbers", lambda rows, kind: pieces.append(rows.size) or numbers(rows, kind))
+    monkeypatch.setattr(safe_gguf, "PIECE", 96)  # three blocks at a time, also of a single row
     assert np.array_equal(table["packed"].load().numpy(), expected)
+    assert np.array_equal(table["long"].load().numpy(), expected.reshape(-1))
+    assert pieces == 2 * [3 * 34, 3 * 34, 2 * 34]
     monkeypatch.setattr(safe_gguf, "MOST_UNPACKED", 255)  # a small file may hold many values
     (large,) = (info for info in tensor_table(tmp_path / "x.gguf") if info.name == "packed")
     assert not readable(large)

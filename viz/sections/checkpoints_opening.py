@@ -81,7 +81,8 @@ def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[s
 def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
     found = place.listed()
     needed = space.needed(found)
-    fits = space.fits(needed)
+    fits = space.fits(needed) or not found.computes
+    why = said(found.part) or ("" if fits or found.problem else space.refusal(place.name, found))
     return {
         "name": place.name,
         "where": str(place.path) if place.origin in ("given", "folder") else "",
@@ -90,10 +91,8 @@ def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
         "parameters": _count(found.parameters),
         "bytes": size(found.bytes),
         "needs": size(needed) if found.computes else "",
-        "fits": fits or not found.computes,
-        "refused": stopped(said(found.part))
-        if fits or found.problem or not found.computes
-        else stopped(space.refusal(place.name, found)),
+        "fits": fits,
+        "refused": stopped(why),
         "problem": stopped(said(found.problem)),
         "shown": shown,
         "computes": found.computes,

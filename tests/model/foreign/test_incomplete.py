@@ -46,7 +46,7 @@ def test_weights_of_hugging_face_without_their_config(family, tmp_path):
     (tmp_path / "folder").mkdir()
     shutil.copy(theirs(family)[1] / WEIGHTS, tmp_path / "folder")
     for path, name in ((tmp_path / "pytorch_model.bin", "pytorch_model.bin"), (tmp_path / "folder", WEIGHTS)):
-        refused(path, f"{name} has weights as Hugging Face names them, without the config.json")
+        refused(path, f"{name} has weights named as Hugging Face (some also as fairseq or torchtune)")
     shutil.copy(theirs(family)[1] / "config.json", tmp_path / "folder")
     assert listed(tmp_path / "folder").computes
     open_checkpoint(tmp_path / "folder")
@@ -55,12 +55,14 @@ def test_weights_of_hugging_face_without_their_config(family, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_their_families_are_known_by_the_names_of_tensors(name, tmp_path):
     save_file({name: torch.ones(4, 4)}, tmp_path / "x.safetensors")
-    refused(tmp_path / "x.safetensors", "open their whole folder, or a .zip of it")
+    refused(tmp_path / "x.safetensors", "open the whole folder of the Hugging Face model, or a .zip of it")
 
 
 def test_one_file_of_several(tmp_path):
     save_file({"embed.weight": torch.ones(4, 4)}, tmp_path / "model-00001-of-00002.safetensors")
-    refused(tmp_path / "model-00001-of-00002.safetensors", "open their whole folder, or a .zip of it")
+    file = tmp_path / "model-00001-of-00002.safetensors"
+    refused(file, "is by its name one of several files of a model: open their whole folder, with its config.json")
+    assert "Hugging Face" not in listed(file).part  # anybody's may be named so
 
 
 def test_an_adapter_is_to_be_merged(tmp_path):
@@ -73,6 +75,7 @@ def test_an_adapter_is_to_be_merged(tmp_path):
 def test_a_file_of_llama_cpp_is_read_and_not_run(tmp_path):
     pytest.importorskip("gguf")
     refused(gguf_file(tmp_path / "x.gguf"), "open the folder of Hugging Face that it was made from")
+    refused(tmp_path, "x.gguf is a GGUF file of llama.cpp")
 
 
 @pytest.mark.parametrize("wrapped", ["", "_orig_mod.", "module._orig_mod.", "model."])
@@ -92,6 +95,21 @@ def test_a_pointer_of_git_lfs_and_a_folder_of_folders(tmp_path):
     assert "abc/model.safetensors only points to the weights" in listed(folder).problem
     with pytest.raises(CheckpointError, match="fetch them with git lfs pull"):
         open_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["x.pt", "x.bin", "x.safetensors", "x.gguf"])
+def test_a_pointer_is_told_as_such_whatever_it_points_to(name, tmp_path):
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    assert f"{name} only points to the weights" in listed(tmp_path / name).problem
+    with pytest.raises(CheckpointError, match="fetch them with git lfs pull"):
+        open_checkpoint(tmp_path / name)
+
+
+def test_a_file_of_an_unknown_ending_is_told_what_opens(tmp_path):
+    (tmp_path / "x.weights").write_bytes(b"?")
+    with pytest.raises(CheckpointError) as error:
+        open_checkpoint(tmp_path / "x.weights")
+    assert str(error.value) == "x.weights must be a checkpoint folder or end in .safetensors, .pt, .pth, .bin"
 
 
 @pytest.mark.parametrize(

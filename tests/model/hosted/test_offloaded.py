@@ -7,14 +7,17 @@ from __future__ import annotations
 import gc
 import shutil
 import tempfile
+from pathlib import Path
 
 import accelerate.hooks
 import pytest
 import torch
 import transformers.integrations.accelerate
+from safetensors import SafetensorError
 from torch import nn
 from torch.testing import assert_close
 
+from model.errors import CheckpointError
 from model.head_removal import RemovedHead
 from model.hosted.network import HostedNetwork
 from model.hosted.opening import open_hosted, open_network
@@ -56,6 +59,18 @@ def give_little_room(name: str, monkeypatch) -> None:
     monkeypatch.setattr(transformers.integrations.accelerate, "accelerate_max_memory", lambda _given: {"cpu": room})
 
 
+def pickled_gpt(tmp_path: Path, monkeypatch) -> tuple[Path, Path]:
+    """GPT-2 in a file that is no .safetensors, and an empty temporary folder."""
+    folder, temporary = tmp_path / "gpt2", tmp_path / "temporary"
+    for each in (folder, temporary):
+        each.mkdir()
+    shutil.copy(theirs("gpt2")[1] / "config.json", folder)
+    torch.save(theirs("gpt2")[0].state_dict(), folder / "pytorch_model.bin")
+    theirs("llama")  # is made once, in a temporary folder too
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    return folder, temporary
+
+
 @pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "t5"])
 def test_what_does_not_fit_into_memory_stays_on_disk(name, monkeypatch):
     """Nothing differs from the model that is loaded whole."""
@@ -69,20 +84,40 @@ def test_what_does_not_fit_into_memory_stays_on_disk(name, monkeypatch):
 
 def test_what_is_no_safetensors_waits_in_a_folder_that_goes_with_the_model(tmp_path, monkeypatch):
     plain = hosted("gpt2")  # which is made once, in a temporary folder too
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "temporary").mkdir()
-    folder = tmp_path / "gpt2"
-    folder.mkdir()
-    shutil.copy(theirs("gpt2")[1] / "config.json", folder)
-    torch.save(theirs("gpt2")[0].state_dict(), folder / "pytorch_model.bin")
+    folder, temporary = pickled_gpt(tmp_path, monkeypatch)
     give_little_room("gpt2", monkeypatch)
     spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
-    assert list((tmp_path / "temporary").rglob("*.safetensors"))
+    assert list(temporary.rglob("*.safetensors"))
     require_alike(spread, plain)
     assert sorted(each.name for each in folder.iterdir()) == ["config.json", "pytorch_model.bin"]
     del spread
     gc.collect()
-    assert not list((tmp_path / "temporary").iterdir())
+    assert not list(temporary.iterdir())
+
+
+def test_no_folder_stays_where_no_weights_wait_in_it(tmp_path, monkeypatch):
+    folder, temporary = pickled_gpt(tmp_path, monkeypatch)
+    whole = open_network(folder, settings_in(folder), CPU, torch.float32, device_map={"": "cpu"})
+    assert not list(temporary.iterdir())
+    give_little_room("llama", monkeypatch)
+    of_safetensors = theirs("llama")[1]
+    spread = open_network(of_safetensors, settings_in(of_safetensors), CPU, torch.float32, device_map="auto")
+    assert offloaded(spread)
+    assert not offloaded(whole)
+    assert not list(temporary.iterdir())
+
+
+def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch):
+    def fail(_tensors: object, _file: str) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    folder, temporary = pickled_gpt(tmp_path, monkeypatch)
+    give_little_room("gpt2", monkeypatch)
+    monkeypatch.setattr(transformers.integrations.accelerate, "save_file", fail)
+    with pytest.raises(CheckpointError, match=f"wait in {temporary}, whose disk is full: make room there"):
+        open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
+    gc.collect()
+    assert not list(temporary.iterdir())
 
 
 def test_a_map_by_module_is_written_with_and_changed(tmp_path):
