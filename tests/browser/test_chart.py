@@ -213,3 +213,15 @@ def test_marks_are_lines_at_their_places_with_what_happened(blank):
     drawn = list(svg.iter())
     assert max(map(drawn.index, dotted)) < min(map(drawn.index, written))  # no line through a text
     assert blank.locator("img, script").count() == 0
+
+
+def test_texts_of_many_marks_leave_room_for_the_curves(blank):
+    line = {"name": "loss", "colour": BLUE, "xs": [0, 100], "ys": [1, 2]}
+    marks = [{"x": 50 + number / 10, "text": f"a change of {number}"} for number in range(20)]
+    svg = Shown(blank, [line], marks=marks).svg()
+    assert sum(node.get("stroke-dasharray") == "2 3" for node in svg.iter(f"{SVG}polyline")) == 20
+    written = [node.text for node in svg.iter(f"{SVG}text") if (node.text or "").startswith("a change")]
+    assert written == [f"a change of {number}" for number in range(len(written))]
+    assert 0 < len(written) <= 8
+    (curve,) = curves(svg, BLUE)
+    assert curve[:, 1].min() < 120

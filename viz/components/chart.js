@@ -3,6 +3,7 @@
 
 const TALL = 240; // of the plane, unless the header says how much
 const LEGEND = { line: 18, mark: 18, gap: 16 };
+const MARK_LINES = 4; // of texts of what happened; for more there is no room
 const SPELLED = 60; // labels of dots; above that they are shown under the pointer
 
 const finite = (value) => Number.isFinite(value);
@@ -82,15 +83,15 @@ function barWidth(series, [low, high], width) {
   return (width * Math.min(high - low, ...gaps)) / (high - low);
 }
 
-// What is written at which places of the x-axis: texts that would touch stand below each other.
+// What is written at which places of the x-axis: texts that would touch stand below each other, or are left out.
 function placeMarks(marks, [low, high], scale, left, right, measure) {
   const ends = [];
   return marks.filter(({ x }) => x >= low && x <= high && finite(scale(x))).map(({ x, text }) => {
     const [at, wide] = [scale(x), measure.words(text)];
     const from = Math.max(left + 2, at + 5 + wide > right ? at - 5 - wide : at + 5);
     let line = ends.findIndex((end) => end < from);
-    if (line < 0) line = ends.length;
-    ends[line] = from + wide + 8;
+    if (line < 0 && ends.length < MARK_LINES) line = ends.length;
+    if (line >= 0) ends[line] = from + wide + 8;
     return { at, text, from, wide, line };
   });
 }
@@ -216,6 +217,7 @@ function drawMarks(pen, { legend, written, bottom }) {
   const above = 8 + legend.height;
   for (const { at } of written) pen.line([[at, above], [at, bottom]], { width: 1, dash: [2, 3] });
   for (const { text, from, wide, line } of written) {
+    if (line < 0) continue;
     const y = above + 8 + line * LEGEND.line;
     pen.box(from - 2, y - FONT / 2 - 1, wide + 2, FONT + 2, pen.background); // over the lines
     pen.text(text, from, y, { faint: true });
