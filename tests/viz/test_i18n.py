@@ -69,6 +69,14 @@ def test_placeholders_are_the_same_in_both_languages():
     assert compared >= 4
 
 
+def test_what_is_filled_into_errors_is_marked_for_tools():
+    """In the file itself: Babel adds the mark to what it reads."""
+    entries = (CATALOGUES / "errors.po").read_text(encoding="utf-8").split("\n\n")
+    filled = [entry for entry in entries if "{0}" in entry]
+    assert len(filled) > 200
+    assert not [entry for entry in filled if not entry.startswith("#, python-brace-format\n")]
+
+
 def test_translations_are_chinese():
     for text, translated in translations().items():
         assert any("一" <= character <= "鿿" for character in translated), text
