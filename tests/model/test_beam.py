@@ -12,6 +12,8 @@ from model.config import Position
 from tests.model.examples import network
 from tests.model.test_decoding import END, SOURCES, START, context, naive
 
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+
 
 def log_probabilities(model, source, ids):
     """Of each token after `ids`, by the whole network and Python's own arithmetic."""
@@ -61,7 +63,7 @@ def ending(seed, **options):
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_beam_that_holds_everything_finds_the_best_of_all(seed, penalty):
     model = ending(seed)
     tokens = range(model.config.target_vocabulary)
@@ -78,7 +80,7 @@ def test_a_beam_that_holds_everything_finds_the_best_of_all(seed, penalty):
 
 
 @pytest.mark.parametrize(("beam", "penalty"), [(1, 0.0), (2, 0.6), (4, 0.6), (4, 0.0), (5, 2.0)])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_batch_finds_what_the_plain_search_finds(seed, beam, penalty):
     compare(ending(seed, norm_placement="pre" if seed % 2 else "post"), beam, penalty)
 
