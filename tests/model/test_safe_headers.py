@@ -3,7 +3,6 @@
 import json
 import os
 import struct
-import time
 from pathlib import Path
 
 import numpy as np
@@ -68,13 +67,11 @@ def test_a_header_of_another_length_is_refused(length, tmp_path):
         tensor_table(raw_safetensors(tmp_path / "x.safetensors", {"a": entry()}, bytes(8), length))
 
 
-def test_ten_gigabytes_are_listed_without_reading_them(tmp_path):
-    size = 10 << 30
+def test_a_tebibyte_is_listed_without_reading_it(tmp_path):
+    size = 1 << 40  # to read it takes an hour
     path = raw_safetensors(tmp_path / "x.safetensors", {"a": entry(0, size, [size // 8, 2])})
     os.truncate(path, path.stat().st_size + size)
-    begun = time.perf_counter()
     (info,) = tensor_table(path)
-    assert time.perf_counter() - begun < 0.5
     assert (info.bytes, info.shape) == (size, (size // 8, 2))
 
 

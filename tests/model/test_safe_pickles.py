@@ -1,8 +1,10 @@
-"""Files of torch.save made to harm: each is refused in time, and what training programs write opens."""
+"""Files of torch.save made to harm: each is refused by a rule, and what training programs write opens.
+
+Without its rule such a file takes hours or all memory, so that no test needs a clock.
+"""
 
 import json
 import struct
-import time
 import warnings
 import zipfile
 from collections import Counter
@@ -157,13 +159,11 @@ HARMFUL = {
 
 
 @pytest.mark.parametrize("name", HARMFUL)
-def test_a_harmful_pickle_is_refused_in_time(name, tmp_path):
+def test_a_harmful_pickle_is_refused(name, tmp_path):
     pickle, message = HARMFUL[name]
     path = archived(tmp_path / "x.pt", pickle())
-    begun = time.process_time()
     with pytest.raises(CheckpointError, match=message) as refused:
         tensor_table(path)
-    assert time.process_time() - begun < 5
     assert "\n" not in str(refused.value)
 
 

@@ -1,6 +1,5 @@
 """Costs by arithmetic are those of the network that is built: parameters, operations, and what autograd keeps."""
 
-import time
 from typing import get_args
 
 import pytest
@@ -180,15 +179,13 @@ def test_the_cache_is_what_writing_keeps(options):
     assert costs(one_stack("encoder-only", **options).config, 2, 9, 0).memory["cache"] == 0
 
 
-def test_published_sizes_are_known_at_once():
+def test_published_sizes_are_known():
     # The paper's table 3 gives 65 and 213 million with a vocabulary of about 37,000; GPT-2's small model has 124.4.
-    began = time.perf_counter()
     vocabulary = {"source_vocabulary": 37000, "target_vocabulary": 37000}
     base, big = (costs(TransformerConfig.preset(f"paper-{name}", **vocabulary), 64, 30, 30) for name in ("base", "big"))
     options = {"position": "learned", "norm_placement": "pre", "activation": "gelu-tanh", "tied_embeddings": "output"}
     sizes = {"d_model": 768, "n_heads": 12, "d_ff": 3072, "max_length": 1024}
     gpt2 = costs(TransformerConfig.one_stack("decoder-only", 50257, 12, **sizes, **options), 1, 0, 1024)
-    assert time.perf_counter() - began < 0.1
     assert [round(each.parameter_count / 1e6) for each in (base, big)] == [63, 214]
     assert gpt2.parameter_count == 124_439_808
     # Two operations a weight and token, and the scores (Kaplan et al., 2020, table 1): 2 n (N + layers · n · d).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from random import Random
 
 import pytest
@@ -106,8 +105,6 @@ def test_a_table_that_leads_outside_itself_is_refused_before_any_text_is_read(tm
 
 def test_a_huge_model_is_refused_before_it_is_read(tmp_path):
     with (tmp_path / "source.spm").open("wb") as file:
-        file.truncate(1 << 40)
-    began = time.monotonic()
+        file.truncate(1 << 40)  # to read it takes an hour
     with pytest.raises(CheckpointError, match="has more than 33,554,432 bytes"):
         read_pieces(tmp_path / "source.spm")
-    assert time.monotonic() - began < 5
