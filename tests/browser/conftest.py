@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
 from model.checkpoints import open_checkpoint
 from model.inspectable import Inspectable
@@ -14,6 +15,7 @@ from tests.browser.server import CHROMIUM, CHROMIUM_OPTIONS, ROOT, serve
 
 HERE = ("127.0.0.1", "localhost")
 PATIENCE = 40_000  # milliseconds: these machines are shared
+ARGUMENTS = [*CHROMIUM_OPTIONS["args"], "--process-per-site"]  # type: ignore[misc]
 expect.set_options(timeout=PATIENCE)
 
 
@@ -25,7 +27,8 @@ class Visit:
         self.errors: list[str] = []
         self.foreign: list[str] = []
         self.local = 0
-        context.on("request", lambda request: self._count(request.url))
+        self.context = context
+        context.on("request", self._requested)
         self.page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
@@ -37,6 +40,18 @@ class Visit:
         self.page.goto(f"{self.url}/?{urlencode(address)}", wait_until="commit")
         expect(self.page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
         return self.page
+
+    def close(self) -> None:
+        """Leaves a context that can be used again as it was."""
+        if not self.page.is_closed() and self.page.url.startswith(self.url):
+            self.page.evaluate("localStorage.clear()")
+        for page in self.context.pages[1:]:
+            page.close()
+        self.context.remove_listener("request", self._requested)
+        self.context.clear_cookies()
+
+    def _requested(self, request: Request) -> None:
+        self._count(request.url)
 
     def _count(self, url: str) -> None:
         ours = urlsplit(url).hostname in HERE or urlsplit(url).scheme in ("data", "blob")
@@ -55,25 +70,38 @@ def url() -> Iterator[str]:
 def browser() -> Iterator[Browser]:
     assert CHROMIUM, "install Chromium: apt-get install chromium"
     with sync_playwright() as play:
-        chromium = play.chromium.launch(**CHROMIUM_OPTIONS)  # type: ignore[arg-type]
+        chromium = play.chromium.launch(**CHROMIUM_OPTIONS | {"args": ARGUMENTS})  # type: ignore[arg-type]
         yield chromium
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def contexts() -> dict[str, list[BrowserContext]]:
+    """By their settings, each with a first page that stays: where one process of the browser has loaded Streamlit
+    before, a page is opened for half the work.
+    """
+    return defaultdict(list)
+
+
 @pytest.fixture
-def visit(browser: Browser, url: str) -> Iterator[Callable[..., Visit]]:
-    """Opens windows; after the test, none of them may have seen an error or asked another machine."""
-    contexts, visits = [], []
+def visit(browser: Browser, contexts: dict[str, list[BrowserContext]], url: str) -> Iterator[Callable[..., Visit]]:
+    """Opens windows, each of another person; after the test, none may have seen an error or asked another machine."""
+    visits: list[Visit] = []
 
     def new(**options: object) -> Visit:
         settings = {"viewport": {"width": 1440, "height": 900}, "locale": "en-US", "service_workers": "block"}
-        contexts.append(browser.new_context(**(settings | options)))  # type: ignore[arg-type]
-        visits.append(Visit(contexts[-1], url))
+        settings |= options
+        alike = contexts[str(settings)]
+        others = sum(each.context in alike for each in visits)
+        if len(alike) == others:
+            alike.append(browser.new_context(**settings))  # type: ignore[arg-type]
+            alike[-1].new_page().goto(f"{url}/_stcore/health")
+        visits.append(Visit(alike[others], url))
         return visits[-1]
 
     yield new
-    for context in contexts:
-        context.close()
+    for visited in visits:
+        visited.close()
     for visited in visits:
         assert not visited.errors
         assert not visited.foreign
