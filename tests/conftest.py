@@ -49,12 +49,15 @@ def nothing_saved(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def as_users_run_it(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of the application do not check shapes, which takes a third of their time: tests of the model do. And no
-    model that is opened has all objects of the tests collected first.
+    """Tests of the application do not check shapes, which takes a third of their time, and of the model's those that
+    repeat thousands of calls, which would take twice theirs: the others do. And no model that is opened has all objects
+    of the tests collected first.
     """
     where = request.path.relative_to(TESTS)
-    if (where.parts[0] == "viz" and where.parts[1] != "figures") or where.name.startswith("test_app"):
+    application = (where.parts[0] == "viz" and where.parts[1] != "figures") or where.name.startswith("test_app")
+    if application or request.node.get_closest_marker("unchecked"):
         monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    if application:
         monkeypatch.setattr("viz.opening.spare_collections", lambda: None)
 
 

@@ -62,6 +62,7 @@ def ending(seed, **options):
     return model
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_beam_that_holds_everything_finds_the_best_of_all(seed, penalty):
@@ -79,6 +80,7 @@ def test_a_beam_that_holds_everything_finds_the_best_of_all(seed, penalty):
     assert tree.nodes[found].total == pytest.approx(totals[best], abs=1e-4)
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize(("beam", "penalty"), [(1, 0.0), (2, 0.6), (4, 0.6), (4, 0.0), (5, 2.0)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_batch_finds_what_the_plain_search_finds(seed, beam, penalty):

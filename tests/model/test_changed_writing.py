@@ -13,6 +13,8 @@ from model.sampling import Sampling
 from model.writing import LanguageModel, Translator
 from tests.model.examples import network, one_stack, sentences, tokenizers
 
+pytestmark = pytest.mark.unchecked
+
 PAIRS = sentences(20)
 TOKENIZERS = tokenizers(PAIRS)
 TEXT = PAIRS[0].source

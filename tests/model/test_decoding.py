@@ -43,6 +43,7 @@ def run(model, rows, extra=0, **options):
     return greedy(context(model, rows, extra), **({"ends": [END], "limits": limits} | options))
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("placement", ["post", "pre"])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_batch_writes_what_the_naive_loop_writes(seed, placement):
@@ -97,6 +98,7 @@ def test_it_stops_at_the_limit(count):
     assert [len(row) for row in ids] == [count] * len(SOURCES)
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("seed", range(4))
 def test_a_draft_changes_nothing_but_the_work(seed, monkeypatch):
     model, passes = network(seed), []

@@ -167,6 +167,7 @@ def learnt(model: Network, corpus) -> tuple[float, float]:
     return validations[0], validations[-1]
 
 
+@pytest.mark.unchecked
 def test_every_kind_learns():
     letters, words = TOKENIZERS["decoder-only"], TOKENIZERS["encoder-only"]
     corpora = {

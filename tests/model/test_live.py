@@ -25,6 +25,8 @@ from tests.model.live_examples import (
     threads,
 )
 
+pytestmark = pytest.mark.unchecked
+
 
 def test_the_course_of_a_run():
     given = live()

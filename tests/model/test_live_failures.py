@@ -9,6 +9,8 @@ import torch
 
 from tests.model.live_examples import SETTINGS, expected_losses, live, losses, settled, status
 
+pytestmark = pytest.mark.unchecked
+
 
 def failed_after_six():
     """A training whose seventh gradient was not finite, and what made it so."""

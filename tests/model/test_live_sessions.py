@@ -25,6 +25,8 @@ from tests.model.live_examples import (
     watched,
 )
 
+pytestmark = pytest.mark.unchecked
+
 CPU = torch.device("cpu")
 
 

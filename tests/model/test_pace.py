@@ -7,6 +7,8 @@ from model.pace import Pace
 from model.watched import Watched
 from tests.model.live_examples import KEY_EVERY, LONG, SETTINGS, Gate, live, material, probe, settled, start, status
 
+pytestmark = pytest.mark.unchecked
+
 
 def noted(pace: Pace, frame: float, step: float = 1.0, count: int = 40) -> int:
     for _ in range(count):

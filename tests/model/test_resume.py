@@ -12,6 +12,8 @@ from safetensors.torch import load_file, save_file
 from model.training import Trainer
 from tests.model.examples import sentences, trainer
 
+pytestmark = pytest.mark.unchecked
+
 PAIRS = sentences(60)
 NETWORK = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1, "tied_embeddings": "output"}
 SETTINGS = {"epochs": 3, "batch_tokens": 80, "warmup": 4, "rate": 5e-3, "undo_merges": 0.2, "average": 0.9}

@@ -16,6 +16,8 @@ from model.errors import CheckpointError
 from model.pickled import read_pickled, read_state
 from model.tensors import tensor_table
 
+pytestmark = pytest.mark.unchecked
+
 HEAD, STOP = b"\x80\x02", b"."
 DICT = b"ccollections\nOrderedDict\n)R"
 

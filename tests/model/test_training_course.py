@@ -13,6 +13,8 @@ from model.training import Trainer, TrainingSettings
 from tests.model.examples import network, tokenizers, trainer
 from tests.model.training_examples import PAIRS, make
 
+pytestmark = pytest.mark.unchecked
+
 
 def test_nothing_to_train_on_is_refused():
     with pytest.raises(ValueError, match="the training split is empty"):

@@ -14,6 +14,8 @@ from model.training_settings import learning_rate
 from model.watched import RUNS, Watched
 from tests.model.live_examples import SETTINGS, material, start, watched
 
+pytestmark = pytest.mark.unchecked
+
 
 def losses(given: Watched, count: int) -> list[float]:
     return [given.step().loss for _ in range(count)]

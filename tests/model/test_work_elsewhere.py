@@ -30,6 +30,8 @@ from tests.model.hosted import models
 from tests.model.live_examples import SETTINGS, losses, settled
 from tests.pretended_device import NAME, pretending, run_as_on_mps
 
+pytestmark = pytest.mark.unchecked
+
 # Not gpt_oss: its code asks any device but the CPU for a histogram of integers, and the CPU computes here.
 HOSTED = ["gemma2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gptj", "electra", "pegasus", "t5"))]
 REBUILT = [*(pytest.param(kind, marks=pytest.mark.slow) for kind in ("gpt2", "bert", "t5")), "llama"]

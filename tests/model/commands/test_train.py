@@ -17,6 +17,8 @@ from model.data import split_of
 from model.training import Trainer
 from tests.model.examples import TINY, sentences, write_pairs
 
+pytestmark = pytest.mark.unchecked
+
 RUN = "--vocabulary 90 --dropout 0.1 --epochs 3 --batch-tokens 700 --warmup 5 --rate 5e-3".split()
 
 

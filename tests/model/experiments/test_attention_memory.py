@@ -17,6 +17,8 @@ from model.experiments.growth import growth
 from model.experiments.heads import by_heads, head_counts, narrow_and_wide, ways, with_heads
 from model.memory import SPARE
 
+pytestmark = pytest.mark.unchecked
+
 SIZES = [  # batch, heads, width, length: large in maps, in weights, in rows, in nothing
     (1, 32, 2, 256),
     (1, 1, 64, 256),

@@ -18,6 +18,8 @@ from model.experiments.trainings import frequencies_alone, learners, material, s
 from model.losses import summed_loss
 from model.tasks import TASKS
 
+pytestmark = pytest.mark.unchecked
+
 SIZES = {"steps": 3, "d_model": 8, "depth": 1, "warmup": 1}
 
 
