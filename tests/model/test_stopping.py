@@ -20,7 +20,7 @@ from tests.model.examples import TINY, sentences, write_pairs
 pytestmark = pytest.mark.unchecked
 
 ROOT = Path(__file__).parents[2]
-RUN = "--products torch --vocabulary 90 --dropout 0.2 --epochs 9 --batch-tokens 500 --warmup 20 --rate 5e-3".split()
+RUN = "--products torch --vocabulary 90 --dropout 0.2 --epochs 6 --batch-tokens 500 --warmup 20 --rate 5e-3".split()
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def finish(process: subprocess.Popen) -> str:
 def uninterrupted(data, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
     output = finish(start("train", "--data", data, "--out", folder, *TINY, *RUN))
-    assert "epoch 9: validation" in output
+    assert "epoch 6: validation" in output
     return folder
 
 
@@ -87,9 +87,9 @@ def assert_same_run(folder: Path, whole: Path) -> None:
 @pytest.mark.parametrize(
     "kills",
     [
-        [(signal.SIGINT, 2, 0.02), (signal.SIGKILL, 5, 0.02)],
-        pytest.param([(signal.SIGINT, 2, 0.02), (signal.SIGTERM, 5, 0.0)], marks=pytest.mark.slow),
-        pytest.param([(signal.SIGKILL, 2, 0.0), (signal.SIGKILL, 5, 0.02)], marks=pytest.mark.slow),
+        [(signal.SIGINT, 1, 0.02), (signal.SIGKILL, 3, 0.02)],
+        pytest.param([(signal.SIGINT, 1, 0.02), (signal.SIGTERM, 3, 0.0)], marks=pytest.mark.slow),
+        pytest.param([(signal.SIGKILL, 1, 0.0), (signal.SIGKILL, 3, 0.02)], marks=pytest.mark.slow),
     ],
     ids=["both", "polite", "kill"],
 )
@@ -103,7 +103,7 @@ def test_a_training_that_was_killed_goes_on_as_if_it_had_not_been(kills, data, u
     output = finish(start(*command))
     assert "going on at step " in output
     assert "epoch 1:" not in output
-    assert "epoch 9:" in output
+    assert "epoch 6:" in output
     assert_same_run(tmp_path / "run", uninterrupted)
 
 
