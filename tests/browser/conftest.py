@@ -113,9 +113,14 @@ def lens() -> Inspectable:
     return open_checkpoint(ROOT / "checkpoints" / "eng-cmn")
 
 
+@pytest.fixture(scope="session")
+def bare(browser: Browser) -> BrowserContext:
+    return browser.new_context(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def page(bare: BrowserContext) -> Iterator[Page]:
     """An empty page, for a component by itself."""
-    context = browser.new_context(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
-    yield context.new_page()
-    context.close()
+    page = bare.new_page()
+    yield page
+    page.close()
