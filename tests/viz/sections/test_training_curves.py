@@ -59,11 +59,10 @@ def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, traine
     for run, xs, ys in zip((first, second), arrays[::2], arrays[1::2], strict=True):
         assert_allclose(xs, run.curves.get("rate")[0])
         assert_allclose(ys, run.curves.get("rate")[1], rtol=1e-6)
-    assert header["marks"][:2] == [
-        {"x": 4, "text": "rate 0.005 → 0.001"},  # where the run left the other one
+    assert header["marks"] == [
+        {"x": 4, "text": "run 2 · rate 0.005 → 0.001"},  # where the run left the other one
         {"x": 6, "text": "rate 0.001 → 0.002"},
     ]
-    assert header["marks"][2]["x"] == 4
     loss, arrays = charts["training loss"]
     quiet = [each["quiet"] for each in loss["series"]]
     raw = arrays[1::2][quiet.index(True)]
