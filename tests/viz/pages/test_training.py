@@ -160,8 +160,13 @@ def test_a_model_is_saved_found_and_deleted(here):
     app.checkbox(key="saving_replace").set_value(True).run()
     assert not app.button(key="saving_save").disabled
     assert opened(model="mine").selectbox(key="model").value == "mine"
+    app.selectbox(key="model").set_value("mine").run()
+    app.query_params["model"] = "mine"  # as the browser's address has it
     app.button(key="saving_delete").click().run()
     assert not (here / "saved" / "mine").exists()
+    app.query_params["model"] = "mine"  # a browser asks for it once more
+    assert not app.run().warning  # who deletes the model that is shown need not be told that it is gone
+    app.selectbox(key="model").set_value("training").run()
     assert app.selectbox(key="model").options[1:] == ["small"]
     with zipfile.ZipFile(io.BytesIO(live(app).zip("mine", curves=True))) as archive:
         assert any(name.startswith("mine/curves/run-1/events") for name in archive.namelist())
