@@ -219,7 +219,8 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
     )
     name = name or ""
     showing.state().named = (name, i18n.language())
-    if asked is not None and asked not in (*names, *words.values()):  # the address has what the list shows
+    known = (*names, *words.values(), *showing.state().gone)  # the address has what the list shows
+    if asked is not None and asked not in known:
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
     return name
 

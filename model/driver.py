@@ -128,7 +128,7 @@ class Driver:
                 self._status = "running"
             else:
                 self._status = "waiting"
-        elif own and self._status in ("idle", "running"):
+        elif own and not self._ended and self._status in ("idle", "running", "finished"):
             self._status = "finished" if own.trainer.finished else "idle"
         self._publish()
         if self._status == "running":

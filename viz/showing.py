@@ -34,7 +34,8 @@ class State:
 
     refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
     last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. named:
-    what was chosen in the list, and in which language it was drawn.
+    what was chosen in the list, and in which language it was drawn. gone: what the address asked for when the user
+    deleted it.
     """
 
     shown: str = ""
@@ -45,12 +46,18 @@ class State:
     named: tuple[str, str] = ("", "")
     refusal: tuple[str, str] = ("", "")
     failed: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
 
 
 def state() -> State:
     """This session's."""
     found: State = st.session_state.setdefault(Part.STATE, State())
     return found
+
+
+def let_go() -> None:
+    """What the address asks for goes by the user's own will: no warning where the browser asks for it once more."""
+    state().gone.add(st.query_params.get(Key.MODEL, ""))
 
 
 def precision() -> str:

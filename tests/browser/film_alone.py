@@ -32,7 +32,7 @@ class ShownFilm:
         rows, columns = film.shape(KIND)[2:]
         self.visible = np.ones((rows, columns), np.uint8)
         self.header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
-        self.header |= {"words": words()}
+        self.header |= {"run": own.run.number, "words": words()}
         self.show_film()
 
     def show_film(self, **parts: Any) -> None:

@@ -124,6 +124,26 @@ def test_a_phone_scrolls_down_but_not_sideways(visit, lens):
     expect(page.get_by_text("Layer 2, head 3")).to_be_visible()
 
 
+def test_on_a_phone_no_bar_lies_over_a_text_and_no_button_is_cut_open(visit):
+    page = visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True).open(model="reverse")
+    page.locator('a[href$="training"]').dispatch_event("click")  # the sidebar is closed
+    page.get_by_role("radio", name="Your own file or text").tap()
+    table = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"source,target\na,b\nlonely\nc,d\n"}
+    page.locator('[data-testid="stFileUploaderDropzoneInput"]').set_input_files(table)
+    bars = page.locator('[data-testid="stElementToolbar"]')
+    expect(bars).to_have_count(2)
+    above = """(bars) => bars.map((bar) => {
+      const before = bar.closest(".stElementContainer").previousElementSibling;
+      return bar.getBoundingClientRect().top - before.getBoundingClientRect().bottom;
+    })"""
+    assert min(bars.evaluate_all(above)) >= 0
+    borders = """(buttons) => buttons.flatMap((button) => ["Top", "Right", "Bottom", "Left"].map((side) =>
+      getComputedStyle(button)[`border${side}Color`])).filter((colour) => / 0\\)$/.test(colour))"""
+    buttons = page.locator('.st-key-training_data [role="radio"]')
+    assert len(set(buttons.evaluate_all("(all) => all.map((each) => each.offsetTop)"))) == 2  # it takes two lines
+    assert buttons.evaluate_all(borders) == []
+
+
 def test_the_page_can_be_read_out_and_used_from_the_keyboard(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     heads = page.locator(".vitrine.heads .head")

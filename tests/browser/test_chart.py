@@ -16,6 +16,9 @@ from viz.components import pack, sources
 
 pytestmark = pytest.mark.browser
 SVG = "{http://www.w3.org/2000/svg}"
+WIDE = (
+    "Object.assign(document.createElement('canvas').getContext('2d'), { font: '12px serif' }).measureText(text).width"
+)
 BLUE, GREEN = "#0072b2", "#009e73"
 
 
@@ -213,6 +216,16 @@ def test_marks_are_lines_at_their_places_with_what_happened(blank):
     drawn = list(svg.iter())
     assert max(map(drawn.index, dotted)) < min(map(drawn.index, written))  # no line through a text
     assert blank.locator("img, script").count() == 0
+
+
+def test_a_text_that_is_longer_than_the_chart_is_cut(blank):
+    line = {"name": "loss", "colour": BLUE, "xs": [0, 100], "ys": [1, 2]}
+    svg = Shown(blank, [line], width=300, marks=[{"x": 90, "text": "a change of everything, " * 9}]).svg()
+    (written,) = [node for node in svg.iter(f"{SVG}text") if (node.text or "").startswith("a change")]
+    assert written.text.endswith("…")
+    assert len(written.text) > 25
+    width = blank.evaluate(f"(text) => {PEN}.measureText(text).width", written.text)
+    assert float(written.get("transform").split("(")[1].split()[0]) + width <= 300
 
 
 def test_texts_of_many_marks_leave_room_for_the_curves(blank):

@@ -73,6 +73,29 @@ def test_the_largest_change_is_the_films_and_the_difference_that_of_its_frames(s
     assert np.allclose(written, expected, atol=1e-6)
 
 
+def test_runs_that_lie_over_each_other_are_named_above_their_lines(shown):
+    names, line = shown.film.locator(".futures span"), shown.film.locator(".line")
+    expect(names).to_have_count(0)
+    written = """() => {
+      const { fillText } = CanvasRenderingContext2D.prototype;
+      window.written = [];
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+        if (this.canvas.classList.contains("line")) window.written.push(text);
+        fillText.call(this, text, ...place);
+      };
+    }"""
+    shown.page.evaluate(written)
+    losses = [4.0 - step / 4 for step in range(13)]
+    shown.show_film(run=3, others=[{"run": number, "steps": [*range(13)], "losses": losses} for number in (1, 2)])
+    expect(names).to_have_text(["run 3", "run 1", "run 2"])
+    styles = names.locator("i").evaluate_all("(marks) => marks.map((mark) => mark.style.borderTopStyle)")
+    assert styles == ["solid", "dashed", "dashed"]
+    above, under = names.last.bounding_box(), line.bounding_box()
+    assert above["y"] + above["height"] <= under["y"]
+    shown.page.wait_for_function("window.written.length > 0")
+    assert set(shown.page.evaluate("window.written")) == {"◆"}  # no word among the lines
+
+
 def test_guesses_are_those_of_the_frame_and_the_right_one_is_marked(shown):
     film = shown.own.run.film
     shown.film.locator(".places .chip").nth(1).click()

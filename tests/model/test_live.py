@@ -1,6 +1,7 @@
 """Live training: commands from outside its thread."""
 
 import io
+import threading
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,10 @@ def test_the_course_of_a_run():
     given.run()
     assert status(given) == "finished"
     assert given.snapshot.step == given.snapshot.total == 8
+    given.change(steps=9)
+    assert status(given) == "idle"  # there is something to do again
+    given.run()
+    assert status(given) == "finished"
     given.close()
 
 
@@ -81,6 +86,22 @@ def test_it_pauses_between_steps_and_goes_on():
     given.advance(3)
     assert status(given) == "idle"
     assert losses(given) == expected_losses(3)
+
+
+def test_it_trains_on_one_core_in_a_thread_of_its_own_and_leaves_the_others_to_whoever_types():
+    given, found = settled(live()), []
+    corpus = given._driver.own.trainer.train
+    batch_of, before = corpus.batch, torch.get_num_threads()
+    corpus.batch = lambda *of: found.append((threading.current_thread(), torch.get_num_threads())) or batch_of(*of)
+    torch.set_num_threads(3)
+    try:
+        given.advance()
+        settled(given)
+        ((thread, cores),) = found
+        assert thread is not threading.current_thread()
+        assert (cores, torch.get_num_threads()) == (1, 3)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_settings_change_between_two_steps_of_a_running_training():

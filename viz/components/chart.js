@@ -83,10 +83,18 @@ function barWidth(series, [low, high], width) {
   return (width * Math.min(high - low, ...gaps)) / (high - low);
 }
 
+// As much of a text as there is room for.
+function fitted(text, room, measure) {
+  let kept = text;
+  while (kept && measure.words(kept) > room) kept = kept.slice(0, -2) + "…";
+  return kept;
+}
+
 // What is written at which places of the x-axis: texts that would touch stand below each other, or are left out.
 function placeMarks(marks, [low, high], scale, left, right, measure) {
   const ends = [];
-  return marks.filter(({ x }) => x >= low && x <= high && finite(scale(x))).map(({ x, text }) => {
+  return marks.filter(({ x }) => x >= low && x <= high && finite(scale(x))).map(({ x, text: whole }) => {
+    const text = fitted(whole, right - left - 4, measure);
     const [at, wide] = [scale(x), measure.words(text)];
     const from = Math.max(left + 2, at + 5 + wide > right ? at - 5 - wide : at + 5);
     let line = ends.findIndex((end) => end < from);

@@ -5,6 +5,8 @@ const SPEEDS = [5, 15, 30, 60]; // frames a second
 const NEAR = 9; // CSS pixels from a key frame that still mean it
 const LINE = { tall: 74, lane: 16, side: 8 };
 const OTHERS = ["#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]; // lines of the other runs
+const DASH = [4, 3];
+const OWN = "#5c7cfa"; // the line of the run that is filmed
 const FLAGS = { a: "#cc79a7", b: "#009e73" };
 
 const CONTROLS = [
@@ -31,6 +33,7 @@ function buildFilm(parentElement) {
   root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}/s`, speed, speed === 15, speed === 15)));
   root.standing = controls.appendChild(element("span", "standing"));
   root.standing.setAttribute("aria-live", "off");
+  root.futures = root.appendChild(element("div", "futures"));
   const track = root.appendChild(element("div", "track"));
   root.line = track.appendChild(element("canvas", "line"));
   root.cursor = track.appendChild(element("div", "cursor"));
@@ -246,7 +249,7 @@ function paintLine(root) {
   const { steps, frames, keys } = bus.film;
   const { x } = lineScale(root);
   const losses = steps.map((step) => frames.get(step).loss);
-  const { others, words } = root.header;
+  const { others } = root.header;
   const usable = [losses, ...others.map((other) => other.losses)].flat().filter(Number.isFinite);
   const [low, high] = [Math.min(...usable), Math.max(...usable)];
   const bottom = LINE.tall - LINE.lane;
@@ -255,21 +258,18 @@ function paintLine(root) {
   const drawn = (at, of, style) => {
     const points = at.flatMap((step, index) => (Number.isFinite(of[index]) ? [[x(step), y(of[index])]] : []));
     if (points.length > 1) pen.line(points, style);
-    return points.at(-1);
   };
   others.forEach((other, index) => {
-    const end = drawn(other.steps, other.losses, { colour: OTHERS[index % OTHERS.length], dash: [4, 3] });
-    const name = words.run.replace("{number}", other.run);
-    const under = end && end[1] > y(losses[nearestFrame(other.steps.at(-1))]) && end[1] < bottom - 18; // not over this run's line
-    if (end) pen.text(name, end[0] - 4, under ? end[1] + 10 : Math.max(9, end[1] - 9), { colour: OTHERS[index % OTHERS.length], align: "right" });
+    drawn(other.steps, other.losses, { colour: OTHERS[index % OTHERS.length], dash: DASH });
   });
-  drawn(steps, losses, { colour: "#5c7cfa" });
+  drawn(steps, losses, { colour: OWN });
   for (const key of keys) if (key >= steps[0] && key <= steps.at(-1)) pen.text("◆", x(key), bottom + 8, { align: "center", faint: true });
   for (const name of ["a", "b"]) {
     if (!frames.has(root.flags[name])) continue;
     const at = x(root.flags[name]);
     pen.line([[at, 0], [at, bottom]], { colour: FLAGS[name], width: 2 });
     const left = at > width - 20 || (name === "a" && at > 20);
+    pen.box(at + (left ? -16 : 2), 2, 14, 14, pen.background); // over the lines
     pen.text(name.toUpperCase(), at + (left ? -5 : 5), 9, { colour: FLAGS[name], strong: true, align: left ? "right" : "left" });
   }
 }
@@ -402,6 +402,22 @@ function showGuesses(root, frame) {
   });
 }
 
+// Which line is whose, above the lines: beside one of them a name would lie on another.
+function showFutures(root) {
+  const { run, others, words } = root.header;
+  const all = others.map((other, index) => ({ ...other, colour: OTHERS[index % OTHERS.length], style: "dashed" }));
+  const named = others.length ? [{ run, colour: OWN, style: "solid" }, ...all] : [];
+  root.futures.hidden = !named.length;
+  root.futures.replaceChildren(
+    ...named.map(({ run: number, colour, style }) => {
+      const made = element("span", "", words.run.replace("{number}", number));
+      made.prepend(element("i"));
+      made.firstChild.style.borderTop = `2px ${style} ${colour}`;
+      return made;
+    }),
+  );
+}
+
 function showWords(root) {
   const { words } = root.header;
   for (const [name] of CONTROLS.slice(1)) {
@@ -413,6 +429,7 @@ function showWords(root) {
   root.line.setAttribute("aria-label", words.scrub);
   root.line.title = words.scrub;
   root.setAttribute("aria-label", words.alt);
+  showFutures(root);
   showPlaying(root);
 }
 

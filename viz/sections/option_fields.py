@@ -99,6 +99,19 @@ class Form:
             if name in self.described:
                 st.session_state[self.key(name)] = written(value)
 
+    def refill(self) -> None:
+        """Give fields that must hold something what they held before, where they are empty; before they are drawn.
+
+        A browser that lags behind runs in quick succession sends nothing for a field that it draws anew.
+        """
+        last: dict[str, Any] = st.session_state.setdefault(f"{self.prefix}_last", {})
+        for name, option in self.described.items():
+            value = st.session_state.get(self.key(name))
+            if value not in ("", None):
+                last[name] = value
+            elif name in last and "None" not in option.kind and not option.choices:
+                st.session_state[self.key(name)] = last[name]
+
     def holds(self) -> bool:
         """Whether values have been put in this session."""
         return all(self.key(name) in st.session_state for name in self.described)

@@ -199,9 +199,10 @@ def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run:
     if any(line.dash for line in lines):
         sentences.append(_("dashed: the run it left"))
     name = title_of(title) if title in (*WHOLE, quantity) else title
-    marks = [{"x": mark.step, "text": change_text(mark.changes)} for mark in run.changes]
-    if run.parent is not None:
-        marks.append({"x": run.begins, "text": _("run {number}").format(number=run.number)})
+    texts = {} if run.parent is None else {run.begins: [_("run {number}").format(number=run.number)]}
+    for mark in run.changes:
+        texts.setdefault(mark.step, []).append(change_text(mark.changes))
+    marks = [{"x": step, "text": " · ".join(parts)} for step, parts in sorted(texts.items())]
     last = next((f"{each.ys[-1]:.3g}" for each in reversed(series) if len(each.ys)), "")
     header = {
         "x": {"title": _("step"), "log": look.log_x, **({} if look.log_x else {"low": 0, "high": table.last})},

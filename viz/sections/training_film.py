@@ -58,6 +58,7 @@ def show() -> None:
     chosen = bench.fit_selection(layers, heads, queries)
     header = {**described(film, kind), "chosen": [chosen.layer, chosen.head]}
     header |= {"norms": norm_groups(film), "others": other_futures(live.runs, film), "words": words()}
+    header["run"] = next((run.number for run in live.runs if run.film is film), 0)
     training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)()
     if (every := live.snapshot.film_every) > 1:
         text = _(

@@ -49,6 +49,7 @@ def choose_kind(place: DeltaGenerator) -> tuple[Kind, str]:
     if st.session_state.get(Part.PUT) != (kind, preset) or not FORM.holds():
         FORM.put(preset_options(kind, preset))
         st.session_state[Part.PUT] = (kind, preset)
+    FORM.refill()
     return kind, preset
 
 

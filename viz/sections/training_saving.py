@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import opened, training
+from viz import opened, showing, training
 from viz.i18n import _
 from viz.opening import bundled_names, saved_folder, saved_names
 from viz.parts import outcome
@@ -136,5 +136,6 @@ def _delete(name: str) -> None:
     shutil.rmtree(saved_folder() / name)
     st.session_state[Part.SAID] = ("good", _("{name} is deleted.").format(name=name))
     if st.session_state.get(Key.MODEL) == name:
+        showing.let_go()
         st.session_state[Key.MODEL] = bundled_names()[0]
     workbench().begun = True

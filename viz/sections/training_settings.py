@@ -68,6 +68,7 @@ def follow(live: LiveTraining | None) -> None:
     fields = form()
     if not fields.holds():
         fields.put(dataclasses.asdict(BEGINNING) | dict.fromkeys(RATES, 0.0))
+    fields.refill()
     if live is None:
         return
     seen: Choices | None = st.session_state.get(Part.SEEN)

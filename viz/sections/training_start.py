@@ -14,7 +14,7 @@ from model.live import LiveTraining
 from model.materials import Material
 from model.saving import Source
 from model.training_settings import TrainingSettings
-from viz import input_bar, training
+from viz import input_bar, showing, training
 from viz.i18n import _
 from viz.opening import checkpoint_names
 from viz.workbench import Key, Workbench, workbench
@@ -79,5 +79,6 @@ def give_up(bench: Workbench) -> None:
         training.trainings().end(bench.run)
         bench.run, bench.begun = "", True
         bench.say(training.RUN, None)
+        showing.let_go()
         names = checkpoint_names()
         st.session_state[Key.MODEL] = live.start.name if live.start.name in names else names[0]

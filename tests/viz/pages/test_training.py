@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import shutil
+import threading
 import zipfile
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from model.changes import CHANGEABLE, RATES
 from model.checkpoints import open_checkpoint
 from model.demonstration import REVERSE
 from model.training_settings import learning_rate
 from tests.app_reading import opened, sound
+from tests.model.live_examples import LONG, Gate
 from tests.viz.components.test_pack import unpack
 from tests.viz.pages.training_page import (
     TABLE,
@@ -30,6 +34,7 @@ from viz import training
 from viz.opening import CHECKPOINTS as BUNDLED
 from viz.opening import find, open_place, places
 from viz.sections import training_settings
+from viz.sections.option_fields import written
 from viz.sections.training_saving import refused
 
 
@@ -73,6 +78,51 @@ def test_a_setting_changes_the_training_and_is_marked():
     assert live(app).choices.rates["dropout"] == 0.25
 
 
+def test_every_setting_and_dropout_is_changed_from_its_field():
+    app = sound(part(demonstrated(), "settings"))
+    given = live(app)
+    wanted = {"batch_tokens": 40, "accumulation": 2, "rate": 0.02, "warmup": 7, "schedule": "constant", "steps": 9}
+    wanted |= {"label_smoothing": 0.1, "weight_decay": 0.2, "clip": 0.5, "precision": "bfloat16", "seed": 5}
+    wanted |= {"validate_every": 3, "dropout": 0.25, "attention_dropout": 0.1, "activation_dropout": 0.05}
+    assert {*wanted, "epochs"} == {*CHANGEABLE, *RATES}
+    for name, value in wanted.items():
+        fields = app.selectbox if isinstance(value, str) else app.text_input
+        fields(key=f"setting_{name}").set_value(written(value))
+    sound(app.run())
+    changes = [mark.changes for mark in live(app).current.marks]
+    assert {name: new for change in changes for name, (_old, new) in change.items()} == wanted
+    choices = given.choices
+    assert dataclasses.asdict(choices.settings) | dict(choices.rates) | wanted == (
+        dataclasses.asdict(choices.settings) | dict(choices.rates)
+    )
+
+
+def test_a_branch_of_a_running_training_runs_on():
+    app = sound(part(demonstrated(), "settings"))
+    app.text_input(key="setting_steps").set_value("6").run()
+    given = live(app)
+    gate = Gate(given)
+    given.run()
+    assert gate.reached.wait(LONG)
+    part(app, "runs")
+    app.text_input(key="runs_value_rate").set_value("0.01")
+    threading.Timer(0.2, gate.open.set).start()
+    app.button(key="runs_branch").click().run()
+    assert (live(app).snapshot.status, live(app).snapshot.run, live(app).snapshot.step) == ("finished", 2, 3)
+    assert given.runs[1].parent == 1
+
+
+def test_stop_is_a_button_and_ends_the_run():
+    app = sound(part(demonstrated(), "settings"))
+    app.text_input(key="setting_steps").set_value("6").run()
+    assert live(app).snapshot.status == "idle"
+    part(app, "runs").button(key="runs_stop").click().run()
+    assert "ended after step 3" in words(sound(app))
+    live(app).run()
+    assert (live(app).snapshot.status, live(app).snapshot.step) == ("finished", 3)
+    assert len(app.dataframe[0].value) == 1  # what it recorded stays
+
+
 def test_runs_go_back_and_branch_and_say_what_differs():
     app = sound(part(demonstrated(), "runs"))
     app.text_input(key="runs_value_rate").set_value("0.01").run()
@@ -101,6 +151,8 @@ def test_a_model_is_saved_found_and_deleted(here):
     app.text_input(key="saving_name").set_value("mine").run()
     app.button(key="saving_save").click().run()
     assert "it is in the list" in words(sound(app.run()))
+    assert [each.proto.label for each in app.get("download_button")] == ["Download as .zip"]
+    assert app.checkbox(key="saving_curves").label.endswith("for TensorBoard")
     assert app.selectbox(key="model").options[1:] == ["mine", "small"]
     training = open_checkpoint(here / "saved" / "mine").training
     assert (training["steps"], training["licence"]) == (3, "made by code, model/tasks.py")
@@ -108,8 +160,13 @@ def test_a_model_is_saved_found_and_deleted(here):
     app.checkbox(key="saving_replace").set_value(True).run()
     assert not app.button(key="saving_save").disabled
     assert opened(model="mine").selectbox(key="model").value == "mine"
+    app.selectbox(key="model").set_value("mine").run()
+    app.query_params["model"] = "mine"  # as the browser's address has it
     app.button(key="saving_delete").click().run()
     assert not (here / "saved" / "mine").exists()
+    app.query_params["model"] = "mine"  # a browser asks for it once more
+    assert not app.run().warning  # who deletes the model that is shown need not be told that it is gone
+    app.selectbox(key="model").set_value("training").run()
     assert app.selectbox(key="model").options[1:] == ["small"]
     with zipfile.ZipFile(io.BytesIO(live(app).zip("mine", curves=True))) as archive:
         assert any(name.startswith("mine/curves/run-1/events") for name in archive.namelist())

@@ -8,7 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from model.beginnings import task_data
+from model.data import Pair, in_split
 from model.demonstration import REVERSE
+from model.forecast import forecast
 from model.training_settings import TrainingSettings
 from tests.app_reading import sound
 from tests.viz.pages.training_page import (
@@ -22,7 +25,7 @@ from tests.viz.pages.training_page import (
     words,
 )
 from viz import training
-from viz.sections import training_own, training_settings, training_start
+from viz.sections import training_cost, training_own, training_settings, training_start
 from viz.sections.option_fields import whose, written
 
 WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
@@ -151,10 +154,59 @@ def test_no_columns_is_said_and_one_stack_reads_the_text():
 def test_costs_are_shown_and_a_step_is_measured_when_asked():
     app = pasted(TABLE, **TINY)
     config_words = words(sound(app))
-    assert "parameters" in config_words
-    assert re.search(r"about [\d.]+ ms a step, estimated · about \d+:\d\d in all", config_words)
+    costs = re.search(r"([\d,]+) parameters · about ([\d.]+ [kM]B) of memory while it trains · ", config_words)
+    assert costs
     app.button(key="cost_measure").click()
     assert re.search(r" · [\d.]+ ms a step · \d+:\d\d in all", words(sound(app.run())))
+    app.session_state["setting_steps"] = "1"
+    app.run().button(key="begin_button").click().run()
+    given = live(sound(app))
+    assert costs[1] == f"{given.start.model.parameter_count():,}"
+    train, _validation = given.material.corpora(given.start.config.max_length, 0.0)
+    needed = forecast(given.start.config, train, given.choices.settings).training_memory
+    assert costs[2] == training_cost.size(needed)
+    assert re.search(r"about [\d.]+ ms a step, estimated · about \d+:\d\d in all", config_words)
+
+
+def test_what_is_learned_from_is_the_task_the_pairs_and_the_share_that_were_chosen():
+    app = page()
+    for name, value in {"network_d_model": "8", "network_n_heads": "2", "setting_steps": "1"}.items():
+        app.session_state[name] = value
+    app.selectbox(key="data_task").set_value("sort")
+    app.number_input(key="data_count").set_value(300)
+    app.selectbox(key="data_share").set_value(20).run()
+    app.button(key="begin_button").click().run()
+    material = live(sound(app)).material
+    pairs = task_data("sort", 300).pairs
+    assert material.record() == {"task": "sort", "training_pairs": len(in_split(pairs, "train", 20))}
+    assert material.pairs["validation"] == in_split(pairs, "validation", 20)
+
+
+def test_sentences_made_by_rule_are_those_of_the_kind():
+    for kind, example in (
+        ("encoder-decoder", "I bought a book. → 我买了一本书。"),
+        ("encoder-only", "I bought a book."),
+    ):
+        app = page(training_data="phrases", kind=kind)
+        said = next(each.value for each in app.caption if "put together by rule" in each.value)
+        assert said == f"3,200 sentences put together by rule, such as: {example}"
+
+
+def test_columns_and_what_is_between_them_are_those_that_were_chosen():
+    app = pasted("no;Source;target\n1;chat;cat\n2;chien;dog\n")
+    assert "Between columns: ; · columns: 3 · rows to learn from: 2" in words(sound(app))
+    app.selectbox(key="own_source3").set_value(2)
+    app.selectbox(key="own_target3").set_value(1)
+    app.session_state["setting_steps"] = "1"
+    app.run()
+    app.button(key="begin_button").click().run()
+    found = live(sound(app)).material.pairs
+    assert {*found["train"], *found["validation"]} <= {Pair("cat", "chat"), Pair("dog", "chien")}
+    app.session_state["begin_formTrue"] = True
+    app.run().toggle(key="own_titledTrue").set_value(False).run()
+    assert "rows to learn from: 3" in words(sound(app))
+    app.selectbox(key="own_delimiter").set_value("\t").run()
+    assert "No columns were found" in app.error[0].value
 
 
 def test_columns_are_named_once_each():

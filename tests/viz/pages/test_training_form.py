@@ -57,6 +57,17 @@ def test_a_preset_fills_every_option_there_is():
 
 
 @pytest.mark.usefixtures("trainings")
+def test_a_field_that_a_slow_browser_sends_empty_holds_what_it_held_before():
+    app = page(training_data="phrases", preset="tiny")
+    app.text_input(key="network_d_model").set_value("96").run()
+    for name in ("d_model", "d_ff", "n_encoder_layers"):
+        app.text_input(key=f"network_{name}").set_value("")
+    sound(app.run())
+    assert [app.text_input(key=f"network_{name}").value for name in ("d_model", "d_ff")] == ["96", "128"]
+    assert not app.button(key="begin_button").disabled
+
+
+@pytest.mark.usefixtures("trainings")
 def test_an_option_of_a_stack_that_the_kind_lacks_is_not_asked_for():
     app = page(training_data="phrases", kind="decoder-only")
     keys = {getattr(element, "key", None) for element in elements(sound(app).main)}

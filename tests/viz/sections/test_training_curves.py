@@ -59,11 +59,10 @@ def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, traine
     for run, xs, ys in zip((first, second), arrays[::2], arrays[1::2], strict=True):
         assert_allclose(xs, run.curves.get("rate")[0])
         assert_allclose(ys, run.curves.get("rate")[1], rtol=1e-6)
-    assert header["marks"][:2] == [
-        {"x": 4, "text": "rate 0.005 → 0.001"},  # where the run left the other one
+    assert header["marks"] == [
+        {"x": 4, "text": "run 2 · rate 0.005 → 0.001"},  # where the run left the other one
         {"x": 6, "text": "rate 0.001 → 0.002"},
     ]
-    assert header["marks"][2]["x"] == 4
     loss, arrays = charts["training loss"]
     quiet = [each["quiet"] for each in loss["series"]]
     raw = arrays[1::2][quiet.index(True)]
@@ -154,7 +153,8 @@ def test_more_smoothing_leaves_less_of_the_noise(opened, trained):
     assert roughness[0] > roughness[1] > roughness[2] > 0
 
 
-def test_the_file_has_every_figure(trained):
+def test_the_file_has_every_figure(opened, trained):
+    assert [each.proto.label for each in opened.get("download_button")] == ["CSV"]
     lines = training_curves.table_of(trained.runs).decode("utf-8-sig").splitlines()
     assert lines[0] == "run,step,name,value"
     count = sum(len(run.curves.get(name)[0]) for run in trained.runs for name in run.curves.names)

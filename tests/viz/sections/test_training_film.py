@@ -113,7 +113,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     app.run()
     header, _arrays = component(sound(app), "training_film")
     (other,) = header["others"]
-    assert (other["run"], other["steps"]) == (1, first.film.steps.tolist())
+    assert (header["run"], other["run"], other["steps"]) == (2, 1, first.film.steps.tolist())
     assert_allclose(other["losses"], first.film.series("loss"), rtol=1e-6)
     assert not any("Branch from step" in each.value for each in app.markdown)
     app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
