@@ -76,8 +76,13 @@ def test_what_stands_for_infinity_is_measured_on_the_pinned_head_too(small):
     table = app.dataframe[0].value
     scores, visible, _values = head_tensors(bench.pin.trace, "decoder", bench.fit_selection(1, 1, 1))
     expected = fills(scores, visible)["rows"]
-    found = [float(each.replace("−", "-")) for each in table["largest |row sum − 1|, pinned"]]
-    assert found == pytest.approx(expected, rel=6e-3)
+    assert len(table.columns) == 7  # no wider than without a pin
+    found = [each.rpartition(" (pinned: ")[2] for each in table["largest |row sum − 1|"]]
+    assert [float(each.rstrip(")").replace("−", "-")) for each in found] == pytest.approx(expected, rel=6e-3)
+    seen = table["a row with nothing to look at"]
+    assert seen[0] == "NaN (pinned: NaN)"
+    assert seen[1].startswith("looks at all hidden keys: 0.")
+    assert seen[1].endswith(") each")
 
 
 def test_a_changed_future_is_changed_in_the_pinned_text_too(small):
