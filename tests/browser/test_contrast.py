@@ -14,6 +14,7 @@ pytestmark = pytest.mark.browser
 THEMES = {"light": ("rgb(49, 51, 63)", "#ffffff"), "dark": ("rgb(250, 250, 250)", "#0e1117")}
 LABELS = list("abcdefghi")
 HEADER = dict.fromkeys(("name", "sentence", "note", "stamp", "alt", "file"), "a")
+LIT = "window.__vitrine.dispatchEvent(new CustomEvent('hover', { detail: { side: 'source', position: 2 } }))"
 AXIS = {"title": "title", "labels": LABELS, "side": "source"}
 
 
@@ -76,3 +77,9 @@ def test_words_of_panels_and_of_what_is_pinned(themed):
     data = pack({**HEADER, "panels": shown, "words": words}, [values, values.astype(np.uint8)] * 2)
     page.evaluate(MOUNT, [*sources("panels", "plot"), list(data), 900])
     assert_legible(themed, {"own", "other", "note", "title", "a", "1.00"})
+    # A token that is lit elsewhere lights up in them.
+    pixels = "() => document.querySelector('canvas').toDataURL()"
+    plain = page.evaluate(pixels)
+    page.evaluate(LIT)
+    page.wait_for_function(f"(plain) => ({pixels})() !== plain", arg=plain)
+    assert_legible(themed, {"c"})
