@@ -77,6 +77,19 @@ def test_pinned_weight_on_tokens_that_are_gone_is_told_where_the_sum_lacks_it(pi
     assert component(app, "stages")[0]["note"] == "nothing differs from the pin"
 
 
+def test_what_changed_most_is_ranked_and_its_tokens_light_up(pinned):
+    app, bench = pinned
+    lists = {each["title"]: each["items"] for each in component(app, "token_bar")["pin"]["changes"]}
+    assert list(lists) == ["heads", "layers", "positions", "predictions"]
+    for items in lists.values():
+        assert [each["exact"] for each in items] == sorted((each["exact"] for each in items), reverse=True)
+    tokens = {"source": bench.trace.source_tokens, "target": bench.trace.target_tokens}
+    for each in (*lists["positions"], *lists["predictions"]):
+        side, position = each["token"]["side"], each["token"]["position"]
+        assert position == each["act"]["query"]
+        assert tokens[side][position] == each["label"]
+
+
 def test_the_numbers_of_every_head_stand_beside_the_pinned_ones(pinned):
     app, bench = pinned
     app.session_state["metrics"] = True
