@@ -109,6 +109,15 @@ def folded(key: str, title: str) -> ExpanderContainer:
     return st.expander(title, key=key, on_change="rerun")
 
 
+def under_figures(explain: Callable[[], None], key: str) -> ExpanderContainer:
+    """The line "What am I looking at?" and beside it the place of the data; on a phone they follow all figures."""
+    explained, data = st.columns(2)
+    with explained:
+        explain()
+    with data:
+        return folded(key, _("Data"))
+
+
 def data_table(
     key: str,
     table: Callable[[], DataFrame] | None,

@@ -146,6 +146,28 @@ def test_dots_carry_their_own_labels_and_the_table_every_number(blank):
     assert np.float32(table[2][2]) == np.float32(1 / 3)
 
 
+def test_no_name_lies_over_a_dot_or_another_name(blank):
+    labels = ["alone", "between", "crowd", "other"]
+    dots = {"name": "tokens", "colour": GREEN, "mark": "dots", "labels": labels}
+    svg = Shown(blank, [dots | {"xs": [0, 0.5, 0.54, 1], "ys": [0, 1, 1.05, 2]}]).svg()
+    circles = [(float(node.attrib["cx"]), float(node.attrib["cy"])) for node in svg.iter(f"{SVG}circle")]
+    boxes = {}
+    for node in svg.iter(f"{SVG}text"):
+        if node.text in labels:
+            x, y = map(float, node.attrib["transform"].partition("(")[2].partition(")")[0].split())
+            boxes[node.text] = (x, x + 7 * len(node.text), y - 6, y + 6)
+    assert len(boxes) == 4
+    for left, right, top, bottom in boxes.values():
+        assert not [(x, y) for x, y in circles if left - 3 < x < right + 3 and top - 3 < y < bottom + 3]
+        assert (
+            sum(
+                left < other[1] and other[0] < right and top < other[3] and other[2] < bottom
+                for other in boxes.values()
+            )
+            == 1
+        )
+
+
 def test_a_dot_that_is_a_token_lights_up_with_it_and_lights_it(blank):
     dots = {"name": "tokens", "colour": GREEN, "mark": "dots", "side": "source", "labels": ["one", "two"]}
     Shown(blank, [dots | {"xs": [0, 1], "ys": [0, 1]}], width=400)

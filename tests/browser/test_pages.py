@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.contrast import NOTED, drawn
 from tests.browser.looking import eventually
 from tests.browser.test_appearance import CONTRASTS
 
@@ -28,6 +29,7 @@ NAMES = {
     "checkpoints": ("Checkpoints", "检查点"),
     "lab": ("Lab", "实验"),
 }
+WITHOUT_CANVAS = ("training", "checkpoints", "lab")  # at first
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 LOOKS = {
     "light": {"viewport": WIDE, "color_scheme": "light"},
@@ -38,7 +40,10 @@ LOOKS = {
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
-    page = visit(**LOOKS[look]).open()
+    visited = visit(**LOOKS[look])
+    visited.page.add_init_script(NOTED)
+    page = visited.open()
+    background = page.locator(".stApp").evaluate("(app) => getComputedStyle(app).backgroundColor")
     folder = Path(os.environ.get("VITRINE_SCREENS") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     for name, words in NAMES.items():
@@ -58,6 +63,10 @@ def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
         ]  # an icon's name
         faint = [each for each in texts if each["contrast"] < 4.5]
         assert texts
+        assert not faint, f"{name}: {faint[:4]}"
+        painted = drawn(page, background)
+        assert painted or name in WITHOUT_CANVAS, name
+        faint = [each for each in painted if each[1] < 4.5]
         assert not faint, f"{name}: {faint[:4]}"
 
 

@@ -60,6 +60,7 @@ class Seen:
     code: str
     plots: list[tuple[dict[str, Any], bytes]]
     tables: list[str]
+    order: list[str]  # of figures and folds, as on a phone
     frames: list[pd.DataFrame] = field(repr=False)
 
 
@@ -86,7 +87,18 @@ def walk(app: AppTest, views: list[tuple[str, str]]) -> dict[tuple[str, str], Se
             "\n".join(each.value for each in app.code),
             [(unpack(proto.bytes)[0], proto.bytes) for proto in sent],
             [option for each in app.selectbox if str(each.key).endswith("data_of") for option in each.options],
+            order(app),
             [each.value for each in app.dataframe],
         )
     hook.remove()
     return found
+
+
+def order(app: AppTest) -> list[str]:
+    """What is drawn ("figure") and what is folded (its title), in the order in which a phone shows them."""
+    drawn = ("bidi_component", "plotly_chart", "iframe")
+    kinds = [
+        ("figure" if each.type in drawn else getattr(each, "label", "") * (each.type == "expander"))
+        for each in app.main
+    ]
+    return list(filter(None, kinds))

@@ -102,6 +102,15 @@ def test_a_hosted_model_is_explained_by_its_own_code(hosted, view):
 
 
 @pytest.mark.parametrize("view", EVERY, ids=" ".join)
+def test_what_explains_a_view_comes_after_its_figures(seen, view):
+    order = seen[view].order
+    folds = [place for place, each in enumerate(order) if each != "figure"]
+    assert "What am I looking at?" in order
+    assert "figure" in order[: folds[0]] or view == ("positions", "laboratory learned")  # there is nothing learned here
+    assert "figure" not in order[folds[0] :]
+
+
+@pytest.mark.parametrize("view", EVERY, ids=" ".join)
 def test_a_view_computes_no_new_forward_pass(seen, view):
     assert bool(seen[view].attentions) == (view in OF_OTHER_INPUTS)
 

@@ -24,16 +24,21 @@ from viz.parts import stamp
 from viz.words import significant
 from viz.workbench import Selection
 
+LEAST = 5e-4  # of a weight: what a sum of three digits shows
 ROWS = 64  # keys in the table, and queries to choose from, at most
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Of one query of one head: each step to the weights (key), the weighted values (key, channel), their sum."""
+    """Of one query of one head: each step to the weights (key), the weighted values (key, channel), their sum.
+
+    elsewhere: how much weight is on keys that are not among these.
+    """
 
     to_weights: dict[str, Tensor]
     weighted: Tensor
     output: Tensor
+    elsewhere: float = 0.0
 
     def at(self, keys: Tensor) -> list[Tensor]:
         """All of it, of some of the keys."""
@@ -75,7 +80,8 @@ def pinned_steps(shown: Shown, chosen: Selection, own: Steps) -> tuple[Steps | N
     output = pinned.trace[f"{path}.heads"][head, query].float().to(device)
     if output.shape != own.output.shape:
         return None, _("The pinned heads are of another width: there is nothing to compare these steps with.")
-    return Steps(before, before["weights"][:, None] * values, output), ""
+    gone = float(row["weights"].double().sum() - before["weights"].double().nansum())
+    return Steps(before, before["weights"][:, None] * values, output, gone), ""
 
 
 def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
@@ -118,16 +124,19 @@ def _less(own: Tensor, before: Tensor) -> Tensor:
 
 
 def _changed(shown: Shown, own: Steps, before: Steps) -> str:
-    """The weight that differs most from the pinned one."""
+    """The weight that differs most from the pinned one; and what of the pinned weight is on tokens that are gone."""
     now, then = own.to_weights["weights"], before.to_weights["weights"]
+    gone = _("of the pinned weight {value} is on tokens that are gone: its Σ lacks that")
+    said = gone.format(value=significant(before.elsewhere)) if before.elsewhere > LEAST else ""
     moved = (now - then).nan_to_num(nan=0.0)
     key = int(moved.abs().argmax())
     text = _("largest change of a weight: {key} {value} (pinned: {pinned})")
     if not float(moved[key]):
-        return _("nothing differs from the pin")
-    return text.format(
+        return said or _("nothing differs from the pin")
+    largest = text.format(
         key=shown.column_labels[key], value=significant(float(now[key])), pinned=significant(float(then[key]))
     )
+    return " · ".join(filter(None, [largest, said]))
 
 
 def steps_table(shown: Shown, chosen: Selection) -> pd.DataFrame:

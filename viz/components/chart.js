@@ -204,17 +204,23 @@ function drawLitDots(pen, place, header, lit) {
   }
 }
 
-// Where a dot's name meets no other and no edge: right or left of it, a line higher or lower; nowhere, and the pointer
-// has to ask for it.
+function dotBoxes(series, place, header) {
+  return pieces(series, place, header).flat().map(([x, y]) => ({ left: x - 3.5, right: x + 3.5, top: y - 3.5, bottom: y + 3.5 }));
+}
+
+// Where a dot's name meets no other name, no edge and, if that can be had, no dot: right or left of it, a line higher or
+// lower; nowhere, and the pointer has to ask for it.
 function freeSpot(place, x, y, wide) {
   const beside = 6;
-  for (const down of [0, -FONT, FONT]) {
-    for (const from of [x + beside, x - beside - wide]) {
-      const box = { left: from, right: from + wide, top: y + down - FONT / 2, bottom: y + down + FONT / 2 };
-      const meets = (other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom;
-      if (from < 0 || box.right > place.width || box.top < 0 || place.taken.some(meets)) continue;
-      place.taken.push(box);
-      return [from, y + down];
+  for (const taken of [[...place.dots, ...place.named], place.named]) {
+    for (const down of [0, -FONT, FONT]) {
+      for (const from of [x + beside, x - beside - wide]) {
+        const box = { left: from, right: from + wide, top: y + down - FONT / 2 - 1, bottom: y + down + FONT / 2 + 1 };
+        const meets = (other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom;
+        if (from < 0 || box.right > place.width || box.top < 0 || taken.some(meets)) continue;
+        place.named.push(box);
+        return [from, y + down];
+      }
     }
   }
   return null;
@@ -240,7 +246,8 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   if (place.names.length && lit[x.side] >= 0 && lit[x.side] < place.names.length) band(lit[x.side], "rgba(0,114,178,0.12)");
   drawAxes(pen, place, { ...header, lit, pointed });
   if (place.ranges.y[0] < 0 && place.ranges.y[1] > 0) pen.line([[left, place.y(0)], [right, place.y(0)]], { width: 1 });
-  place.taken = []; // by names of dots
+  place.dots = header.series.filter(({ mark }) => mark === "dots").flatMap((each) => dotBoxes(each, place, header));
+  place.named = []; // by names of dots
   series.forEach((each) => drawSeries(pen, place, header, each));
   drawLitDots(pen, place, header, lit);
   drawMarks(pen, place);

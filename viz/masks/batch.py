@@ -135,9 +135,15 @@ def pack_batch(
     }  # fmt: skip
     table = _batch_table(batch, rows, _moves(lens, batch))
     if before is not None:
-        known = _batch_table(before.batch, before.rows, before.moves)
-        table = table.join(known.rename(columns=lambda name: _("{name}, pinned").format(name=name)))
+        table = _beside(table, _batch_table(before.batch, before.rows, before.moves))
     return panels(shown, header, key), table, lacking
+
+
+def _beside(table: pd.DataFrame, pinned: pd.DataFrame) -> pd.DataFrame:
+    """Each pinned text below the one in its place: beside each other they would be wider than the page."""
+    text = table.columns[0]
+    named = pinned.assign(**{text: [_("{name}, pinned").format(name=name) for name in pinned[text]]})
+    return pd.concat([table, named]).sort_index(kind="stable").reset_index(drop=True)
 
 
 def _has(trace: Trace, kind: AttentionKind, chosen: Selection) -> bool:

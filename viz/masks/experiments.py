@@ -118,12 +118,19 @@ def fill_table(table: pd.DataFrame, pinned: pd.DataFrame | None) -> pd.DataFrame
         "masked_fill": [_("accepted") if each else _("refused: overflow") for each in table["accepted"]],
     }
     own = _fill_columns(table)
-    before = {} if pinned is None else _fill_columns(pinned)
-    for name, values in own.items():
-        columns[name] = values
-        if before:
-            columns[_("{name}, pinned").format(name=name)] = before[name]
-    return pd.DataFrame(columns)
+    if pinned is not None:  # in the same columns: others beside them would make the table wider than the page
+        known = {
+            name: [_("pinned: {value}").format(value=each) for each in column]
+            for name, column in _fill_columns(pinned).items()
+        }
+        own = {
+            name: [f"{each} ({other})" for each, other in zip(column, known[name], strict=True)]
+            for name, column in own.items()
+        }
+    last = _("a row with nothing to look at")
+    hidden = _("looks at all hidden keys: {weight} each")
+    own[last] = [each if each.startswith("NaN") else hidden.format(weight=each) for each in own[last]]
+    return pd.DataFrame(columns | own)
 
 
 def _fill_columns(table: pd.DataFrame) -> dict[str, list[str]]:
@@ -132,10 +139,6 @@ def _fill_columns(table: pd.DataFrame) -> dict[str, list[str]]:
         _("largest hidden weight"): [significant(value) for value in table["hidden"]],
         _("largest |row sum − 1|"): [significant(value) for value in table["rows"]],
         _("a row with nothing to look at"): [
-            _empty(*row) for row in zip(table["empty_low"], table["empty_high"], strict=True)
+            "NaN" if value != value else significant(value) for value in table["empty_high"]
         ],
     }
-
-
-def _empty(low: float, high: float) -> str:
-    return "NaN" if high != high else _("looks at all hidden keys: {weight} each").format(weight=significant(high))

@@ -16,7 +16,7 @@ from model.inspectable import Inspectable
 from viz.i18n import _
 from viz.packing import layer, units
 from viz.packing.names import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
-from viz.parts import Views, arrange_again, data_table, folded, mount
+from viz.parts import Views, arrange_again, data_table, mount, under_figures
 from viz.words import attention_name
 from viz.workbench import Workbench, choice, choose, workbench
 
@@ -55,12 +55,11 @@ def page(lens: Inspectable) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     with left:
         figure, everything = st.container(), st.container()
-        layer.explain(Part.EXPLANATION, lens.config)
-        data = folded(Part.DATA, _("Data"))
     with right:
         overview = st.container()
         view = choose(_("View"), UNIT_VIEWS, UNIT_VIEWS[0], Part.VIEW, unit_view, right)
         detail = st.container()
+    data = under_figures(partial(layer.explain, Part.EXPLANATION, lens.config), Part.DATA)
 
     def views(lens: Inspectable) -> Iterator[None]:
         bench, seen = workbench(), units_seen()

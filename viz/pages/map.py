@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -17,7 +18,7 @@ from viz.i18n import _
 from viz.map import header as map_header
 from viz.map.pictures import Pictures
 from viz.map.words import block_name, flops_text, place_name, shape_text
-from viz.parts import Views, data_table, explanation, folded, stamp
+from viz.parts import Views, data_table, explanation, stamp, under_figures
 from viz.workbench import Key, Parameter, Workbench, choice, workbench
 
 
@@ -37,11 +38,7 @@ BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
 def page(lens: Inspectable) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     place = st.container()
-    left, right = st.columns(2)
-    with left:
-        show_explanation(lens)
-    with right:
-        data = folded(Part.DATA, _("Data"))
+    data = under_figures(partial(show_explanation, lens), Part.DATA)
 
     def views(lens: Inspectable) -> Iterator[None]:
         if opened := st.session_state.pop(Part.OPENED, None):

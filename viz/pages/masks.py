@@ -28,7 +28,7 @@ from viz.masks.orders import pack_orders
 from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.masks.words import experiment_name, rule_name, scope_name
-from viz.parts import Views, arrange_again, data_table, folded, mount
+from viz.parts import Views, arrange_again, data_table, mount, under_figures
 from viz.what_if import change
 from viz.words import attention_name, no_predictions, significant
 from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
@@ -81,11 +81,8 @@ def page(lens: Inspectable) -> Views:
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
     said = st.container()
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
-    explained, data = st.columns(2)
-    with explained:
-        explain(Part.EXPLANATION, lens.model, kind, experiment, bool(effects))
-    with data:
-        table_of_cells = folded(Part.DATA, _("Data"))
+    explained = partial(explain, Part.EXPLANATION, lens.model, kind, experiment, bool(effects))
+    table_of_cells = under_figures(explained, Part.DATA)
 
     def views(lens: Inspectable) -> Iterator[None]:
         bench = workbench()

@@ -16,7 +16,7 @@ from model.inspectable import Inspectable
 from viz.i18n import _
 from viz.packing import batches, dropout, forms, norms, placement, stream
 from viz.packing.names import RESIDUAL_VIEWS, residual_view
-from viz.parts import Views, data_table, folded, mount, nothing
+from viz.parts import Views, data_table, folded, mount, nothing, under_figures
 from viz.words import attention_name
 from viz.workbench import Workbench, choice, choose, workbench
 
@@ -78,8 +78,7 @@ def show_stream(lens: Inspectable, stack: str) -> Views:
     quantity = choose(_("Quantity"), names := stream.QUANTITIES, names[0], Part.OF_STREAM, stream.quantity_name, left)
     with left:
         figure, said = st.container(), st.container()
-        stream.explain(Part.EXPLANATION, lens.config)
-        data = folded(Part.DATA, _("Data"))
+    data = under_figures(partial(stream.explain, Part.EXPLANATION, lens.config), Part.DATA)
 
     def views(lens: Inspectable) -> Iterator[None]:
         bench, steps = workbench(), blocks(lens.config, stack)

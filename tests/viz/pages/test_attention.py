@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import viz.workbench
+from model.analysis.combining import rollout
 from model.analysis.heads import METRICS, after_the_same
+from model.analysis.maps import Maps
 from model.checkpoints import open_checkpoint
 from tests.app_reading import component, heads, opened
 from tests.test_app_kinds import write
@@ -54,6 +56,8 @@ def test_a_filter_leaves_the_heads_between_its_bounds_of_the_chosen_layers(small
     middle = float(np.median(values))
     header, _, _ = heads(opened(source=TEXT, least=f"{middle:.6f}"))
     assert {tuple(place) for place in header["order"]} == set(zip(*np.nonzero(values >= middle), strict=True))
+    header, _, _ = heads(opened(source=TEXT, most=f"{middle:.6f}"))
+    assert {tuple(place) for place in header["order"]} == set(zip(*np.nonzero(values <= middle), strict=True))
     header, cells, _ = heads(opened(source=TEXT, layers="1,3", heads_shown="2"))
     assert header["order"] == [[0, 1], [2, 1]]
     expected = trace.attention("cross").numpy()[[0, 2], [1, 1]]
@@ -81,6 +85,12 @@ def test_rollout_is_drawn_for_one_text_and_refused_for_two(small):
     assert np.allclose(values.sum(axis=1), 1, atol=1e-5)
     assert not visible[np.triu_indices(len(values), 1)].any()
     assert header["name"] == "Rollout of 6 heads"
+    app = opened(source=TEXT, combine="rollout", attention="decoder", layers="1,3", heads_shown="2")
+    header, (some, _visible) = component(app, "heatmap")
+    maps = Maps(small.trace(TEXT), "decoder")
+    assert np.allclose(some, rollout(maps, [(0, 1), (2, 1)]), atol=1e-6)
+    assert not np.allclose(some, values, atol=1e-3)
+    assert header["name"] == "Rollout of 2 heads"
     app = opened(source=TEXT, combine="rollout", attention="cross")
     assert any("joins two" in info.value for info in app.info)
     assert not [each for each in app.get("bidi_component") if "heatmap" in each.proto.component_name]

@@ -14,6 +14,7 @@ from tests.viz.attention.test_bertviz import given
 from tests.viz.pages.positions_page import one
 from tests.viz.pages.test_attention import TEXT
 from tests.viz.small import write_small
+from viz.words import significant
 
 OTHER = "The cat sees the bird."  # one token in the middle is another
 PATH = "decoder.layers.1.cross_attention"
@@ -61,6 +62,32 @@ def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
     for difference, own, before in zip(differences[:6], arrays[:6], arrays[6:], strict=True):
         assert np.allclose(difference, own - before, atol=1e-6, equal_nan=True)
     assert all(np.array_equal(*pair, equal_nan=True) for pair in zip(differences[6:], arrays[6:], strict=True))
+
+
+def test_pinned_weight_on_tokens_that_are_gone_is_told_where_the_sum_lacks_it(pinned):
+    app, bench = pinned
+    app.text_input(key="source").set_value("The dog.").run()
+    header, arrays = component(app, "stages")
+    gone = 1 - float(np.nansum(arrays[9]))
+    places = bench.comparison.source.deleted
+    assert gone == pytest.approx(float(bench.pin.trace[f"{PATH}.weights"][0, 1, places].sum()), abs=1e-6)
+    assert gone > 0.01
+    assert f"of the pinned weight {significant(gone)} is on tokens that are gone" in header["note"]
+    app.text_input(key="source").set_value(TEXT).run()
+    assert component(app, "stages")[0]["note"] == "nothing differs from the pin"
+
+
+def test_what_changed_most_is_ranked_and_its_tokens_light_up(pinned):
+    app, bench = pinned
+    lists = {each["title"]: each["items"] for each in component(app, "token_bar")["pin"]["changes"]}
+    assert list(lists) == ["heads", "layers", "positions", "predictions"]
+    for items in lists.values():
+        assert [each["exact"] for each in items] == sorted((each["exact"] for each in items), reverse=True)
+    tokens = {"source": bench.trace.source_tokens, "target": bench.trace.target_tokens}
+    for each in (*lists["positions"], *lists["predictions"]):
+        side, position = each["token"]["side"], each["token"]["position"]
+        assert position == each["act"]["query"]
+        assert tokens[side][position] == each["label"]
 
 
 def test_the_numbers_of_every_head_stand_beside_the_pinned_ones(pinned):

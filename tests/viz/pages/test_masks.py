@@ -89,6 +89,15 @@ def test_changes_in_the_address_are_made_shown_and_measured(small):
         moved = (trace.attention(kind) - plain.attention(kind)).abs().sum(-1).mean(-1) / 2
         assert np.allclose(shown, moved, atol=1e-6)
         assert shown.max() > 1e-3
+    was, now = (each["output.logits"].log_softmax(-1) for each in (plain, trace))
+    moved = (was.exp() * (was - now)).sum(-1)
+    _header, (_places, divergence) = sent(app, "mask_predictions")
+    assert np.allclose(divergence, moved, atol=1e-6)
+    header, (_places, before, _again, after) = sent(app, "mask_tops")
+    place = int(moved.argmax())
+    assert float(moved.max()) > 1e-4
+    for log_probabilities, shown in ((was, before), (now, after)):
+        assert np.allclose(np.sort(shown)[::-1][:5], log_probabilities[place].exp().topk(5).values, atol=1e-6)
     (alarm,) = [warning.value for warning in app.warning]
     assert "Nothing to look at" in alarm
     assert token_code(plain.target_tokens[1]) in alarm

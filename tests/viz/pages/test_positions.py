@@ -51,6 +51,9 @@ def test_the_plane_is_that_of_the_chosen_quantity(small):
         assert f"{share:.3g} % and" in header["sentence"]
         assert header["series"][0]["side"] == "source"
         assert header["series"][0]["labels"] == small.source_tokens(TEXT).labels
+    drawn = [each["name"] for each in header["series"]]
+    app.segmented_control(key="vectors").set_value("tokens").run()
+    assert [each["name"] for each in series(sound(app), "plane")] == [*drawn, "nearest to the chosen token"]
 
 
 def test_wide_embeddings_are_grouped_or_cut_and_it_is_said(here):

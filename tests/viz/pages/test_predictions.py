@@ -95,6 +95,14 @@ def test_sampling_works_on_the_logits_that_are_there(small):
     assert values[-1].tolist() == pytest.approx([1, 1])
     size = len(small.target_tokenizer)
     assert header["facts"][0] == f"{int((expected > 0).sum())} of {size} tokens left"
+    (_header, (temperatures, *curves)), (_header, (_ranks, before, _same, after)) = charts(app)
+    p = (logits.double() / torch.tensor(temperatures, dtype=torch.float64)[:, None]).softmax(dim=-1)
+    jacobians = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+    entropy = -(p * p.log()).nan_to_num().sum(dim=-1) / np.log(size)
+    for curve, wanted in zip(curves[::2], (p.amax(dim=-1), entropy, jacobians.norm(dim=(1, 2))), strict=False):
+        assert np.allclose(curve, wanted, atol=1e-5)
+    for curve, wanted in ((before, logits.softmax(dim=-1)), (after, expected)):
+        assert np.allclose(np.nan_to_num(curve)[:5], wanted.sort(descending=True).values[:5], atol=1e-6)
     again = shown("sampling", source=SOURCE, temperature="0.5", top_k="5", top_p="0.8", query="1")
     assert np.array_equal(component(again, "ranking")[1][0], values)
 
@@ -107,8 +115,17 @@ def test_the_lens_ends_in_the_models_prediction(small):
     assert np.allclose(values[:, -1], logits.softmax(dim=-1).amax(dim=-1), atol=1e-5)
     final = [small.target_tokenizer.label(token) for token in logits.argmax(dim=-1).tolist()]
     assert np.array(header["texts"]).reshape(values.shape)[:, -1].tolist() == final
-    ranks = charts(app)[1][1][1]
+    at = app.session_state["workbench"].selection.query
+    asked, probability = logits[at].softmax(dim=-1), charts(app)[0][1][1]
+    ranks, entropy = charts(app)[1][1][1], charts(app)[2][1][1]
     assert ranks[-1] == 1
+    assert probability[-1] == pytest.approx(float(asked.max()), abs=1e-5)
+    assert entropy[-1] == pytest.approx(float(torch.special.entr(asked).sum()), abs=1e-4)
+    app.segmented_control(key="shade").set_value("final").run()
+    values = component(app, "heatmap")[1][0]
+    assert np.allclose(values[at], probability, atol=1e-6)
+    app.segmented_control(key="shade").set_value("entropy").run()
+    assert np.allclose(component(app, "heatmap")[1][0][at], entropy, atol=1e-5)
 
 
 def test_the_film_has_a_frame_for_every_token_and_its_attention(small):

@@ -79,8 +79,10 @@ def test_the_stream_its_blocks_and_their_likeness(small):
     assert np.allclose(sent(app, "residual_cosines")[1][0], expected, atol=1e-5)
     assert any("largest error" in caption.value for caption in app.caption)
     turned(app, stream="share")
-    added = trace["encoder.layers.1.feed_forward.output"].norm(dim=-1)
-    assert np.allclose(sent(app, "residual_map")[1][0][3], added / states[3].norm(dim=-1), rtol=1e-5)
+    added = trace["encoder.layers.1.feed_forward.output"]
+    assert np.allclose(sent(app, "residual_map")[1][0][3], added.norm(dim=-1) / states[3].norm(dim=-1), rtol=1e-5)
+    turned(app, stream="cosine")
+    assert np.allclose(sent(app, "residual_map")[1][0][3], F.cosine_similarity(added, states[3], dim=-1), atol=1e-5)
 
 
 def test_the_forms_differ_as_n_and_n_minus_1(small):
@@ -122,6 +124,14 @@ def test_a_padded_batch_moves_batch_norm_and_not_layer_norm(small):
 def test_the_models_own_placement_is_framed_and_exact(small):
     app = page(residual_view="placement", stack="decoder")
     header, _ = sent(app, "residual_wires")
+    # Claim 36: where dropout sits, after every sublayer and before the sum.
+    kinds = {row["name"]: [box["kind"] for box in row["boxes"]] for row in header["rows"]}
+    assert kinds == {
+        "post-norm": ["sublayer", "dropout", "sum", "norm"],
+        "pre-norm": ["norm", "sublayer", "dropout", "sum"],
+        "wrong pre-norm": ["sublayer", "dropout", "sum"],
+    }
+    assert [row["past"] for row in header["rows"]] == ["bare", "bare", "LayerNorm"]
     assert [(row["name"], row["own"]) for row in header["rows"]] == [
         ("post-norm", False),
         ("pre-norm", True),
@@ -160,6 +170,13 @@ def test_dropout_is_measured_on_this_stream(small):
     (table,) = app.dataframe
     assert table.value["expected"].tolist() == pytest.approx([0.9, 1, 0.9, 1 / 9])
     assert table.value["measured"].tolist() == pytest.approx([0.9, 1, 0.9, 1 / 9], abs=0.08)
+    layer = "encoder.layers.1"
+    places = {"embedding": "encoder.embedding.output", "weights": f"{layer}.self_attention.weights"}
+    for site, name in (places | {"units": f"{layer}.feed_forward.activation"}).items():
+        entries = small.trace(SOURCE, TARGET)[name]
+        header, arrays = sent(turned(app, site=site), "residual_entries")
+        (mean,) = [index for index, each in enumerate(header["series"]) if each["name"] == "mean over the masks"]
+        assert np.array_equal(arrays[2 * mean], (entries[-1] if site == "weights" else entries)[0])
 
 
 def test_differences_from_the_pin_are_shown_where_they_are_wanted(small):
