@@ -1,5 +1,5 @@
 """Every test runs with one torch thread, a fixed seed, on the CPU and without a network; shapes are checked in all that
-do not run the application.
+neither run the application nor are marked as unchecked.
 """
 
 from __future__ import annotations

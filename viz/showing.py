@@ -57,7 +57,8 @@ def state() -> State:
 
 def let_go() -> None:
     """What the address asks for goes by the user's own will: no warning where the browser asks for it once more."""
-    state().gone.add(st.query_params.get(Key.MODEL, ""))
+    if name := st.query_params.get(Key.MODEL):
+        state().gone.add(name)
 
 
 def precision() -> str:
@@ -186,5 +187,6 @@ def show(name: str) -> None:
 def forget(bench: Workbench, name: str) -> None:
     """It is there no more: the bundled model is shown, if this one was. In a callback."""
     if st.session_state.get(Key.MODEL) == name:
+        let_go()
         st.session_state[Key.MODEL] = bundled_names()[0]
     bench.begun = True

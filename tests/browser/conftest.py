@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, expect, sync_playwright
 
 from model.checkpoints import open_checkpoint
 from model.inspectable import Inspectable
@@ -43,11 +43,11 @@ class Visit:
 
     def close(self) -> None:
         """Leaves a context that can be used again as it was."""
-        if not self.page.is_closed() and self.page.url.startswith(self.url):
-            self.page.evaluate("localStorage.clear()")
-        for page in self.context.pages[1:]:
-            page.close()
         self.context.remove_listener("request", self._requested)
+        first, *others = self.context.pages
+        for page in others:
+            page.close()
+        first.wait_for_function("() => { localStorage.clear(); return true; }")  # which waits no longer than PATIENCE
         self.context.clear_cookies()
 
     def _requested(self, request: Request) -> None:
@@ -95,13 +95,18 @@ def visit(browser: Browser, contexts: dict[str, list[BrowserContext]], url: str)
         others = sum(each.context in alike for each in visits)
         if len(alike) == others:
             alike.append(browser.new_context(**settings))  # type: ignore[arg-type]
+            alike[-1].set_default_timeout(PATIENCE)
             alike[-1].new_page().goto(f"{url}/_stcore/health")
         visits.append(Visit(alike[others], url))
         return visits[-1]
 
     yield new
     for visited in visits:
-        visited.close()
+        try:
+            visited.close()
+        except Error as error:
+            visited.errors.append(str(error))
+            contexts.clear()  # the next test has others
     for visited in visits:
         assert not visited.errors
         assert not visited.foreign

@@ -16,9 +16,8 @@ from viz.components import pack, sources
 
 pytestmark = pytest.mark.browser
 SVG = "{http://www.w3.org/2000/svg}"
-WIDE = (
-    "Object.assign(document.createElement('canvas').getContext('2d'), { font: '12px serif' }).measureText(text).width"
-)
+WIDTH = """(text) => Object.assign(document.createElement("canvas").getContext("2d"), { font: "12px serif" })
+    .measureText(text).width"""
 BLUE, GREEN = "#0072b2", "#009e73"
 
 
@@ -246,7 +245,7 @@ def test_a_text_that_is_longer_than_the_chart_is_cut(blank):
     (written,) = [node for node in svg.iter(f"{SVG}text") if (node.text or "").startswith("a change")]
     assert written.text.endswith("…")
     assert len(written.text) > 25
-    width = blank.evaluate(f"(text) => {PEN}.measureText(text).width", written.text)
+    width = blank.evaluate(WIDTH, written.text)
     assert float(written.get("transform").split("(")[1].split()[0]) + width <= 300
 
 

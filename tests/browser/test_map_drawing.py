@@ -153,6 +153,8 @@ def test_pointing_tells_shapes_parameters_and_operations_and_a_click_opens(mount
 
 def test_a_token_lit_elsewhere_is_lit_on_the_map(mounted):
     pixels = "() => document.querySelector('.model_map canvas').toDataURL()"
+    mounted.mouse.move(0, 0)
+    mounted.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     plain = mounted.evaluate(pixels)
     light = "window.__vitrine.dispatchEvent(new CustomEvent('hover', { detail: { side: 'source', position: %d } }))"
     mounted.evaluate(light % 1)

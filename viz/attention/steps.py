@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from model.attention import MultiHeadAttention
+from model.device import exact
 from model.errors import require
 from model.position_bias import Alibi
 from viz.absent import beside_pin
@@ -80,7 +81,7 @@ def pinned_steps(shown: Shown, chosen: Selection, own: Steps) -> tuple[Steps | N
     output = pinned.trace[f"{path}.heads"][head, query].float().to(device)
     if output.shape != own.output.shape:
         return None, _("The pinned heads are of another width: there is nothing to compare these steps with.")
-    gone = float(row["weights"].double().sum() - before["weights"].double().nansum())
+    gone = float(exact(row["weights"]).sum() - exact(before["weights"]).nansum())
     return Steps(before, before["weights"][:, None] * values, output, gone), ""
 
 

@@ -86,7 +86,7 @@ function barWidth(series, [low, high], width) {
 // As much of a text as there is room for.
 function fitted(text, room, measure) {
   let kept = text;
-  while (kept && measure.words(kept) > room) kept = kept.slice(0, -2) + "…";
+  while (kept.length > 1 && measure.words(kept) > room) kept = kept.slice(0, -2) + "…";
   return kept;
 }
 

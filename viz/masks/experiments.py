@@ -118,18 +118,15 @@ def fill_table(table: pd.DataFrame, pinned: pd.DataFrame | None) -> pd.DataFrame
         "masked_fill": [_("accepted") if each else _("refused: overflow") for each in table["accepted"]],
     }
     own = _fill_columns(table)
+    last, hidden = _("a row with nothing to look at"), _("looks at all hidden keys: {weight} each")
+    own[last] = [each if each == "NaN" else hidden.format(weight=each) for each in own[last]]
     if pinned is not None:  # in the same columns: others beside them would make the table wider than the page
-        known = {
-            name: [_("pinned: {value}").format(value=each) for each in column]
-            for name, column in _fill_columns(pinned).items()
-        }
+        both = _("{value} (pinned: {pinned})")
+        others = _fill_columns(pinned)
         own = {
-            name: [f"{each} ({other})" for each, other in zip(column, known[name], strict=True)]
+            name: [both.format(value=each, pinned=other) for each, other in zip(column, others[name], strict=True)]
             for name, column in own.items()
         }
-    last = _("a row with nothing to look at")
-    hidden = _("looks at all hidden keys: {weight} each")
-    own[last] = [each if each.startswith("NaN") else hidden.format(weight=each) for each in own[last]]
     return pd.DataFrame(columns | own)
 
 

@@ -191,6 +191,7 @@ def _rename(kept: Place, name: str) -> None:
     if refused_name(name) or not NAME.fullmatch(name):
         return
     if attempt(lambda: rename(kept.path, name), _("{name} is called {new} now.").format(name=kept.name, new=name)):
+        showing.let_go()
         showing.show(name)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import html
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,20 +98,27 @@ class Form:
         """Write values into the fields; only before they are drawn, or in a callback."""
         for name, value in values.items():
             if name in self.described:
-                st.session_state[self.key(name)] = written(value)
+                st.session_state[self.key(name)] = self._last[name] = written(value)
 
     def refill(self) -> None:
         """Give fields that must hold something what they held before, where they are empty; before they are drawn.
 
         A browser that lags behind runs in quick succession sends nothing for a field that it draws anew.
         """
-        last: dict[str, Any] = st.session_state.setdefault(f"{self.prefix}_last", {})
         for name, option in self.described.items():
             value = st.session_state.get(self.key(name))
             if value not in ("", None):
-                last[name] = value
-            elif name in last and "None" not in option.kind and not option.choices:
-                st.session_state[self.key(name)] = last[name]
+                with suppress(ValueError):
+                    option.read(value)
+                    self._last[name] = value
+            elif name in self._last and "None" not in option.kind and not option.choices:
+                st.session_state[self.key(name)] = self._last[name]
+
+    @property
+    def _last(self) -> dict[str, Any]:
+        """What each field held last that could be read."""
+        held: dict[str, Any] = st.session_state.setdefault(f"{self.prefix}_last", {})
+        return held
 
     def holds(self) -> bool:
         """Whether values have been put in this session."""

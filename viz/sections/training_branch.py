@@ -60,6 +60,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         )
     )
     wrong: dict[str, str] = st.session_state.get(Part.WRONG, {})
+    form().refill()
     broken = form().read(NAMES)[1]
     form().draw(panel, NAMES, {name: said(text) for name, text in wrong.items()} | broken, columns=4)
     if text := wrong.get(""):

@@ -40,13 +40,14 @@ def show() -> None:
     """The film, and what shows another text in its past too."""
     bench = workbench()
     live = training(bench)
-    film = live.current.film if live and live.current else None
+    run = live.current if live else None
     if live is None:
         st.caption(nothing_begun())
         return
-    if film is None or not film.kinds:
+    if run is None or not run.film.kinds:
         st.caption(_("There is no film yet: train a step."))
         return
+    film = run.film
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     training_branch.show(st.container(), live)
     kinds = film.kinds
@@ -58,7 +59,7 @@ def show() -> None:
     chosen = bench.fit_selection(layers, heads, queries)
     header = {**described(film, kind), "chosen": [chosen.layer, chosen.head]}
     header |= {"norms": norm_groups(film), "others": other_futures(live.runs, film), "words": words()}
-    header["run"] = next((run.number for run in live.runs if run.film is film), 0)
+    header["run"] = run.number
     training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)()
     if (every := live.snapshot.film_every) > 1:
         text = _(

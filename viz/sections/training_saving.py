@@ -18,7 +18,7 @@ from viz.i18n import _
 from viz.opening import bundled_names, saved_folder, saved_names
 from viz.parts import outcome
 from viz.said import said
-from viz.workbench import Key, workbench
+from viz.workbench import workbench
 
 if TYPE_CHECKING:
     from model.live import LiveTraining
@@ -135,7 +135,4 @@ def _delete(name: str) -> None:
         return
     shutil.rmtree(saved_folder() / name)
     st.session_state[Part.SAID] = ("good", _("{name} is deleted.").format(name=name))
-    if st.session_state.get(Key.MODEL) == name:
-        showing.let_go()
-        st.session_state[Key.MODEL] = bundled_names()[0]
-    workbench().begun = True
+    showing.forget(workbench(), name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import shutil
-import threading
 import zipfile
 from types import SimpleNamespace
 
@@ -97,7 +96,7 @@ def test_every_setting_and_dropout_is_changed_from_its_field():
     )
 
 
-def test_a_branch_of_a_running_training_runs_on():
+def test_a_branch_of_a_running_training_runs_on(monkeypatch):
     app = sound(part(demonstrated(), "settings"))
     app.text_input(key="setting_steps").set_value("6").run()
     given = live(app)
@@ -106,7 +105,8 @@ def test_a_branch_of_a_running_training_runs_on():
     assert gate.reached.wait(LONG)
     part(app, "runs")
     app.text_input(key="runs_value_rate").set_value("0.01")
-    threading.Timer(0.2, gate.open.set).start()
+    branch = given.branch
+    monkeypatch.setattr(given, "branch", lambda *key, **changes: (branch(*key, **changes), gate.open.set()))
     app.button(key="runs_branch").click().run()
     assert (live(app).snapshot.status, live(app).snapshot.run, live(app).snapshot.step) == ("finished", 2, 3)
     assert given.runs[1].parent == 1

@@ -73,7 +73,7 @@ def test_a_position_is_the_same_at_any_length():
     ]
     for curve in along.figure.data:
         assert np.allclose(curve.y, [code(20, dimension, 8) for dimension in range(8)])
-    for curve, length in zip(over.figure.data, (30, 60), strict=False):
+    for curve, length in zip(over.figure.data, (30, 60), strict=True):
         assert np.allclose(curve.y, [code(place, 0, 8) for place in range(length)])
     assert comparisons.any_length(ONE)[0] == ["Give two lengths or more above 20 to compare."]
 
