@@ -14,8 +14,6 @@ from model.film import Film
 from model.thinning import Thinned
 from tests.model.live_examples import SETTINGS, material, probe, start, watched
 
-pytestmark = pytest.mark.unchecked
-
 OPTIONS = {
     "encoder-decoder": {},
     "decoder-only": {"position": "alibi", "n_key_value_heads": 1, "activation": "swiglu"},

@@ -17,8 +17,6 @@ from model.transformer import Transformer
 from tests.model.examples import config, sentences, tokenizers
 from tests.model.killing import dying_at
 
-pytestmark = pytest.mark.unchecked
-
 BOTH = tokenizers(sentences(50))
 ROOT = Path(__file__).parents[2]
 KILLS = 20

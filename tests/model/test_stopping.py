@@ -17,8 +17,6 @@ from model.checkpoints import open_checkpoint
 from model.commands.course import interrupts_remembered
 from tests.model.examples import TINY, sentences, write_pairs
 
-pytestmark = pytest.mark.unchecked
-
 ROOT = Path(__file__).parents[2]
 RUN = "--products torch --vocabulary 90 --dropout 0.2 --epochs 6 --batch-tokens 500 --warmup 20 --rate 5e-3".split()
 
