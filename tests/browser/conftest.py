@@ -14,7 +14,7 @@ from model.inspectable import Inspectable
 from tests.browser.server import CHROMIUM, CHROMIUM_OPTIONS, ROOT, serve
 
 HERE = ("127.0.0.1", "localhost")
-PATIENCE = 40_000  # milliseconds: these machines are shared
+PATIENCE = 120_000  # milliseconds: these machines are shared
 ARGUMENTS = [*CHROMIUM_OPTIONS["args"], "--process-per-site"]  # type: ignore[misc]
 expect.set_options(timeout=PATIENCE)
 

@@ -41,7 +41,7 @@ PIXELS = """
 
 def eventually(page: Page, holds: Callable[[], bool]) -> None:
     """Something comes to hold: a page shows a change part by part."""
-    for _ in range(100):
+    for _ in range(400):
         if holds():
             return
         page.wait_for_timeout(100)

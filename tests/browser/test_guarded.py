@@ -21,7 +21,7 @@ UPGRADE = {
 
 def handshake(url: str, **headers: str) -> int:
     """The status with which the server answers who asks for the page's websocket."""
-    connection = HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
     try:
         connection.request("GET", "/_stcore/stream", headers=UPGRADE | headers)
         return connection.getresponse().status
@@ -42,7 +42,7 @@ def test_the_websocket_is_for_pages_of_this_machine(url: str) -> None:
 @pytest.mark.browser
 def test_only_127_0_0_1_is_listened_on(url: str) -> None:
     address = urlsplit(url)
-    socket.create_connection((address.hostname, address.port), timeout=20).close()
+    socket.create_connection((address.hostname, address.port), timeout=120).close()
     with pytest.raises(OSError, match=r"refused|unreachable|assign|timed out"):
         socket.create_connection(("127.0.0.2", address.port), timeout=5).close()  # as if from another interface
 

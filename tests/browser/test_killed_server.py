@@ -14,7 +14,7 @@ from tests.browser.test_training import reaches
 from viz.opening import bundled_names
 
 pytestmark = pytest.mark.browser
-COLD = 3 * PATIENCE  # for the first page of a server
+COLD = 2 * PATIENCE  # for the first page of a server
 DEATHS = {  # where the server dies, and the step of the model that is there afterwards
     "fsync 1": 1,  # half of the weights are written
     "replace 1": 1,  # the weights lie there under another name

@@ -140,7 +140,7 @@ def test_two_processes_train_as_one_does_and_go_on(tmp_path):
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=200,
+            timeout=500,
             check=False,
         )
         assert done.returncode == 0, done.stdout

@@ -39,7 +39,7 @@ def start(*arguments: object) -> subprocess.Popen:
 
 
 def finish(process: subprocess.Popen) -> str:
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=400)
     assert process.returncode == 0, output
     return output
 
@@ -61,7 +61,7 @@ def stopped(process: subprocess.Popen, epoch: int, number: int, wait: float) -> 
             break
     time.sleep(wait)
     process.send_signal(number)
-    output = "".join(lines) + process.communicate(timeout=60)[0]
+    output = "".join(lines) + process.communicate(timeout=300)[0]
     assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130), output
     assert "Traceback" not in output
     return output
@@ -134,7 +134,7 @@ def test_the_trained_checkpoint_says_how_it_was_made(uninterrupted):
 
 def test_an_error_is_one_sentence_without_a_traceback():
     process = start("generate", "missing", "Hi.")
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert output == "error: missing is not a checkpoint: no folder or file of that name\n"
     assert process.returncode == 2
 

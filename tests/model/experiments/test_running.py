@@ -16,7 +16,7 @@ class Steps:
 
     def __call__(self):
         for number in range(1, self.count + 1):
-            assert self.let.acquire(timeout=30)
+            assert self.let.acquire(timeout=240)
             self.made = number
             yield Report(number / self.count, list(range(number)))
 

@@ -41,7 +41,7 @@ def trained() -> Iterator[LiveTraining]:
 @pytest.fixture
 def opened(trained, monkeypatch):
     monkeypatch.setattr(training_curves, "training", lambda bench: trained)
-    return AppTest.from_function(curves_page, default_timeout=60).run()
+    return AppTest.from_function(curves_page, default_timeout=240).run()
 
 
 def components(app: AppTest, name: str) -> list:
@@ -172,7 +172,7 @@ def test_what_is_not_measured_yet_says_when_it_comes(monkeypatch):
     training = live()
     training.settled()
     monkeypatch.setattr(training_curves, "training", lambda bench: training)
-    app = AppTest.from_function(curves_page, default_timeout=60).run()
+    app = AppTest.from_function(curves_page, default_timeout=240).run()
     said = {header["file"].removeprefix("curves-"): header["sentence"] for header, _arrays in components(app, "chart")}
     assert "every 5 steps" in said.pop("accuracy")
     assert len(said) == 3

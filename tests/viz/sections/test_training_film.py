@@ -31,7 +31,7 @@ def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypa
     training.settled()
     run = training.current
     assert run
-    app = AppTest.from_function(film_page, default_timeout=60).run()
+    app = AppTest.from_function(film_page, default_timeout=240).run()
     header, (visible,) = component(sound(app), "training_film")
     assert header["kind"] == "cross"
     assert header["labels"]["columns"] == run.film.probe.source.labels
@@ -91,7 +91,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     training.settled()
     assert training.current
     key = training.current.film.key_frames[1]
-    app = AppTest.from_function(film_page, default_timeout=60)
+    app = AppTest.from_function(film_page, default_timeout=240)
     app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
     for option in training_branch.NAMES:
         app.session_state[f"branch_{option}"] = written(training_branch.setting(key, option))
@@ -136,7 +136,7 @@ def test_the_film_of_a_model_whose_answers_are_not_known_is_shown_beside_its_oth
         again()
     training.settled()
     assert len(training.runs) == 2
-    app = AppTest.from_function(film_page, default_timeout=60).run()
+    app = AppTest.from_function(film_page, default_timeout=240).run()
     header, _arrays = component(sound(app), "training_film")
     assert header["others"] == [{"run": 1, "steps": [0, 1, 2], "losses": [None] * 3}]
     training.close()
