@@ -1,23 +1,18 @@
-"""The Training page without a browser: begin, data with bad rows, settings, runs, saving, and what it says."""
+"""The Training page without a browser: begin, data with bad rows, runs, saving, and what it says."""
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import shutil
 import zipfile
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from model.changes import CHANGEABLE, RATES
 from model.checkpoints import open_checkpoint
 from model.demonstration import REVERSE
-from model.training_settings import learning_rate
 from tests.app_reading import opened, sound
 from tests.model.live_examples import LONG, Gate
-from tests.viz.components.test_pack import unpack
 from tests.viz.pages.training_page import (
     TABLE,
     demonstrated,
@@ -32,8 +27,6 @@ from tests.viz.small import write_small
 from viz import training
 from viz.opening import CHECKPOINTS as BUNDLED
 from viz.opening import find, open_place, places
-from viz.sections import training_settings
-from viz.sections.option_fields import written
 from viz.sections.training_saving import refused
 
 
@@ -41,59 +34,6 @@ from viz.sections.training_saving import refused
 def here(tmp_path, monkeypatch):
     """See `short_trainings`."""
     yield from short_trainings(tmp_path, monkeypatch)
-
-
-def test_the_schedule_is_that_of_the_settings():
-    app = sound(part(page(), "settings"))
-    proto = next(e.proto for e in app.get("bidi_component") if e.proto.id.endswith("-training_schedule"))
-    _header, (steps, rates) = unpack(proto.bytes)
-    settings = training_settings.BEGINNING
-    expected = [learning_rate(int(step), settings.steps, settings) for step in steps]
-    assert np.allclose(rates, expected, rtol=1e-6)
-    app.text_input(key="setting_rate").set_value("fast").run()
-    assert "drawn once" in words(app)
-    assert not app.exception
-
-
-@pytest.mark.parametrize(("times", "said"), [(14.2, True), (0.5, False)])
-def test_a_precision_that_is_slow_here_is_said(monkeypatch, times, said):
-    monkeypatch.setattr("model.precision.slowdown", lambda *_: times)
-    app = sound(part(page(), "settings"))
-    app.selectbox(key="setting_precision").set_value("bfloat16").run()
-    sound(app)
-    assert any("bfloat16 takes 14.2 times" in warning.value for warning in app.warning) == said
-
-
-def test_a_setting_changes_the_training_and_is_marked():
-    app = sound(part(demonstrated(), "settings"))
-    assert app.text_input(key="setting_steps").value == "3"
-    app.text_input(key="setting_clip").set_value("0.5").run()
-    given = live(sound(app))
-    assert [mark.changes for mark in given.current.marks] == [{"clip": (1.0, 0.5)}]
-    app.text_input(key="setting_clip").set_value("0").run()
-    live(app)
-    assert given.choices.settings.clip == 0.5
-    app.text_input(key="setting_dropout").set_value("0.25").run()
-    assert live(app).choices.rates["dropout"] == 0.25
-
-
-def test_every_setting_and_dropout_is_changed_from_its_field():
-    app = sound(part(demonstrated(), "settings"))
-    given = live(app)
-    wanted = {"batch_tokens": 40, "accumulation": 2, "rate": 0.02, "warmup": 7, "schedule": "constant", "steps": 9}
-    wanted |= {"label_smoothing": 0.1, "weight_decay": 0.2, "clip": 0.5, "precision": "bfloat16", "seed": 5}
-    wanted |= {"validate_every": 3, "dropout": 0.25, "attention_dropout": 0.1, "activation_dropout": 0.05}
-    assert {*wanted, "epochs"} == {*CHANGEABLE, *RATES}
-    for name, value in wanted.items():
-        fields = app.selectbox if isinstance(value, str) else app.text_input
-        fields(key=f"setting_{name}").set_value(written(value))
-    sound(app.run())
-    changes = [mark.changes for mark in live(app).current.marks]
-    assert {name: new for change in changes for name, (_old, new) in change.items()} == wanted
-    choices = given.choices
-    assert dataclasses.asdict(choices.settings) | dict(choices.rates) | wanted == (
-        dataclasses.asdict(choices.settings) | dict(choices.rates)
-    )
 
 
 def test_a_branch_of_a_running_training_runs_on(monkeypatch):
