@@ -19,6 +19,15 @@ ARGUMENTS = [*CHROMIUM_OPTIONS["args"], "--process-per-site"]  # type: ignore[mi
 expect.set_options(timeout=PATIENCE)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What fails in the browser is tried once more, and listed as tried again: between two looks at a page, a machine
+    whose time is taken by others may have painted anything.
+    """
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 class Visit:
     """A browser window on the application, and what went wrong in it."""
 

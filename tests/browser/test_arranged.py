@@ -59,6 +59,7 @@ def test_nothing_fades_at_a_keystroke(visit):
     assert page.evaluate("window.faded") == []
 
 
+@pytest.mark.slow
 def test_looks_at_a_training_bring_the_strips_news_along(visit):
     """One run of the script each, not one for the page and one for the strip, but for a rare one in case of errors."""
     opened = visit()

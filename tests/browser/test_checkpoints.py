@@ -53,23 +53,37 @@ class Harmful:
         return (Path.touch, (self.path,))
 
 
-def test_an_upload_is_shown_kept_over_a_reload_and_seen_by_nobody_else(visit, tmp_path):
-    folder = write_small(tmp_path / "mine", n_heads=4, n_decoder_layers=1)
-    first = visit()
-    page = opened_page(first)
-    upload(page, "mine.zip", folder_zipped(folder, "mine"))
+@pytest.fixture
+def mine(tmp_path) -> Path:
+    return write_small(tmp_path / "mine", n_heads=4, n_decoder_layers=1)
+
+
+def shown(visit, mine: Path) -> Page:
+    """The page Checkpoints, when a model has been uploaded and is shown."""
+    page = opened_page(visit())
+    upload(page, "mine.zip", folder_zipped(mine, "mine"))
     line(page, "mine").get_by_role("button", name="Show it").click()
     expect(page.get_by_text("2+1 layers")).to_be_visible()
     expect(line(page, "mine")).to_contain_text("shown")
+    return page
+
+
+def test_an_upload_is_shown_and_kept_over_a_reload(visit, mine):
+    page = shown(visit, mine)
     assert "model=mine" in page.url
     page.get_by_role("link", name="Attention", exact=True).click()
     page.wait_for_url(lambda url: "/checkpoints" not in url)
     page.reload()
     expect(page.get_by_text("2+1 layers")).to_be_visible()
     source(page).fill("The cat sees.")
-    labels = open_checkpoint(folder).source_tokens("The cat sees.").labels
+    labels = open_checkpoint(mine).source_tokens("The cat sees.").labels
     expect(page.locator(".vitrine.heads")).to_have_attribute("data-painted", " ".join(labels))
     assert page.locator(".vitrine.heads .map").count() == 4
+
+
+@pytest.mark.slow
+def test_an_upload_is_seen_by_nobody_else_until_it_is_taken_out(visit, mine):
+    page = shown(visit, mine)
     other = opened_page(visit())
     assert line(other, "mine").count() == 0
     link = page.url

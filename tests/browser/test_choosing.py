@@ -79,6 +79,7 @@ def test_a_click_on_a_thumbnail_opens_that_head_and_reload_restores_it(visit, le
         expect_painted(page, lens, FIRST_SOURCE)
 
 
+@pytest.mark.slow
 def test_a_click_on_a_query_changes_the_stages_and_stays_while_typing(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。", layer="0", head="4", query="1")
     chosen_query(page, "我")
@@ -107,6 +108,7 @@ def test_a_click_on_a_token_of_the_bar_chooses_the_query(visit):
     chosen_query(page, "老")
 
 
+@pytest.mark.slow
 def test_a_click_on_a_token_chooses_of_the_side_that_the_page_is_about(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     page.get_by_role("link", name="Tokens and positions", exact=True).click()
@@ -122,6 +124,7 @@ def test_a_click_on_a_token_chooses_of_the_side_that_the_page_is_about(visit, le
     expect(nearest).to_contain_text(f"· {ids[0]}")
 
 
+@pytest.mark.slow
 def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     token, lit = chips(page, "source").nth(1), page.locator(".chip.lit")
@@ -144,6 +147,7 @@ def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, lens):
     expect(lit).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     box = cells(figure(page), 36)[4 * 6 + 1]
@@ -174,6 +178,7 @@ def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
     expect(page.locator(f"{STAGES} td.masked.weight")).to_have_count(3)
 
 
+@pytest.mark.slow
 def test_the_scale_changes_the_thumbnails_and_the_colour_bar(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。", layer="0", head="0")
     before = pixels(page)

@@ -31,6 +31,7 @@ TEXTS = {
     "null": "a\u202eb\u2028c",
 }
 RELOADED = ("script", "image", "markdown", "null")
+AT_ONCE = ("script", "right to left")  # the others are checked with the long tests
 # Whether any document or shadow root holds an element that only a text could have brought.
 INTRUDERS = """
 () => {
@@ -46,24 +47,26 @@ INTRUDERS = """
 """
 
 
-def test_texts_are_shown_literally_and_never_run(visit, lens):
-    page = visit().open()
-    for name, text in TEXTS.items():
-        source(page).fill(text)
+@pytest.mark.parametrize(
+    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in TEXTS]
+)
+def test_texts_are_shown_literally_and_never_run(visit, lens, name):
+    page, text = visit().open(), TEXTS[name]
+    source(page).fill(text)
+    expect_painted(page, lens, text)
+    target(page).fill(text)
+    expect_tokens(page, "target", lens.target_tokens(text).labels)
+    labels = lens.source_tokens(text).labels
+    eventually(page, lambda: chips(page, "source").evaluate_all("(all) => all.map((chip) => chip.title)") == labels)
+    thumbnails(page).first.hover()
+    page.locator(".vitrine.heatmap canvas").hover()
+    page.wait_for_timeout(500)
+    assert page.evaluate(INTRUDERS) == 0
+    if name in RELOADED:  # and from the address
+        page.reload()
         expect_painted(page, lens, text)
-        target(page).fill(text)
-        expect_tokens(page, "target", lens.target_tokens(text).labels)
-        labels = lens.source_tokens(text).labels
-        assert chips(page, "source").evaluate_all("(all) => all.map((chip) => chip.title)") == labels, name
-        thumbnails(page).first.hover()
-        page.locator(".vitrine.heatmap canvas").hover()
-        page.wait_for_timeout(500)
-        assert page.evaluate(INTRUDERS) == 0, name
-        if name in RELOADED:  # and from the address
-            page.reload()
-            expect_painted(page, lens, text)
-            expect(source(page)).to_have_value(text)
-            assert page.evaluate(INTRUDERS) == 0, name
+        expect(source(page)).to_have_value(text)
+        assert page.evaluate(INTRUDERS) == 0
 
 
 def test_the_axes_of_the_large_figure_show_tokens_literally(visit, lens):
@@ -94,7 +97,7 @@ def test_ten_thousand_characters_are_cut_with_a_note(visit, lens):
     expect(source(page)).to_have_value(text)
 
 
-@pytest.mark.parametrize("text", ["", "   "])
+@pytest.mark.parametrize("text", ["", pytest.param("   ", marks=pytest.mark.slow)])
 def test_an_empty_text_is_a_sentence_too(visit, lens, text):
     page = visit().open()
     source(page).fill(text)
@@ -104,6 +107,7 @@ def test_an_empty_text_is_a_sentence_too(visit, lens, text):
     expect(page.locator(".badge.failed")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_lone_surrogate_does_not_end_the_session(visit, lens):
     page = visit().open()
     source(page).evaluate(

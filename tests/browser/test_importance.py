@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.looking import eventually, source
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = '<img src=x onerror="alert(1)"> `a` $b$ 🙂'
 
@@ -40,7 +40,6 @@ def test_a_head_is_opened_removed_and_restored(visit):
     assert "changes=" not in page.url
 
 
-@pytest.mark.slow
 def test_it_follows_typing_hostile_texts_too(visit):
     page = visit().open(source="I am a teacher.", below="importance")
     verdict = page.get_by_text("The mean loss of this text is")

@@ -13,7 +13,7 @@ from tests.browser.server import answers, free_port, serve
 from tests.browser.test_training import reaches
 from viz.opening import bundled_names
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 COLD = 2 * PATIENCE  # for the first page of a server
 DEATHS = {  # where the server dies, and the step of the model that is there afterwards
     "fsync 1": 1,  # half of the weights are written
@@ -93,7 +93,6 @@ def test_a_server_killed_while_it_saves_leaves_the_old_model_whole(page, tmp_pat
     assert open_checkpoint(saved / "mine").training["steps"] == 1
 
 
-@pytest.mark.slow
 def test_a_server_killed_while_it_saves_leaves_one_model_whole(page, tmp_path):
     port, (saved, dies, environment) = free_port(), places(tmp_path)
     for number, death in enumerate(DEATHS):

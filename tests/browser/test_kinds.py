@@ -33,6 +33,7 @@ def choices(page: Page) -> Locator:
     return page.locator(".vitrine .guess .choice .label")
 
 
+@pytest.mark.slow
 def test_a_guess_that_is_clicked_goes_on_with_the_text(visit, shakespeare):
     page = visit().open(model="shakespeare", source="To be, or")
     guess = shakespeare.guesses(shakespeare.trace("To be, or"))[0]

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.looking import eventually, stands_still
 from tests.browser.test_positions import go
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def opened(window, claim: str = "") -> Page:
@@ -33,7 +33,6 @@ def computed(page: Page, name: str) -> list[str]:
     return table.all_inner_texts()
 
 
-@pytest.mark.slow
 def test_every_keystroke_in_a_cell_is_computed_and_a_bad_one_told(visit):
     page = opened(visit())
     expect(page.locator(".vitrine.matrices[data-painted]")).to_be_visible()
@@ -88,7 +87,6 @@ def test_a_vector_is_dragged_and_moved_with_keys(visit):
     expect(page.get_by_text("Here the claim holds: a has")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_a_finger_drags_too(visit):
     page = opened(visit(has_touch=True), claim="Dot product or cosine")
     handle = page.locator(".vitrine.vectors .handle").nth(2)
@@ -107,7 +105,6 @@ def test_a_finger_drags_too(visit):
     assert page.evaluate("scrollY") == before
 
 
-@pytest.mark.slow
 def test_a_click_on_a_head_and_on_a_query_chooses_it(visit):
     page = opened(visit(), claim="Dot product or cosine")
     title = page.locator(".vitrine.chart").filter(has_text="Each query of head")

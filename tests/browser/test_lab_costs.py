@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.looking import eventually, expect_tokens, source, stands_still
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def dots(page: Page) -> int:
@@ -42,7 +42,6 @@ def test_a_measurement_grows_and_is_stopped(visit, lens) -> None:
     expect(page.get_by_text("Time of softmax: exponent")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_dropout_is_linked_to_its_view(visit) -> None:
     page = visit().open()
     page.get_by_role("link", name="Lab", exact=True).click()

@@ -7,10 +7,9 @@ from playwright.sync_api import expect
 
 from tests.browser.looking import eventually
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-@pytest.mark.slow
 def test_curves_grow_and_stop(visit) -> None:
     window = visit()
     page = window.open()

@@ -50,6 +50,7 @@ def test_typing_paints_again_in_the_same_elements(visit, lens):
     assert page.locator(MAP).evaluate(KEPT)
 
 
+@pytest.mark.slow
 def test_the_map_follows_a_training(visit):
     """Every step changes the weights, and the picture with them, in the elements that are there."""
     page = visit().open(model="reverse", source="abc", target="c")

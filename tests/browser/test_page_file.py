@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.looking import chips, expect_painted
 from tests.browser.test_pages import settle
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = '</script><img src=x onerror="document.title=1"> </template></style><b>'
 

@@ -38,7 +38,7 @@ LOOKS = {
 }
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", ["light", pytest.param("dark-zh", marks=pytest.mark.slow), "phone"])
 def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
     visited = visit(**LOOKS[look])
     visited.page.add_init_script(NOTED)
@@ -84,6 +84,7 @@ def settle(page) -> None:
     eventually(page, still)
 
 
+@pytest.mark.slow
 def test_the_first_page_opens_by_its_name_too(visit):
     visited = visit()
     page = visited.page

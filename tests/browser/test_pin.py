@@ -42,6 +42,7 @@ def test_a_pinned_text_stays_beside_what_is_typed(visit, lens):
     expect(chips(page, "source").locator("xpath=self::*[contains(@class, 'new')]")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_pin_stays_when_the_page_and_the_model_are_changed(visit, lens):
     page = visit().open(source=BEFORE)
     page.get_by_role("button", name="Pin").click()

@@ -10,7 +10,7 @@ from model.inspectable import Inspectable
 from tests.browser.looking import chips, eventually, pixels, source
 from tests.browser.test_hostile import INTRUDERS, SCRIPT
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def painted(page: Page, lens: Inspectable, text: str) -> None:
@@ -46,7 +46,6 @@ def test_tokens_follow_the_typing_and_stay_text(visit, lens):
     assert page.evaluate(INTRUDERS) == 0
 
 
-@pytest.mark.slow
 def test_the_laboratory_draws_what_its_fields_say(visit):
     page = visit().open()
     go(page, "Tokens and positions")
@@ -64,7 +63,6 @@ def test_the_laboratory_draws_what_its_fields_say(visit):
     expect(page.get_by_text("a linear function.")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_a_figure_of_the_laboratory_is_saved_as_it_is_seen(visit):
     page = visit().open()
     go(page, "Tokens and positions")
@@ -91,7 +89,6 @@ def test_a_figure_of_the_laboratory_is_saved_as_it_is_seen(visit):
     assert len(table) == 1 + 4 * 100  # bases and dimensions, positions
 
 
-@pytest.mark.slow
 def test_other_positions_reach_every_page_and_can_be_taken_back(visit):
     page = visit().open()
     page.locator(".vitrine.heads[data-painted]").wait_for()

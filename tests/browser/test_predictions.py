@@ -72,6 +72,7 @@ def test_the_film_plays_without_asking_the_server(visit, lens):
     assert len(sent) == before
 
 
+@pytest.mark.slow
 def test_a_token_that_was_not_chosen_is_continued_from(visit, lens):
     page = predictions(visit().open(), "Decoding film")
     page.locator(FILM).focus()
@@ -103,12 +104,13 @@ def test_hostile_tokens_are_shown_and_never_run(visit, lens):
         assert page.evaluate(INTRUDERS) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("view", "component", "columns"),
     [
         ("Positions", ".vitrine.ranking", "rank,token,probability"),
-        pytest.param("Decoding film", FILM, "step,actual token,rank,token", marks=pytest.mark.slow),
-        pytest.param("Beam tree", ".vitrine.tree", "candidate,step,continues row,token", marks=pytest.mark.slow),
+        ("Decoding film", FILM, "step,actual token,rank,token"),
+        ("Beam tree", ".vitrine.tree", "candidate,step,continues row,token"),
     ],
 )
 def test_what_is_made_of_elements_is_saved_as_it_stands(visit, lens, view, component, columns):

@@ -5,7 +5,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.looking import eventually
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def turn_to(page: Page, name: str) -> None:
@@ -47,7 +47,6 @@ def test_a_click_chooses_norm_and_token(visit):
     assert "query=" in page.url
 
 
-@pytest.mark.slow
 def test_units_turn_their_pages(visit):
     page = visit().open(source="I am a teacher.", target="我")
     turn_to(page, "Feed-forward")

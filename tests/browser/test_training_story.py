@@ -13,7 +13,7 @@ from tests.browser.test_checkpoints import line, upload
 from tests.browser.test_training import field, part, reaches, step
 from tests.model.test_curves import read
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 WORDS = [f"{first}{second}{third}" for first in "abcd" for second in "abcd" for third in "ab"]
 TABLE = "source,target\n" + "".join(f"{word},{word[::-1]}\n" for word in WORDS)
 FAULTS = "aba,aba\nlonely\n,nothing\n<b>x</b>,**y**\n"
@@ -24,7 +24,6 @@ def status(page: Page, name: str) -> None:
     expect(page.locator(".vitrine.strip")).to_have_attribute("data-status", name)
 
 
-@pytest.mark.slow
 def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     visited = visit()
     page = visited.open(model="reverse")
@@ -106,7 +105,6 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     expect(page.get_by_text("own-story is deleted.")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_a_training_pauses_within_ten_seconds_of_the_tab_being_closed(visit):
     page = visit().open(model="reverse")
     page.get_by_role("button", name="Train on", exact=True).click()

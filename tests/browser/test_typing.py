@@ -68,6 +68,7 @@ def test_fast_typing_loses_no_character(visit, lens):
         expect_painted(page, lens, text)
 
 
+@pytest.mark.slow
 def test_a_typed_target_is_used_and_translate_gives_it_back_to_the_model(visit, lens):
     page = visit().open(source="I am a teacher.")
     target(page).focus()

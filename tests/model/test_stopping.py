@@ -85,11 +85,12 @@ def assert_same_run(folder: Path, whole: Path) -> None:
 @pytest.mark.parametrize(
     "kills",
     [
-        [(signal.SIGINT, 1, 0.02), (signal.SIGKILL, 3, 0.02)],
+        [(signal.SIGKILL, 3, 0.02)],
+        pytest.param([(signal.SIGINT, 1, 0.02), (signal.SIGKILL, 3, 0.02)], marks=pytest.mark.slow),
         pytest.param([(signal.SIGINT, 1, 0.02), (signal.SIGTERM, 3, 0.0)], marks=pytest.mark.slow),
         pytest.param([(signal.SIGKILL, 1, 0.0), (signal.SIGKILL, 3, 0.02)], marks=pytest.mark.slow),
     ],
-    ids=["both", "polite", "kill"],
+    ids=["once", "both", "polite", "kill"],
 )
 def test_a_training_that_was_killed_goes_on_as_if_it_had_not_been(kills, data, uninterrupted, tmp_path):
     command = ["train", "--data", data, "--out", tmp_path / "run", *TINY, *RUN]

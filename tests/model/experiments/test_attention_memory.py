@@ -56,7 +56,9 @@ def taken(reports: Iterator[object]) -> int:
     return everything.peak
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)], ids=["float32", "bfloat16"]
+)
 @pytest.mark.parametrize("numbers", SIZES, ids=str)
 def test_no_measurement_takes_more_than_was_forecast(numbers, dtype) -> None:
     batch, heads, width, length = numbers
