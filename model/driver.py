@@ -14,6 +14,7 @@ from model.device import compute_alone
 from model.failures import explained
 from model.slots import Slots
 from model.snapshots import Snapshot, Status, View
+from model.training import BrokenOffError
 from model.watched import Watched
 from model.worker import Job, Worker
 
@@ -23,7 +24,8 @@ RECENT = 20  # steps that the speed is measured on
 class Driver:
     """Trains while steps are wanted, someone looks and a slot is free; publishes a snapshot after whatever it does.
 
-    Methods are for the thread's jobs, but for `view`, `heartbeat` and `wake`, and for reading `watched` and `snapshot`.
+    Methods are for the thread's jobs, but for `view`, `heartbeat`, `wake` and `break_off`, and for reading `watched`
+    and `snapshot`.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Driver:
         self._view: View | None = None
         self._view_wanted = self._view_is_old = self._ended = self._unseen = False
         self._last_unfilmed = False  # of a run only some steps are
+        self._in_haste = False  # a job is coming that makes the step that is being done superfluous
         self._wanted, self._message = 0, ""
         self._counted = False  # a number of steps is wanted, each of them filmed, and not all there are
         self._status: Status = "preparing"
@@ -77,6 +80,10 @@ class Driver:
         """A slot may be free."""
         self.worker.wake()
 
+    def break_off(self) -> None:
+        """A step of many batches is not done to its end: a `halt`, a `leap` or `free` follows."""
+        self._in_haste = True
+
     def want(self, step: Callable[[Watched], int], counted: bool = False) -> None:
         """Train to the step that `step` says."""
         own = self.own
@@ -91,6 +98,7 @@ class Driver:
 
     def halt(self, status: Status) -> None:
         """Train no further."""
+        self._in_haste = False
         if status == "finished" or self._wanted > self.own.stands:
             self._status = status
         self._ended = self._ended or status == "finished"
@@ -98,6 +106,7 @@ class Driver:
 
     def leap(self, there: Callable[[Watched], None]) -> None:
         """Go to another place of this or another run, and stand there."""
+        self._in_haste = False
         own = self.own
         self._wanted, self._ended, self._status, self._message, self._unseen = 0, False, "idle", "", False
         self._speeds.clear()
@@ -110,18 +119,24 @@ class Driver:
 
     def free(self) -> None:
         """Keep nothing."""
+        self._in_haste = False
         self.watched = self._view = None
         self._wanted, self._status, self._message = 0, "finished", ""
 
     def _begin(self) -> None:
         self.watched = self._prepare()
+        self.watched.trainer.in_haste = lambda: self._in_haste or self._nobody_looks
         self._status, self._view_is_old = "idle", True
+
+    @property
+    def _nobody_looks(self) -> bool:
+        return self._clock() - self.seen > self._patience
 
     def _next(self) -> Job | None:
         """What to do when nothing else was asked for: train, or look at where the training has come to."""
         own = self.watched
         if own and self._wanted > own.stands and not own.trainer.finished:
-            if self._clock() - self.seen > self._patience:
+            if self._nobody_looks:
                 self.halt("paused")
                 self._unseen = True
             elif self._slots.take(self):
@@ -140,7 +155,10 @@ class Driver:
     def _train(self) -> None:
         began = time.perf_counter()
         self._view_is_old = self._last_unfilmed = True  # a step that fails may go back
-        report = self.own.step(filmed=self._counted or self.own.stands + 1 == self._wanted)
+        try:
+            report = self.own.step(filmed=self._counted or self.own.stands + 1 == self._wanted)
+        except BrokenOffError:
+            return
         self._last_unfilmed = self.own.unfilmed
         if self._view_wanted:
             self._look()

@@ -119,17 +119,17 @@ class LiveTraining:
         self._do(lambda: self._driver.want(lambda own: own.trainer.total_steps))
 
     def pause(self) -> None:
-        """Stand still after the step that is being done."""
-        self._do(lambda: self._driver.halt("paused"))
+        """Stand still after the step that is being done, or before it where only some of its batches are done."""
+        self._do(lambda: self._driver.halt("paused"), at_once=True)
 
     def stop(self) -> None:
         """End the run, and wait until its thread is gone. What was recorded stays, and can be gone back to."""
-        self._do(lambda: self._driver.halt("finished"))
+        self._do(lambda: self._driver.halt("finished"), at_once=True)
         self.settled()
 
     def reset(self) -> None:
         """Another run from the first weights, with the settings now in force; those so far are kept."""
-        self._do(lambda: self._driver.leap(Watched.restart))
+        self._do(lambda: self._driver.leap(Watched.restart), at_once=True)
 
     def rewind(self, key: KeyFrame) -> None:
         """Go back to a key frame; what its run did after it is forgotten.
@@ -138,7 +138,7 @@ class LiveTraining:
             ValueError: the batches of that time do not fit into memory now.
         """
         self._choices = self._allowed(key.choices)
-        self._do(lambda: self._driver.leap(lambda own: own.rewind(key)))
+        self._do(lambda: self._driver.leap(lambda own: own.rewind(key)), at_once=True)
 
     def branch(self, key: KeyFrame, **changes: Any) -> None:
         """Take another course from a key frame, with the same batches and other settings; this one is kept.
@@ -147,7 +147,7 @@ class LiveTraining:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
         self._choices = self._allowed(key.choices.with_changes(changes, self.start.config))
-        self._do(lambda: self._driver.leap(lambda own: own.branch(key, changes)))
+        self._do(lambda: self._driver.leap(lambda own: own.branch(key, changes)), at_once=True)
 
     def change(self, **changes: Any) -> None:
         """From the next step on, train with other settings or dropouts.
@@ -176,7 +176,7 @@ class LiveTraining:
 
     def close(self) -> None:
         """Free everything, and wait until the thread is gone."""
-        self._do(self._driver.free)
+        self._do(self._driver.free, at_once=True)
         self.settled()
 
     def _allowed(self, choices: Choices) -> Choices:
@@ -188,9 +188,11 @@ class LiveTraining:
             watched.require_room(choices)
         return choices
 
-    def _do(self, job: Callable[[], None]) -> None:
-        """Commands are signs of someone who looks, too."""
+    def _do(self, job: Callable[[], None], at_once: bool = False) -> None:
+        """Commands are signs of someone who looks, too. at_once: after the batch, not the step, that is being done."""
         self.heartbeat()
+        if at_once:
+            self._driver.break_off()
         self._driver.worker.do(job)
 
     def _frozen(self) -> tuple[Inspectable, saving.Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from itertools import islice
@@ -30,6 +30,10 @@ from model.randomness import drawing_from
 from model.training_settings import Progress, StepReport, TrainingSettings, learning_rate
 
 FIXED = ("compile", "average", "average_last", "undo_merges")  # settings that a run keeps
+
+
+class BrokenOffError(Exception):
+    """A step was not done: the weights are those before it, and it can be begun again."""
 
 
 class Trainer:
@@ -78,6 +82,7 @@ class Trainer:
         self._loss = self.processes.prepare(model, compiled(summed_loss) if settings.compile else summed_loss)
         self.epochs = Epochs(train, settings)
         self.accuracy = math.nan
+        self.in_haste: Callable[[], bool] = lambda: False  # asked between a step's batches: whether to break it off
 
     @property
     def total_steps(self) -> int:
@@ -98,6 +103,7 @@ class Trainer:
 
         Raises:
             FloatingPointError: the loss or a gradient is not finite; the weights are those before the step.
+            BrokenOffError: `in_haste` said so.
         """
         self.model.train()
         while not self.finished and count != 0:
@@ -191,6 +197,8 @@ class Trainer:
         predicted = max(1, sum(batch.predicted for batch in batches))
         loss = torch.zeros((), device=self.device)
         for number, batch in enumerate(batches, start=1):
+            if number > 1 and self.in_haste():
+                raise BrokenOffError
             mine = self.processes.share(batch).to(self.device)
             with nullcontext() if number == len(batches) else self.processes.apart(self._loss):
                 with self.autocast():

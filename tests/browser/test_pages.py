@@ -38,7 +38,7 @@ LOOKS = {
 }
 
 
-@pytest.mark.parametrize("look", ["light", pytest.param("dark-zh", marks=pytest.mark.slow), "phone"])
+@pytest.mark.parametrize("look", LOOKS)
 def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
     visited = visit(**LOOKS[look])
     visited.page.add_init_script(NOTED)

@@ -88,6 +88,44 @@ def test_it_pauses_between_steps_and_goes_on():
     assert losses(given) == expected_losses(3)
 
 
+MANY = 50  # batches a step: more than an epoch has
+
+
+@pytest.mark.parametrize("command", ["pause", "stop", "reset", "close", "nobody looks"])
+def test_a_step_of_many_batches_is_broken_off_and_done_again(command):
+    now = [0.0]
+    given = settled(live(replace(SETTINGS, accumulation=MANY), clock=lambda: now[0]))
+    given.advance()
+    settled(given)
+    trainer, break_off, done = given._driver.own.trainer, given._driver.break_off, threading.Semaphore(0)
+    before = [each.clone() for each in trainer.model.parameters()]
+    compute, go_on = trainer._loss, threading.Event()
+
+    def loss(*arguments):
+        done.release()
+        assert go_on.wait(LONG)
+        return compute(*arguments)
+
+    trainer._loss = loss
+    given.run()
+    assert done.acquire(timeout=LONG)
+    if command == "nobody looks":
+        now[0] = 9.5
+        go_on.set()
+    else:
+        given._driver.break_off = lambda: (break_off(), go_on.set())
+        getattr(given, command)()
+    settled(given)
+    assert not done.acquire(blocking=False)  # no second batch
+    if command != "reset":
+        assert all(torch.equal(one, other) for one, other in zip(before, trainer.model.parameters(), strict=True))
+    if command in ("pause", "nobody looks"):
+        assert (given.snapshot.status, given.snapshot.step) == ("paused", 1)
+        given.advance(2)
+        assert status(given) == "idle"
+        assert losses(given) == expected_losses(3, accumulation=MANY)
+
+
 def test_it_trains_on_one_core_in_a_thread_of_its_own_and_leaves_the_others_to_whoever_types():
     given, found = settled(live()), []
     corpus = given._driver.own.trainer.train
