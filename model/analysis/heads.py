@@ -12,12 +12,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from model.analysis.information import entropy_terms
 from model.device import exact, float64_place, with_float64
 
 
 def entropy(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
     """Mean over the queries of −Σ w ln w, in nats: 0 for one key, ln n for n equal ones. Empty rows do not count."""
-    return _mean_over_queries(_sum(torch.special.entr(weights)), weights)
+    return _mean_over_queries(_sum(entropy_terms(weights)), weights)
 
 
 def distance(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:

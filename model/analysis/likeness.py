@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from model.analysis.information import entropy_terms
 from model.analysis.maps import Maps
 from model.attention import MultiHeadAttention
 from model.device import exact
@@ -60,7 +61,7 @@ def likeness(trace: Trace, kind: AttentionKind, layer: int, head: int) -> Likene
 
 def distance(p: Float[Tensor, "head query key"], q: Float[Tensor, "#head query key"]) -> Float[Tensor, "head query"]:
     """√JS(p, q) in bits: 0 where p is q, 1 where no key has weight in both (Endres and Schindelin, 2003)."""
-    mixed, both = torch.special.entr((p + q) / 2), torch.special.entr(p) + torch.special.entr(q)
+    mixed, both = entropy_terms((p + q) / 2), entropy_terms(p) + entropy_terms(q)
     bits = (mixed.sum(dim=-1) - both.sum(dim=-1) / 2) / math.log(2)
     return bits.clamp(0, 1).sqrt()
 

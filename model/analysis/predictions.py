@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from model.analysis import information
 from model.config import Kind
 from model.device import exact
 from model.sampling import Sampling
@@ -46,7 +47,7 @@ def ranks(logits: Float[Tensor, "position vocabulary"], actual: Int[Tensor, " po
 
 def entropies(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch"]:
     """−Σ p ln p of softmax(z), in nats: 0 for one sure token, ln n for n equal ones."""
-    return torch.special.entr(logits.float().softmax(dim=-1)).sum(dim=-1)
+    return information.entropies(logits.float().softmax(dim=-1))
 
 
 def perplexity(losses: Float[Tensor, " position"]) -> float:
@@ -93,7 +94,7 @@ def saturation(logits: Float[Tensor, " vocabulary"], temperatures: Sequence[floa
     scaled = logits / torch.tensor(temperatures, dtype=torch.float64, device=logits.device)[:, None]
     p = scaled.softmax(dim=-1)
     most = torch.tensor(float(max(2, p.shape[-1]))).log()
-    return Saturation(p.amax(dim=-1), torch.special.entr(p).sum(dim=-1) / most, derivative_norm(p))
+    return Saturation(p.amax(dim=-1), information.entropies(p) / most, derivative_norm(p))
 
 
 def derivative_norm(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:

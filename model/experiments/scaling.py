@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from model.analysis import information
 from model.analysis.heads import entropy
 from model.analysis.maps import Maps
 from model.analysis.predictions import derivative_norm
@@ -75,7 +76,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, wish: Tensor, scaled: Scal
         loss = (weights @ value - wish).square().sum(dim=-1) / (2 * query.shape[-1])
         (gradient,) = torch.autograd.grad(loss.sum(), query)
     weights = weights.detach()
-    found = (torch.special.entr(weights).sum(dim=-1), derivative_norm(weights), gradient.norm(dim=-1))
+    found = (information.entropies(weights), derivative_norm(weights), gradient.norm(dim=-1))
     return torch.stack([each.flatten() for each in found])
 
 

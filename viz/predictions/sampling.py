@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-import torch
 
+from model.analysis.information import entropies
 from model.analysis.predictions import Sampled, sampled, saturation
 from model.device import exact
 from model.sampling import Sampling
@@ -68,7 +68,7 @@ def pack_drawn(subject: Subject, sampling: Sampling, drawn: Sampled, key: str, o
 
 def facts(drawn: Sampled) -> list[str]:
     size = len(drawn.tokens)
-    before, after = (float(torch.special.entr(each).sum()) for each in (drawn.before, drawn.after))
+    before, after = (float(entropies(each)) for each in (drawn.before, drawn.after))
     return [
         _("{left} of {size} tokens left").format(left=f"{drawn.left:,}", size=f"{size:,}"),
         _("they had probability {kept}").format(kept=significant(drawn.kept)),
