@@ -59,20 +59,20 @@ def mine(tmp_path) -> Path:
 
 
 def shown(visit, mine: Path) -> Page:
-    """The page Checkpoints, when a model has been uploaded and is shown."""
+    """The page Attention, when a model has been uploaded and is shown."""
     page = opened_page(visit())
     upload(page, "mine.zip", folder_zipped(mine, "mine"))
     line(page, "mine").get_by_role("button", name="Show it").click()
     expect(page.get_by_text("2+1 layers")).to_be_visible()
     expect(line(page, "mine")).to_contain_text("shown")
+    assert "model=mine" in page.url
+    page.get_by_role("link", name="Attention", exact=True).click()
+    page.wait_for_url(lambda url: "/checkpoints" not in url)
     return page
 
 
 def test_an_upload_is_shown_and_kept_over_a_reload(visit, mine):
     page = shown(visit, mine)
-    assert "model=mine" in page.url
-    page.get_by_role("link", name="Attention", exact=True).click()
-    page.wait_for_url(lambda url: "/checkpoints" not in url)
     page.reload()
     expect(page.get_by_text("2+1 layers")).to_be_visible()
     source(page).fill("The cat sees.")

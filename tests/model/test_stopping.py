@@ -88,7 +88,7 @@ def assert_same_run(folder: Path, whole: Path) -> None:
         [(signal.SIGKILL, 3, 0.02)],
         pytest.param([(signal.SIGINT, 1, 0.02), (signal.SIGKILL, 3, 0.02)], marks=pytest.mark.slow),
         pytest.param([(signal.SIGINT, 1, 0.02), (signal.SIGTERM, 3, 0.0)], marks=pytest.mark.slow),
-        pytest.param([(signal.SIGKILL, 1, 0.0), (signal.SIGKILL, 3, 0.02)], marks=pytest.mark.slow),
+        pytest.param([(signal.SIGKILL, 2, 0.0), (signal.SIGKILL, 4, 0.02)], marks=pytest.mark.slow),
     ],
     ids=["once", "both", "polite", "kill"],
 )
