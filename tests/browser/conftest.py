@@ -11,10 +11,9 @@ from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, e
 
 from model.checkpoints import open_checkpoint
 from model.inspectable import Inspectable
-from tests.browser.server import CHROMIUM, CHROMIUM_OPTIONS, ROOT, serve
+from tests.browser.server import CHROMIUM, CHROMIUM_OPTIONS, PATIENCE, ROOT, serve
 
 HERE = ("127.0.0.1", "localhost")
-PATIENCE = 120_000  # milliseconds: these machines are shared
 ARGUMENTS = [*CHROMIUM_OPTIONS["args"], "--process-per-site"]  # type: ignore[misc]
 expect.set_options(timeout=PATIENCE)
 
@@ -129,7 +128,9 @@ def lens() -> Inspectable:
 
 @pytest.fixture(scope="session")
 def bare(browser: Browser) -> BrowserContext:
-    return browser.new_context(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
+    context = browser.new_context(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
+    context.set_default_timeout(PATIENCE)
+    return context
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 from playwright.sync_api import Browser, Page
 
 from tests.browser.alone import MOUNT
+from tests.browser.server import PATIENCE
 from tests.model.live_examples import watched
 from viz.components import pack, sources
 from viz.film_feed import Sent, film_data
@@ -90,6 +91,7 @@ def filmed() -> Any:
 @contextmanager
 def shown_film(browser: Browser, own: Any) -> Iterator[ShownFilm]:
     context = browser.new_context(viewport={"width": 1200, "height": 1100}, device_scale_factor=1)
+    context.set_default_timeout(PATIENCE)
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.set_content("<body></body>")

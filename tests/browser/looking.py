@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from xml.etree import ElementTree
 
 from playwright.sync_api import Locator, Page, expect
 
 from model.inspectable import Inspectable
+from tests.browser.server import PATIENCE
 
 PIXELS = """
 (heads) => {
@@ -19,6 +21,8 @@ PIXELS = """
     const box = map.getBoundingClientRect();
     const [left, top] = [box.left - corner.left, box.top - corner.top].map((place) => Math.round(place * ratio));
     const [width, height] = [box.width, box.height].map((length) => Math.round(length * ratio));
+    const laid = corner.width && width && height; // else nothing is painted yet
+    if (!laid) return { print: 0, drawn: 0, darkest: 0, last: [0, 0, 0, 0], width: columns, height: rows };
     const { data } = atlas.getContext("2d").getImageData(left, top, width, height);
     const cell = (row, column) => {
       const x = Math.floor(((column + 0.5) * width) / columns);
@@ -41,7 +45,8 @@ PIXELS = """
 
 def eventually(page: Page, holds: Callable[[], bool]) -> None:
     """Something comes to hold: a page shows a change part by part."""
-    for _ in range(400):
+    end = time.monotonic() + PATIENCE / 1000
+    while time.monotonic() < end:
         if holds():
             return
         page.wait_for_timeout(100)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 120_000  # milliseconds: these machines are shared
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMIUM_OPTIONS: dict[str, object] = {
     "executable_path": CHROMIUM,
@@ -41,7 +42,7 @@ def free_port() -> int:
 def answers(address: str) -> bool:
     """Whether there is a server at this address."""
     try:
-        urllib.request.urlopen(f"{address}/_stcore/health", timeout=1).close()
+        urllib.request.urlopen(f"{address}/_stcore/health", timeout=PATIENCE / 1000).close()
     except OSError:
         return False
     return True
@@ -62,12 +63,13 @@ def serve(script: str, *options: str, port: int = 0, **environment: str) -> Iter
     with tempfile.TemporaryFile() as said:
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT)
         try:
-            for _ in range(600):
+            end = time.monotonic() + PATIENCE / 1000
+            while not answers(address):
                 if server.poll() is not None:
                     said.seek(0)
                     raise RuntimeError(f"the server ended: {said.read().decode()[-2000:]}")
-                if answers(address):
-                    break
+                if time.monotonic() > end:
+                    raise RuntimeError("the server does not answer")
                 time.sleep(0.1)
             yield address
         finally:

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.looking import expect_painted, figure, texts, thumbnails
+from tests.browser.looking import eventually, expect_painted, figure, stands_still, texts, thumbnails
 from viz.workbench import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
@@ -62,11 +62,10 @@ CONTRASTS = """
 def test_every_text_has_a_contrast_of_4_5(visit, lens, scheme, kind):
     page = visit(color_scheme=scheme).open(attention=kind, target="我" * 200, layer="0", head="0")
     expect_painted(page, lens, FIRST_SOURCE)
-    page.wait_for_timeout(500)
-    found = page.evaluate(CONTRASTS)
-    texts = {each["text"] for each in found}
     shown = {"Vitrine", "Source", "Attention", "<s>", "weight", "1.1", "Layer 1, head 1", FIRST_SOURCE}
-    assert shown <= texts
+    eventually(page, lambda: shown <= {each["text"] for each in page.evaluate(CONTRASTS)})
+    stands_still(page)
+    found = page.evaluate(CONTRASTS)
     background = page.locator(".stApp").evaluate("(app) => getComputedStyle(app).backgroundColor")
     brightness = sum(int(value) for value in re.findall(r"\d+", background)[:3]) / 3
     assert brightness > 230 if scheme == "light" else brightness < 40
@@ -108,18 +107,23 @@ def test_the_language_can_be_switched_and_is_kept(visit, lens):
 def test_a_phone_scrolls_down_but_not_sideways(visit, lens):
     page = visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True).open()
     expect_painted(page, lens, FIRST_SOURCE)
-    page.wait_for_timeout(500)
-    wide = page.evaluate(
-        """() => [document.scrollingElement, ...document.querySelectorAll('[data-testid="stMain"], .block-container')]
-          .map((node) => node.scrollWidth - node.clientWidth)"""
-    )
-    assert max(wide) <= 0
+    stands_still(page)
+    spare = """() =>
+      [document.scrollingElement, ...document.querySelectorAll('[data-testid="stMain"], .block-container')]
+        .map((node) => node.scrollWidth - node.clientWidth)"""
+    eventually(page, lambda: max(page.evaluate(spare)) <= 0)
     assert page.evaluate("document.scrollingElement.clientWidth") == 390
-    boxes = thumbnails(page).evaluate_all("(all) => all.map((canvas) => canvas.getBoundingClientRect().toJSON())")
-    assert len(boxes) == 24
-    assert all(box["width"] >= 28 and box["left"] >= 0 and box["right"] <= 390 for box in boxes)
+    places = "(all) => all.map((canvas) => canvas.getBoundingClientRect().toJSON())"
+
+    def fit() -> bool:
+        boxes = thumbnails(page).evaluate_all(places)
+        within = [box["width"] >= 28 and box["left"] >= 0 and box["right"] <= 390 for box in boxes]
+        return within == [True] * 24
+
+    eventually(page, fit)
     page.locator('input[aria-label="Source"]').fill("I am a teacher.")
     expect_painted(page, lens, "I am a teacher.")
+    stands_still(page)
     page.locator(".vitrine.heads .head").nth(10).tap()
     expect(page.get_by_text("Layer 2, head 3")).to_be_visible()
 
@@ -132,22 +136,24 @@ def test_on_a_phone_no_bar_lies_over_a_text_and_no_button_is_cut_open(visit):
     page.locator('[data-testid="stFileUploaderDropzoneInput"]').set_input_files(table)
     bars = page.locator('[data-testid="stElementToolbar"]')
     expect(bars).to_have_count(2)
+    stands_still(page)
     above = """(bars) => bars.map((bar) => {
       const before = bar.closest(".stElementContainer").previousElementSibling;
       return bar.getBoundingClientRect().top - before.getBoundingClientRect().bottom;
     })"""
-    assert min(bars.evaluate_all(above)) >= 0
+    eventually(page, lambda: [room >= 0 for room in bars.evaluate_all(above)] == [True] * 2)
     borders = """(buttons) => buttons.flatMap((button) => ["Top", "Right", "Bottom", "Left"].map((side) =>
       getComputedStyle(button)[`border${side}Color`])).filter((colour) => / 0\\)$/.test(colour))"""
     buttons = page.locator('.st-key-training_data [role="radio"]')
-    assert len(set(buttons.evaluate_all("(all) => all.map((each) => each.offsetTop)"))) == 2  # it takes two lines
-    assert buttons.evaluate_all(borders) == []
+    tops = "(all) => all.map((each) => each.offsetTop)"
+    eventually(page, lambda: len(set(buttons.evaluate_all(tops))) == 2)  # it takes two lines
+    eventually(page, lambda: buttons.evaluate_all(borders) == [])
 
 
 def test_the_page_can_be_read_out_and_used_from_the_keyboard(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     heads = page.locator(".vitrine.heads .head")
-    assert "layer 1, head 1, entropy" in (heads.first.get_attribute("aria-label") or "")
+    expect(heads.first).to_have_attribute("aria-label", re.compile("layer 1, head 1, entropy"))
     heads.nth(5).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_text("Layer 1, head 6")).to_be_visible()
@@ -158,13 +164,12 @@ def test_the_page_can_be_read_out_and_used_from_the_keyboard(visit):
 def test_the_input_bar_stays_on_top_and_hides_what_scrolls_under_it(visit):
     page = visit(color_scheme="dark", viewport={"width": 1440, "height": 600}).open()
     expect(page.locator(".vitrine-sticky")).to_have_count(1)
+    stands_still(page)  # as tall as it will be
     page.mouse.move(700, 450)
     page.mouse.wheel(0, 400)
     bar = page.locator(".st-key-input_bar")
     page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 100")
-    box = bar.bounding_box()
-    assert box is not None
-    assert 0 <= box["y"] < 12
+    eventually(page, lambda: 0 <= bar.bounding_box()["y"] < 12)
     colour = "(node) => getComputedStyle(node).backgroundColor"
-    assert bar.evaluate(colour) == page.locator(".stApp").evaluate(colour)
+    eventually(page, lambda: bar.evaluate(colour) == page.locator(".stApp").evaluate(colour))
     assert not bar.evaluate(colour).startswith("rgba")  # opaque

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from model.analysis.heads import entropy
-from tests.browser.looking import eventually, expect_painted, source
+from tests.browser.looking import eventually, expect_painted, source, stands_still
 
 pytestmark = pytest.mark.browser
 
@@ -52,6 +52,8 @@ def test_lines_follow_the_typing_and_a_token_keeps_its_own(visit, lens):
     expect(drawing).to_be_visible()
     page.wait_for_url("**draw=lines*")
     canvas = drawing.locator("canvas")
+    stands_still(page)
+    eventually(page, lambda: canvas.evaluate(DRAWN) > 0)
     everything = canvas.evaluate(DRAWN)
     drawing.evaluate("(node) => (node.marked = true)")
     box = canvas.bounding_box()
@@ -68,7 +70,7 @@ def test_lines_follow_the_typing_and_a_token_keeps_its_own(visit, lens):
 def test_the_thumbnails_show_differences_in_their_own_colours(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     atlas = page.locator(".vitrine.heads canvas.atlas")
-    assert atlas.evaluate(HUES)["blue"] > 100
+    eventually(page, lambda: atlas.evaluate(HUES)["blue"] > 100)
     page.get_by_role("button", name="Pin").click()
     expect(page.locator(".pin .kept")).to_be_visible()
     source(page).fill("He is a teacher.")
@@ -82,7 +84,7 @@ def test_the_thumbnails_show_differences_in_their_own_colours(visit):
 def test_heads_are_sorted_where_they_stand(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     names = page.locator(".vitrine.heads .name")
-    assert names.first.inner_text() == "1.1"
+    expect(names.first).to_have_text("1.1")
     click(page, "lowest")
     page.wait_for_url("**order=lowest*")
     found = entropy(lens.trace("I am a teacher.", "我是老师。").attention("cross")).numpy()
@@ -99,7 +101,7 @@ def test_bertviz_draws_hostile_tokens_as_text_and_asks_nobody(visit, lens):
     frame = page.frame_locator("iframe")
     labels = lens.source_tokens(HOSTILE).labels
     expect(frame.locator("#left text")).to_have_text(labels)
-    assert frame.locator("#attention line").count() == len(labels) ** 2 * lens.config.n_heads
+    expect(frame.locator("#attention line")).to_have_count(len(labels) ** 2 * lens.config.n_heads)
     colour = frame.locator("#left text").first.evaluate("(node) => getComputedStyle(node).fill")
     assert int(colour.split("(")[1].split(",")[0]) > 200  # light letters on the dark page
     click(page, "Model view")

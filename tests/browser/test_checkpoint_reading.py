@@ -10,7 +10,7 @@ import torch
 from playwright.sync_api import Page, expect
 from safetensors.torch import load_file, save_file
 
-from tests.browser.looking import eventually
+from tests.browser.looking import eventually, stands_still
 from tests.browser.test_hostile import INTRUDERS, SCRIPT
 from tests.viz.small import write_small
 
@@ -47,6 +47,7 @@ def opened(visit, model: str, part: str) -> Page:
     page.get_by_role("link", name="Checkpoints", exact=True).click()
     page.get_by_role("radio", name=part, exact=True).click()
     page.locator(".vitrine.tensors[data-painted]").wait_for()
+    stands_still(page)  # nothing of the page before is left
     return page
 
 
@@ -55,9 +56,19 @@ def numbers(page: Page, name: str) -> dict[str, str]:
     page.locator(".vitrine.tensors .search").fill(name)
     row = page.locator(".vitrine.tensors .plane .line").first
     expect(row.locator(".cell.name")).to_have_attribute("title", name[:400])
-    titles = page.locator(".vitrine.tensors .head .cell").all_inner_texts()
-    cells = row.locator(".cell").evaluate_all("(all) => all.map((cell) => cell.title || cell.textContent)")
-    return dict(zip([title.split(" ")[0] for title in titles], cells, strict=True))
+    read = """(tree) => [
+      [...tree.querySelectorAll(".head .cell")].map((cell) => cell.innerText),
+      [...tree.querySelector(".plane .line").children].map((cell) => cell.title || cell.textContent),
+    ]"""
+    found: dict[str, str] = {}
+
+    def measured() -> bool:
+        titles, cells = page.locator(".vitrine.tensors").evaluate(read)
+        found.update(zip([title.split(" ")[0] for title in titles], cells, strict=True))
+        return all(found[title] for title in ("mean", "deviation", "greatest"))
+
+    eventually(page, measured)
+    return found
 
 
 @pytest.mark.slow
@@ -75,7 +86,7 @@ def test_a_tensor_is_found_and_its_numbers_are_those_of_torch(visit, saved):
     sentence = page.locator(".vitrine.chart").filter(has_text="Singular values").locator(".heading")
     expect(sentence).to_contain_text(f"spectral norm {float(torch.linalg.matrix_norm(values, 2)):.3g}")
     expect(page.locator(".vitrine.heatmap .heading")).to_contain_text("rows 0 to 15, columns 0 to 15")
-    assert f"tensor={QUERY}" in page.url
+    eventually(page, lambda: f"tensor={QUERY}" in page.url)
     page.locator(".vitrine.tensors .search").fill("")
     tree = page.locator(".vitrine.tensors .scroll")
     page.get_by_role("button", name="close all").click()
@@ -104,7 +115,8 @@ def test_two_checkpoints_are_compared_and_their_traces_shown(visit, saved):
     expect(row.locator(".cell.name")).to_have_attribute("title", QUERY)  # the most moved is the first
     one, other = (saved[name][QUERY] for name in ("reading-1", "reading-2"))
     change = float((other - one).norm() / one.norm())
-    assert float(row.locator(".cell").nth(4).get_attribute("title") or "") == pytest.approx(change, rel=1e-4)
+    moved = row.locator(".cell").nth(4)
+    eventually(page, lambda: float(moved.get_attribute("title") or "nan") == pytest.approx(change, rel=1e-4))
     expect(page.locator(".vitrine.heatmap .heading")).to_contain_text("Difference")
     page.get_by_role("button", name="Their traces on the same sentence").click()
     page.locator(".vitrine.heads[data-painted]").wait_for()
@@ -119,13 +131,11 @@ def test_a_phone_tells_the_moved_tensors_apart(visit, saved):
     high = names.first.bounding_box()["height"]
     page.set_viewport_size({"width": 390, "height": 844})
     eventually(page, lambda: names.first.bounding_box()["height"] > high)
-    shown = names.evaluate_all(
-        """(all) => all.map((cell) => {
-          const text = cell.querySelector("bdi");
-          return [text.innerText, cell.title, text.scrollHeight - text.clientHeight];
-        })"""
-    )
-    assert all(text == title and hidden <= 0 for text, title, hidden in shown)
+    whole = """(all) => all.length > 0 && all.every((cell) => {
+      const text = cell.querySelector("bdi");
+      return text.innerText === cell.title && text.scrollHeight <= text.clientHeight;
+    })"""
+    eventually(page, lambda: names.evaluate_all(whole))
 
 
 @pytest.mark.slow
@@ -136,8 +146,9 @@ def test_names_of_tensors_are_shown_literally_and_never_run(visit, saved):
     field.press("Enter")
     lines = page.locator(".vitrine.tensors .plane .line")
     expect(lines).to_have_count(len(NAMES))
-    titles = lines.locator(".cell.name").evaluate_all("(all) => all.map((cell) => cell.title)")
-    assert sorted(titles) == sorted(name[:400] for name in NAMES)
+    titles = "(all) => all.map((cell) => cell.title)"
+    shown = sorted(name[:400] for name in NAMES)
+    eventually(page, lambda: sorted(lines.locator(".cell.name").evaluate_all(titles)) == shown)
     for at in range(len(NAMES)):
         stamp = page.locator(".vitrine.heatmap").get_attribute("data-painted")
         lines.nth(at).click()

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from model.checkpoints import open_checkpoint
 from model.exporting import folder_zipped
 from tests.browser.conftest import Visit
-from tests.browser.looking import source
+from tests.browser.looking import eventually, source, stands_still, thumbnails
 from tests.viz.small import write_small
 
 pytestmark = pytest.mark.browser
@@ -34,6 +34,7 @@ def line(page: Page, name: str):
 
 
 def upload(page: Page, name: str, content: bytes) -> None:
+    stands_still(page)  # the place of the last upload has gone
     if not page.locator('[data-testid="stFileUploaderDropzone"]').is_visible():
         page.get_by_role("button", name="Upload").first.click()
     kind = "application/zip" if name.endswith(".zip") else "application/octet-stream"
@@ -62,12 +63,13 @@ def shown(visit, mine: Path) -> Page:
     """The page Attention, when a model has been uploaded and is shown."""
     page = opened_page(visit())
     upload(page, "mine.zip", folder_zipped(mine, "mine"))
+    stands_still(page)
     line(page, "mine").get_by_role("button", name="Show it").click()
     expect(page.get_by_text("2+1 layers")).to_be_visible()
     expect(line(page, "mine")).to_contain_text("shown")
-    assert "model=mine" in page.url
+    eventually(page, lambda: "model=mine" in page.url)
     page.get_by_role("link", name="Attention", exact=True).click()
-    page.wait_for_url(lambda url: "/checkpoints" not in url)
+    page.wait_for_url(lambda url: "/checkpoints" not in url and "model=mine" in url and "opened=" in url)
     return page
 
 
@@ -78,7 +80,7 @@ def test_an_upload_is_shown_and_kept_over_a_reload(visit, mine):
     source(page).fill("The cat sees.")
     labels = open_checkpoint(mine).source_tokens("The cat sees.").labels
     expect(page.locator(".vitrine.heads")).to_have_attribute("data-painted", " ".join(labels))
-    assert page.locator(".vitrine.heads .map").count() == 4
+    expect(thumbnails(page)).to_have_count(4)
 
 
 @pytest.mark.slow
@@ -87,7 +89,6 @@ def test_an_upload_is_seen_by_nobody_else_until_it_is_taken_out(visit, mine):
     other = opened_page(visit())
     assert line(other, "mine").count() == 0
     link = page.url
-    assert "opened=" in link
     for copied in (visit().page, page.context.new_page()):  # in another browser, and in a window beside the first
         copied.goto(link)
         expect(copied.get_by_text("asks for a model that is not here")).to_be_visible()
@@ -96,6 +97,7 @@ def test_an_upload_is_seen_by_nobody_else_until_it_is_taken_out(visit, mine):
     page.reload()
     expect(page.get_by_text("2+1 layers")).to_be_visible()
     page.get_by_role("link", name="Checkpoints", exact=True).click()
+    stands_still(page)
     line(page, "mine").get_by_role("button", name="Take it out").or_(
         line(page, "mine").locator(".remove")
     ).first.click()

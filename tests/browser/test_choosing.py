@@ -113,6 +113,7 @@ def test_a_click_on_a_token_chooses_of_the_side_that_the_page_is_about(visit, le
     page = visit().open(source="I am a teacher.", target="我是老师。")
     page.get_by_role("link", name="Tokens and positions", exact=True).click()
     nearest = page.locator(".vitrine.chart .aside").filter(has_text="·").first
+    expect(nearest).to_be_visible()
     ids = lens.source_tokens("I am a teacher.").ids
     for place in (3, 0):
         stands_still(page)
@@ -128,11 +129,12 @@ def test_a_click_on_a_token_chooses_of_the_side_that_the_page_is_about(visit, le
 def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     token, lit = chips(page, "source").nth(1), page.locator(".chip.lit")
+    stands_still(page)
     plain = pixels(page)
     token.click()
     source(page).hover()
     expect(lit).to_have_text(["▁am", "▁am"])  # the bar and the key of the steps; the pointer is elsewhere
-    assert pixels(page) != plain  # its column on the thumbnails
+    eventually(page, lambda: pixels(page) != plain)  # its column on the thumbnails
     source(page).fill("I am a good teacher.")
     expect_painted(page, lens, "I am a good teacher.")
     expect(lit).to_have_text(["▁am", "▁am"])
@@ -150,6 +152,7 @@ def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, lens):
 @pytest.mark.slow
 def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
+    stands_still(page)
     box = cells(figure(page), 36)[4 * 6 + 1]
     place = {"x": float(box["x"]) + 5, "y": float(box["y"]) + 5}
     page.locator(".vitrine.heatmap canvas").click(position=place)
@@ -162,12 +165,14 @@ def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):
 def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。", query="2")
     grey = re.compile(r"\(12[0-9], 12[0-9], 12[0-9], [1-9]")  # the hatch, where nothing else is
+    eventually(page, lambda: all(each["drawn"] for each in pixels(page)))
     assert not any(grey.match(str(tuple(each["last"]))) for each in pixels(page))
     assert "url(#masked)" not in {cell["fill"] for cell in cells(figure(page), 36)}
     page.get_by_role("button", name="Decoder").or_(page.get_by_role("radio", name="Decoder")).first.click()
     page.wait_for_url("**attention=decoder*")
     expect(page.locator(f"{STAGES} td.masked.weight")).to_have_count(3)  # six tokens; the third sees three
-    assert all(grey.match(str(tuple(each["last"]))) for each in pixels(page))  # the first token and the last one
+    # The first token and the last one.
+    eventually(page, lambda: all(grey.match(str(tuple(each["last"]))) for each in pixels(page)))
     expect(page.locator(f"{STAGES} td.masked").first).to_have_css(
         "background-image", re.compile("repeating-linear-gradient")
     )
@@ -181,22 +186,22 @@ def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
 @pytest.mark.slow
 def test_the_scale_changes_the_thumbnails_and_the_colour_bar(visit, lens):
     page = visit().open(source="I am a teacher.", target="我是老师。", layer="0", head="0")
-    before = pixels(page)
-    assert [text for text in texts(figure(page)) if text[0].isdigit()] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+    found = lens.trace("I am a teacher.", "我是老师。").attention("cross")
+    tops = found.amax(dim=(2, 3)).flatten().tolist()
+    assert min(tops) < 0.9
+    drawn = pytest.approx([255 * top for top in tops], abs=2)
+    eventually(page, lambda: [each["darkest"] for each in pixels(page)] == drawn)
+    marks = ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+    eventually(page, lambda: [text for text in texts(figure(page)) if text[0].isdigit()] == marks)
     page.get_by_text("scale 0 to largest").click()
     page.wait_for_url("**scale=largest*")
-    largest = float(lens.trace("I am a teacher.", "我是老师。").attention("cross")[0, 0].max())
-    eventually(page, lambda: texts(figure(page))[-2] == f"{largest:.3g}")
+    eventually(page, lambda: texts(figure(page))[-2] == f"{float(found[0, 0].max()):.3g}")
     eventually(page, lambda: all(each["darkest"] >= 254 for each in pixels(page)))
-    after = pixels(page)
-    tops = lens.trace("I am a teacher.", "我是老师。").attention("cross").amax(dim=(2, 3)).flatten().tolist()
-    assert min(tops) < 0.9
-    assert [each["darkest"] for each in before] == pytest.approx([255 * top for top in tops], abs=2)
-    assert all(each["darkest"] >= 254 for each in after)
 
 
 def test_hovering_a_token_lights_it_up_wherever_it_is(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
+    stands_still(page)  # nothing moves away from under the pointer
     chips(page, "target").nth(2).hover()
     expect(page.locator(".chip.lit")).to_have_text(["是", "是"])  # in the bar and among the queries
     thumbnails(page).nth(9).hover()

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from model.inspectable import Inspectable
 from tests.browser.conftest import Visit
-from tests.browser.looking import eventually, source
+from tests.browser.looking import eventually, source, stands_still
 from tests.browser.test_hostile import INTRUDERS
 from tests.viz.hostile import WORDS, hostile_lens
 
@@ -109,6 +109,7 @@ def painted(page: Page, lens, name: str, text: str) -> list[dict]:
     stamp = " ".join(lens.source_tokens(text).labels)
     expected = [[kind, stamp] for kind in PAGES[name][0].split()]
     eventually(page, lambda: page.evaluate(FIGURES, False) == expected)
+    stands_still(page)  # and painted
     return page.evaluate(FIGURES, True)
 
 

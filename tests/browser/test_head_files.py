@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.alone import MOUNT
-from tests.browser.looking import PIXELS
+from tests.browser.looking import PIXELS, eventually
 from viz.components import sources, views
 
 pytestmark = pytest.mark.browser
@@ -111,16 +111,13 @@ def test_a_token_lit_elsewhere_is_framed_on_every_thumbnail(page):
     before = page.locator(".heads").evaluate(PIXELS)
     assert atlas.evaluate(LIT) == 0
     page.evaluate(HOVER, ["source", 3])
-    page.wait_for_timeout(100)
+    eventually(page, lambda: atlas.evaluate(LIT) >= 8 * 2 * before[0]["height"])
     one = atlas.evaluate(LIT)
-    assert one >= 8 * 2 * before[0]["height"]
     page.evaluate(HOVER, ["target", 5])
-    page.wait_for_timeout(100)
-    assert atlas.evaluate(LIT) > 1.5 * one
+    eventually(page, lambda: atlas.evaluate(LIT) > 1.5 * one)
     for side in ("source", "target", "elsewhere"):
         page.evaluate(HOVER, [side, -1])
-    page.wait_for_timeout(100)
-    assert page.locator(".heads").evaluate(PIXELS) == before
+    eventually(page, lambda: page.locator(".heads").evaluate(PIXELS) == before)
 
 
 def stages(page: Page, note: str = "") -> list[np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.browser.alone import HOSTILE, Shown
-from tests.browser.looking import cells, texts
+from tests.browser.looking import cells, eventually, texts
 
 pytestmark = pytest.mark.browser
 
@@ -92,8 +92,7 @@ def test_it_is_sharp_fills_its_width_and_follows_it(browser, ratio):
     assert (width, height, wide) == (500 * ratio, high * ratio, 500)
     page.evaluate("document.body.style.width = '320px'")
     page.wait_for_function("document.querySelector('canvas').clientWidth === 320")
-    page.wait_for_timeout(100)
-    assert page.locator("canvas").evaluate(size)[0] == 320 * ratio
+    eventually(page, lambda: page.locator("canvas").evaluate(size)[0] == 320 * ratio)
     page.close()
 
 

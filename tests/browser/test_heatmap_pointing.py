@@ -6,12 +6,17 @@ import re
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.alone import Shown
-from tests.browser.looking import cells
+from tests.browser.looking import cells, eventually
 
 pytestmark = pytest.mark.browser
+
+
+def hovers(page: Page, *told: list[str | int]) -> None:
+    """The last that is told of the pointer comes to be this."""
+    eventually(page, lambda: page.evaluate("window.hovered")[-len(told) :] == [*told])
 
 
 def test_hovering_names_the_pair_with_its_exact_weight_and_a_click_chooses_the_row(page):
@@ -28,14 +33,14 @@ def test_hovering_names_the_pair_with_its_exact_weight_and_a_click_chooses_the_r
     written = re.search(r"weight (\S+)", tip.inner_text())
     assert written
     assert np.float32(written[1]) == shown.values[1, 1]
-    assert page.evaluate("window.hovered.slice(-2)") == [["target", 1], ["source", 1]]
+    hovers(page, ["target", 1], ["source", 1])
     canvas.hover(position=middle(boxes[1]))
     expect(tip).to_contain_text("masked")
     canvas.click(position=middle(boxes[2]))
-    assert page.evaluate("window.rows") == [["row", 1]]
+    eventually(page, lambda: page.evaluate("window.rows") == [["row", 1]])
     page.mouse.move(990, 890)
     expect(tip).to_be_hidden()
-    assert page.evaluate("window.hovered.slice(-2)") == [["target", -1], ["source", -1]]
+    hovers(page, ["target", -1], ["source", -1])
 
 
 MARKED = """
@@ -55,26 +60,24 @@ def test_columns_in_another_order_and_cells_light_up_with_their_tokens(page):
     boxes = cells(shown.svg(), 4)
     assert canvas.evaluate(MARKED) == 0
     lit = []
-    for side, position in (("source", 3), ("source", 1), ("words", 1), ("words", 0)):
+    for side, position, lights in (("source", 3, True), ("source", 1, False), ("words", 1, True), ("words", 0, True)):
         page.evaluate(HOVER, [side, position])
         page.wait_for_timeout(60)
+        eventually(page, lambda lights=lights: (canvas.evaluate(MARKED) > 0) == lights)
         lit.append(canvas.evaluate(MARKED))
         page.evaluate(HOVER, [side, -1])
-    page.wait_for_timeout(60)
-    assert [count > 0 for count in lit] == [True, False, True, True]
+        eventually(page, lambda: canvas.evaluate(MARKED) == 0)
     assert lit[2] > 1.7 * lit[3]  # two cells, and one
     places = [{"x": float(box["x"]) + 5, "y": float(box["y"]) + 5} for box in boxes]
     canvas.hover(position=places[0])
-    assert page.evaluate("window.hovered.slice(-3)") == [["target", 0], ["source", 7], ["words", 0]]
+    hovers(page, ["target", 0], ["source", 7], ["words", 0])
     expect(page.locator(".tip")).to_contain_text("one")
     canvas.hover(position=places[3])
-    assert page.evaluate("window.hovered.slice(-3)") == [["target", 1], ["source", 3], ["words", -1]]
+    hovers(page, ["target", 1], ["source", 3], ["words", -1])
     canvas.hover(position=places[0])
     page.mouse.move(990, 890)
-    page.wait_for_timeout(60)
-    assert page.evaluate("window.hovered.slice(-3)") == [["target", -1], ["source", -1], ["words", -1]]
-    page.wait_for_timeout(60)
-    assert canvas.evaluate(MARKED) == 0
+    hovers(page, ["target", -1], ["source", -1], ["words", -1])
+    eventually(page, lambda: canvas.evaluate(MARKED) == 0)
 
 
 def test_a_number_on_an_axis_that_is_no_text_lights_none_of_the_same_number(page):
@@ -99,9 +102,9 @@ def test_arrow_keys_read_cells_and_enter_chooses_the_row(page):
     written = re.search(r"weight (\S+)", tip.inner_text())
     assert written
     assert np.float32(written[1]) == shown.values[1, 1]
-    assert page.evaluate("window.hovered.slice(-2)") == [["target", 1], ["source", 1]]
+    hovers(page, ["target", 1], ["source", 1])
     page.keyboard.press("Enter")
-    assert page.evaluate("window.rows") == [["row", 1]]
+    eventually(page, lambda: page.evaluate("window.rows") == [["row", 1]])
     assert canvas.evaluate("(canvas) => getComputedStyle(canvas).outlineStyle") == "solid"
     page.keyboard.press("Shift+Tab")
     expect(tip).to_be_hidden()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually, source
+from tests.browser.looking import eventually, source, stands_still
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -20,6 +20,7 @@ def test_a_head_is_opened_removed_and_restored(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。", below="importance")
     expect(page.get_by_text("The mean loss of this text is")).to_contain_text("of 72 heads")
     expect(page.locator(".vitrine.panels[data-painted]")).to_have_count(2)
+    stands_still(page)
     place = effects(page).evaluate(
         "(root) => { const p = root.place.places[1]; return [p.left + 2.5 * p.wide, p.top + 1.5 * p.high] }"
     )
@@ -37,7 +38,7 @@ def test_a_head_is_opened_removed_and_restored(visit):
     page.get_by_role("button", name="Restore this head").click()
     expect(page.locator(".changed .what")).to_have_count(0)
     expect(page.get_by_text("The mean loss of this text is")).to_contain_text("of 72 heads")
-    assert "changes=" not in page.url
+    eventually(page, lambda: "changes=" not in page.url)
 
 
 def test_it_follows_typing_hostile_texts_too(visit):

@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from model.checkpoints import CONFIG, TRAINING, WEIGHTS, open_checkpoint
-from tests.browser.conftest import PATIENCE, Visit
-from tests.browser.looking import eventually, thumbnails
-from tests.browser.server import answers, free_port, serve
+from tests.browser.conftest import Visit
+from tests.browser.looking import eventually, stands_still, thumbnails
+from tests.browser.server import PATIENCE, answers, free_port, serve
 from tests.browser.test_training import reaches
 from viz.opening import bundled_names
 
@@ -34,6 +34,7 @@ def begin_to_save(page: Page, name: str, replace: bool) -> None:
     expect(agree).to_have_count(int(replace))
     if replace:
         agree.click()
+    stands_still(page)
     page.get_by_role("button", name="Save as a checkpoint").click()
 
 
@@ -60,7 +61,7 @@ def expect_models(page: Page) -> None:
     expect(sidebar).to_contain_text("0.172")
     sidebar.get_by_role("link", name="Attention", exact=True).click()
     expect(thumbnails(page).first).to_be_visible()
-    assert "model=mine" in page.url
+    eventually(page, lambda: "model=mine" in page.url)
 
 
 @pytest.fixture

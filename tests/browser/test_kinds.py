@@ -5,7 +5,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from model.checkpoints import open_checkpoint
 from model.text import MASK
-from tests.browser.looking import expect_tokens, thumbnails
+from tests.browser.looking import expect_tokens, stands_still, thumbnails
 from tests.browser.server import ROOT
 
 pytestmark = pytest.mark.browser
@@ -39,6 +39,7 @@ def test_a_guess_that_is_clicked_goes_on_with_the_text(visit, shakespeare):
     guess = shakespeare.guesses(shakespeare.trace("To be, or"))[0]
     expect(choices(page)).to_have_text([shown(each.label) for each in guess.choices])
     chosen = next(each for each in guess.choices if each.label.startswith("▁"))
+    stands_still(page)  # they are drawn anew with the text
     choices(page).filter(has_text=chosen.label).first.click()
     longer = shakespeare.take("To be, or", 0, chosen.token)
     expect(text(page)).to_have_value(longer)
@@ -63,10 +64,12 @@ def test_masks_are_filled_by_a_click(visit, fill_mask):
     page = visit().open(model="fill-mask", source=source)
     best = fill_mask.guesses(fill_mask.trace(source))[0].choices
     expect(choices(page)).to_have_text([each.label for each in best])
+    stands_still(page)
     choices(page).nth(1).click()
     expect(text(page)).to_have_value(fill_mask.take(source, 0, best[1].token))
     expect(choices(page)).to_have_count(0)
     text(page).fill(source)
     expect(choices(page)).to_have_count(5)
+    stands_still(page)
     page.get_by_role("button", name="Fill in").click()
     expect(text(page)).to_have_value(fill_mask.take(source, 0, best[0].token))

@@ -36,7 +36,7 @@ def computed(page: Page, name: str) -> list[str]:
 def test_every_keystroke_in_a_cell_is_computed_and_a_bad_one_told(visit):
     page = opened(visit())
     expect(page.locator(".vitrine.matrices[data-painted]")).to_be_visible()
-    assert computed(page, "Outputs")[:3] == ["1.94", "6.68", "1.6"]
+    eventually(page, lambda: computed(page, "Outputs")[:3] == ["1.94", "6.68", "1.6"])
     field = cell(page, "X, row 1, column 1")
     field.fill("")
     field.type("2.5", delay=60)
@@ -68,6 +68,7 @@ def test_a_vector_is_dragged_and_moved_with_keys(visit):
     expect(page.get_by_text("Here the claim fails")).to_be_visible()
     handles = page.locator(".vitrine.vectors .handle")
     expect(handles).to_have_count(3)
+    stands_still(page)
     box = handles.nth(2).bounding_box()
     page.mouse.move(box["x"] + 13, box["y"] + 13)
     page.mouse.down()
@@ -91,6 +92,7 @@ def test_a_finger_drags_too(visit):
     page = opened(visit(has_touch=True), claim="Dot product or cosine")
     handle = page.locator(".vitrine.vectors .handle").nth(2)
     expect(handle).to_be_visible()
+    stands_still(page)
     handle.scroll_into_view_if_needed()
     before = page.evaluate("scrollY")
     box = handle.bounding_box()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.looking import eventually
+from tests.browser.looking import eventually, stands_still
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -33,7 +33,8 @@ def test_curves_grow_and_stop(visit) -> None:
     expect(page.get_by_text("s left")).to_be_visible()
     page.get_by_test_id("stMain").get_by_role("button", name="Stop").click()
     expect(page.get_by_text("Stopped: what is shown was found until then.")).to_be_visible()
-    page.wait_for_timeout(1500)  # the last report is still being drawn
+    stands_still(page)  # the last report is still being drawn
+    page.wait_for_timeout(1500)
     ended = step()
     assert 0 < ended < 2000
     page.wait_for_timeout(1500)

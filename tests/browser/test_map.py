@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import chips, eventually, source
+from tests.browser.looking import chips, eventually, source, stands_still
 
 pytestmark = pytest.mark.browser
 
@@ -46,7 +46,7 @@ def test_typing_paints_again_in_the_same_elements(visit, lens):
     page.keyboard.insert_text(HOSTILE)
     expect_map(page, lens, "I am a teacher." + HOSTILE)
     expect(source(page)).to_be_focused()
-    assert page.locator(MAP).evaluate(PRINT) != before
+    eventually(page, lambda: page.locator(MAP).evaluate(PRINT) != before)
     assert page.locator(MAP).evaluate(KEPT)
 
 
@@ -71,6 +71,7 @@ def test_the_map_follows_a_training(visit):
 def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, lens):
     page = opened(visit(), source="I am a teacher.", target="我是老师。")
     head = page.get_by_role("button", name="Decoder · layer 2 · cross-attention · head 3", exact=True)
+    stands_still(page)  # nothing moves away from under the pointer
     head.hover(position={"x": 2, "y": 2})
     expect(page.locator(f"{PANEL} h4")).to_have_text("Decoder · layer 2 · cross-attention · head 3")
     weight = float(lens.trace("I am a teacher.", "我是老师。")["decoder.layers.1.cross_attention.weights"][2, 0, 0])
@@ -80,14 +81,8 @@ def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, lens):
     expect(page.locator(".chip.lit")).to_have_text([label, "<s>"])
     head.click()
     expect(page.locator(".vitrine.heatmap[data-painted]")).to_contain_text("Layer 2, head 3")
-    address = {name: values[-1] for name, values in parse_qs(urlsplit(page.url).query).items()}
-    assert address == {
-        "source": "I am a teacher.",
-        "target": "我是老师。",
-        "layer": "1",
-        "head": "2",
-        "attention": "cross",
-    }
+    told = {"source": "I am a teacher.", "target": "我是老师。", "layer": "1", "head": "2", "attention": "cross"}
+    eventually(page, lambda: {name: values[-1] for name, values in parse_qs(urlsplit(page.url).query).items()} == told)
 
 
 @pytest.mark.slow
@@ -104,15 +99,14 @@ def test_the_map_is_saved_as_svg_and_fits_a_phone(visit, lens):
     assert len(pictures) == heads + masked + layers + 4  # a hatch under causal heads, strips, two embeddings
     words = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert set(lens.source_tokens("I am a teacher.").labels) <= set(words)
-    wide = page.locator(f"{MAP} canvas").first.bounding_box()
+    canvas = page.locator(f"{MAP} canvas").first
+    wide = canvas.bounding_box()
     page.set_viewport_size({"width": 390, "height": 844})
-    eventually(page, lambda: page.locator(f"{MAP} canvas").first.bounding_box()["width"] < 390)
-    tall = page.locator(f"{MAP} canvas").first.bounding_box()
-    assert tall["height"] > 1.3 * wide["height"]  # the stacks stand under each other
-    places = [
-        page.get_by_role("button", name=f"{stack} · embedding").bounding_box()["y"] for stack in ("Encoder", "Decoder")
-    ]
-    assert places[0] > places[1]
+    eventually(page, lambda: canvas.bounding_box()["width"] < 390)
+    eventually(page, lambda: canvas.bounding_box()["height"] > 1.3 * wide["height"])  # the stacks under each other
+    encoder, decoder = (page.get_by_role("button", name=f"{stack} · embedding") for stack in ("Encoder", "Decoder"))
+    eventually(page, lambda: encoder.bounding_box()["y"] > decoder.bounding_box()["y"])
+    stands_still(page)
     block = page.get_by_role("button", name="Encoder · layer 1 · feed-forward", exact=True)
     block.scroll_into_view_if_needed()
     block.tap()
@@ -121,4 +115,4 @@ def test_the_map_is_saved_as_svg_and_fits_a_phone(visit, lens):
     assert "/map" in page.url
     block.tap()
     page.wait_for_url("**/feed_forward*")
-    assert chips(page, "source").count() == len(lens.source_tokens("I am a teacher.").labels)
+    expect(chips(page, "source")).to_have_count(len(lens.source_tokens("I am a teacher.").labels))

@@ -15,6 +15,8 @@ from model.checkpoints import open_checkpoint
 from model.trace import Trace
 from tests.app_reading import opened
 from tests.browser.alone import MOUNT
+from tests.browser.looking import eventually
+from tests.browser.server import PATIENCE
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
 from viz.components import sources
@@ -51,6 +53,7 @@ def sent(tmp_path_factory) -> Sent:
 @pytest.fixture(scope="module")
 def mounted(browser: Browser, sent: Sent) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1000, "height": 900})
+    page.set_default_timeout(PATIENCE)
     script, style = sources("model_map", "plot", "map_layout", "map_drawing")
     page.evaluate(MOUNT, [script, style, list(sent.data), 900])
     yield page
@@ -129,26 +132,22 @@ def test_heads_strips_and_embeddings_are_pictures(svg, sent):
 
 def test_pointing_tells_shapes_parameters_and_operations_and_a_click_opens(mounted, sent):
     names = [block["name"] for block in sent.header["blocks"]]
+    panel = mounted.locator(".panel dl > div")
+    shown = "(all) => all.map((each) => [...each.children].map((word) => word.textContent))"
     for name in ("Encoder · layer 2 · feed-forward", "Decoder · layer 3 · cross-attention"):
         block = mounted.get_by_role("button", name=name, exact=True)
         block.hover(position={"x": 30, "y": 3})
         said = dict(sent.header["blocks"][names.index(name)]["lines"])
         assert {"parameters", "matrix products"} <= set(said)
-        shown = mounted.locator(".panel dl > div").evaluate_all(
-            "(all) => all.map((each) => [...each.children].map((word) => word.textContent))"
-        )
-        assert dict(shown) == said
+        eventually(mounted, lambda said=said: dict(panel.evaluate_all(shown)) == said)
         assert any(f"{len(sent.trace.source_tokens)} × 16" in text for text in said.values())
         block.click(position={"x": 30, "y": 3})
     head = mounted.get_by_role("button", name="Decoder · layer 3 · cross-attention · head 2", exact=True)
     head.click()
     number = names.index("Decoder · layer 3 · cross-attention")
     opened_first = {"block": names.index("Encoder · layer 2 · feed-forward"), "head": None}
-    assert mounted.evaluate("window.rows") == [
-        ["open", opened_first],
-        ["open", {"block": number, "head": None}],
-        ["open", {"block": number, "head": 1}],
-    ]
+    told = [opened_first, {"block": number, "head": None}, {"block": number, "head": 1}]
+    eventually(mounted, lambda: mounted.evaluate("window.rows") == [["open", each] for each in told])
 
 
 def test_a_token_lit_elsewhere_is_lit_on_the_map(mounted):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually
+from tests.browser.looking import eventually, stands_still
 
 pytestmark = pytest.mark.browser
 
 # The first panel of a view: a pixel in the middle of each of its cells, and where that is on the page.
 CELLS = """
 (root) => {
+  if (!root.place || !root.canvas.width) return []; // not laid out yet
   const { left, top, wide, high, count } = root.place.places[0];
   const { width } = root.canvas.getBoundingClientRect();
   const ratio = root.canvas.width / width;
@@ -43,6 +44,7 @@ def seen(page: Page) -> list[bool]:
 
 
 def click(page: Page, cell: int) -> None:
+    stands_still(page)
     place = views(page).first.evaluate(CELLS)[cell]
     views(page).first.locator("canvas").click(position={"x": place["x"], "y": place["y"]})
 
@@ -70,7 +72,7 @@ def test_a_click_hides_and_shows_a_cell_and_restore_takes_all_back(visit):
     page.get_by_role("button", name="restore").click()
     expect(page.locator(".badge.failed")).to_have_count(0)
     expect(page.locator(".changed .what")).to_have_count(0)
-    assert "changes=" not in page.url
+    eventually(page, lambda: "changes=" not in page.url)
 
 
 @pytest.mark.slow
@@ -78,7 +80,8 @@ def test_the_kind_is_in_the_address_and_a_cell_is_hidden_from_the_keyboard(visit
     page = opened(visit, source="I am a teacher.", target="我是老师。")
     page.get_by_test_id("stButtonGroup").get_by_text("Encoder", exact=True).click()
     page.wait_for_url("**masked=encoder*")
-    eventually(page, lambda: len(seen(page)) == 36 and all(seen(page)))
+    eventually(page, lambda: seen(page) == [True] * 36)
+    stands_still(page)
     views(page).first.get_by_role("button", name="Download").focus()
     for key in ("Tab", "ArrowRight", "ArrowDown", "Enter"):
         page.keyboard.press(key)
@@ -89,6 +92,7 @@ def test_the_kind_is_in_the_address_and_a_cell_is_hidden_from_the_keyboard(visit
 def test_a_label_hides_its_whole_row_which_then_sees_nothing(visit):
     page = opened(visit, source="I am a teacher.", target="我是老师。")
     eventually(page, lambda: len(seen(page)) == 36)
+    stands_still(page)
     box = views(page).first.evaluate(
         "(root) => { const p = root.place.places[0]; return [p.left - 10, p.top + 1.5 * p.high] }"
     )
@@ -108,6 +112,7 @@ def test_a_label_hides_its_whole_row_which_then_sees_nothing(visit):
 def lights_up_the_text(page: Page) -> None:
     """A token of another text of the batch lights up where it stands in the page's text."""
     batch = views(page).filter(has_text="Masks of a padded batch")
+    stands_still(page)
     batch.scroll_into_view_if_needed()
     # The second half, "teacher.", begins in its own text, and further on in the page's.
     x, y, here = batch.evaluate(

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.contrast import NOTED, drawn
-from tests.browser.looking import eventually
+from tests.browser.looking import eventually, stands_still
 from tests.browser.test_appearance import CONTRASTS
 
 pytestmark = pytest.mark.browser
@@ -50,8 +51,9 @@ def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
         if look == "phone":
             page.locator('[data-testid="stExpandSidebarButton"]').click()
         page.get_by_role("link", name=words[look == "dark-zh"], exact=True).click()
-        page.wait_for_url(lambda url, name=name: name == "attention" or f"/{name}" in url)
-        if look == "phone" and page.locator('[data-testid="stSidebarCollapseButton"]').is_visible():
+        path = "/" if name == "attention" else f"/{name}"
+        page.wait_for_url(lambda url, path=path: urlsplit(url).path == path)
+        if look == "phone":
             page.locator('[data-testid="stSidebarCollapseButton"] button').click()
         settle(page)
         page.screenshot(path=folder / f"{name}-{look}.png")
@@ -74,6 +76,7 @@ def settle(page) -> None:
     """Until nothing of the page is being computed, of another page is left, and it has stood still for a while."""
     expect(page.locator('[data-testid="stStatusWidget"]')).to_have_count(0)
     expect(page.locator('[data-stale="true"]')).to_have_count(0)
+    stands_still(page)
     sizes: list[str] = []
 
     def still() -> bool:

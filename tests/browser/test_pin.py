@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from model.analysis.differences import Comparison
-from tests.browser.looking import chips, expect_tokens
+from tests.browser.looking import chips, eventually, expect_tokens, stands_still
 
 pytestmark = pytest.mark.browser
 
@@ -32,9 +32,12 @@ def test_a_pinned_text_stays_beside_what_is_typed(visit, lens):
     head = changes[changes["kind"] == "head"].iloc[0]
     first = page.locator(".changes .first .change").first
     expect(first).to_contain_text(f"{head['layer'] + 1}.{head['head'] + 1}")
-    assert float(first.get_attribute("title").rpartition(": ")[2]) == pytest.approx(head["change"], abs=1e-4)
+    change = pytest.approx(head["change"], abs=1e-4)
+    eventually(page, lambda: float(first.get_attribute("title").rpartition(": ")[2]) == change)
+    stands_still(page)  # changes are drawn anew with the text
     first.click()
     expect(page.get_by_text(f"Layer {head['layer'] + 1}, head {head['head'] + 1}", exact=True)).to_be_visible()
+    stands_still(page)
     page.get_by_role("button", name="all changes").click()
     expect(page.locator(".lists .list")).to_have_count(4)
     page.get_by_role("button", name="unpin").click()

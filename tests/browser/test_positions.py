@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from model.inspectable import Inspectable
-from tests.browser.looking import chips, eventually, pixels, source
+from tests.browser.looking import chips, eventually, pixels, source, stands_still
 from tests.browser.test_hostile import INTRUDERS, SCRIPT
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -36,6 +36,7 @@ def test_tokens_follow_the_typing_and_stay_text(visit, lens):
     source(page).fill("Where is the station?")
     painted(page, lens, "Where is the station?")
     canvas = page.locator(".vitrine.heatmap canvas")
+    stands_still(page)
     box = canvas.bounding_box()
     canvas.click(position={"x": box["width"] / 2, "y": box["height"] - 12})  # the last row: </s>
     note = page.locator(".vitrine.chart").filter(has_text="Nearest tokens").locator(".aside")
@@ -69,6 +70,7 @@ def test_a_figure_of_the_laboratory_is_saved_as_it_is_seen(visit):
     page.get_by_role("radio", name="Laboratory").click()
     files = page.locator(".vitrine.figure")
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
+    expect(page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace")).not_to_have_count(0)
     saved = {}
     for kind in ("PNG", "SVG", "CSV"):
         files.first.get_by_role("button", name="Download").click()
@@ -92,6 +94,7 @@ def test_a_figure_of_the_laboratory_is_saved_as_it_is_seen(visit):
 def test_other_positions_reach_every_page_and_can_be_taken_back(visit):
     page = visit().open()
     page.locator(".vitrine.heads[data-painted]").wait_for()
+    stands_still(page)
     trained = [each["print"] for each in pixels(page)]
     go(page, "Tokens and positions")
     page.get_by_role("radio", name="In this model").click()
@@ -99,6 +102,7 @@ def test_other_positions_reach_every_page_and_can_be_taken_back(visit):
     note = page.get_by_text("positions: no positions, up to 128 tokens — not as trained")
     expect(note).to_be_visible()
     expect(page.get_by_text("perplexity")).to_be_visible()
+    stands_still(page)
     expect(page.locator(".vitrine.heatmap")).to_contain_text("Change of the attention")
     go(page, "Attention")
     page.locator(".vitrine.heads[data-painted]").wait_for()

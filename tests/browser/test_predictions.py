@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually, expect_tokens, source, target
+from tests.browser.looking import eventually, expect_tokens, source, stands_still, target
 from tests.browser.test_hostile import INTRUDERS, SCRIPT
 from viz.workbench import FIRST_SOURCE
 
@@ -21,6 +21,8 @@ VIEWS = ["Positions", "Temperature, top-k, top-p", "Logit lens", "Decoding film"
 def predictions(page: Page, view: str) -> Page:
     """The page, opened from the navigation, with this view chosen."""
     page.get_by_role("link", name="Predictions", exact=True).click()
+    page.get_by_role("radio", name=view, exact=True).wait_for()
+    stands_still(page)  # nothing of the page before is left
     page.get_by_role("radio", name=view, exact=True).click()
     return page
 
@@ -40,7 +42,8 @@ def test_typing_changes_the_losses_and_the_chosen_position(visit, lens):
     labels = [lens.target_tokenizer.label(token) for token in best]
     chips = page.locator(".vitrine.ranking tbody .chip")
     eventually(page, lambda: [text.removeprefix("✓ ") for text in chips.all_inner_texts()[:3]] == labels)
-    assert page.locator(".vitrine.heatmap canvas").evaluate(PAINTED) > 1000
+    eventually(page, lambda: page.locator(".vitrine.heatmap canvas").evaluate(PAINTED) > 1000)
+    stands_still(page)
     page.locator(".vitrine.heatmap canvas").click(position={"x": 120, "y": 60})  # the first row
     expect(page.locator(".vitrine.ranking .heading b")).to_have_text(f"<s> → {trace.target_tokens[1]}")
 
@@ -55,6 +58,7 @@ def test_the_film_plays_without_asking_the_server(visit, lens):
     count = page.locator(f"{FILM} .count")
     expect(count).to_have_text(f"1 / {len(tokens)}")
     page.locator(f"{FILM} select").first.select_option("4")
+    stands_still(page)
     page.wait_for_timeout(500)
     before = len(sent)
     page.locator(f"{FILM} .play").click()
@@ -66,7 +70,7 @@ def test_the_film_plays_without_asking_the_server(visit, lens):
     page.keyboard.press("ArrowRight")
     expect(page.locator(f"{FILM} .written .chip")).to_have_text(tokens[:3])
     expect(page.locator(".vitrine .tokens.target .chip.lit")).to_have_text(tokens[2])  # lit up in the bar too
-    assert page.locator(f"{FILM} svg path").count() == len(lens.source_tokens(FIRST_SOURCE))
+    expect(page.locator(f"{FILM} svg path")).to_have_count(len(lens.source_tokens(FIRST_SOURCE)))
     page.locator(f"{FILM} input").fill("4")
     expect(count).to_have_text(f"5 / {len(tokens)}")
     assert len(sent) == before

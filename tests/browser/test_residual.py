@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.looking import eventually
+from tests.browser.looking import eventually, stands_still
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -12,6 +12,7 @@ def turn_to(page: Page, name: str) -> None:
     """Another page, by its link; the address keeps its choices."""
     page.get_by_role("link", name=name).click()
     expect(page.locator(".vitrine.chart[data-painted]").first).to_be_visible()
+    stands_still(page)  # nothing of the page before is left
 
 
 def click_until(page: Page, canvas: Locator, across: float, down: float, address: str) -> None:
@@ -34,6 +35,7 @@ def test_a_click_chooses_norm_and_token(visit):
     click_until(page, page.locator(".vitrine.heatmap canvas"), 0.5, 0.6, "norm=encoder")
     heading = page.locator(".vitrine.chart .heading b").first
     expect(heading).to_contain_text(" at ")
+    stands_still(page)
     chosen = heading.inner_text()
     page.get_by_text("Residual stream", exact=True).click()
     expect(page.locator(".vitrine.heatmap")).to_have_count(2)
@@ -44,7 +46,7 @@ def test_a_click_chooses_norm_and_token(visit):
     page.get_by_text("Norms", exact=True).click()
     expect(page.get_by_text("Component Error")).to_have_count(0)
     expect(heading).to_have_text(chosen)
-    assert "query=" in page.url
+    eventually(page, lambda: "query=" in page.url)
 
 
 def test_units_turn_their_pages(visit):

@@ -45,8 +45,13 @@ def test_the_story_of_a_training(visit):
     page.get_by_role("button", name="Begin and run").click()
     reaches(page, 5)
     expect(page.get_by_role("button", name="Flag A stands at this frame")).to_be_visible()  # the film, where it began
-    strip = page.locator(".vitrine.strip").bounding_box()
-    assert strip["y"] + strip["height"] <= 900  # whatever stands above it in the sidebar
+    strip = page.locator(".vitrine.strip")
+
+    def in_sight() -> bool:  # whatever stands above it in the sidebar
+        box = strip.bounding_box()
+        return box["y"] + box["height"] <= 900
+
+    eventually(page, in_sight)
     before = step(page)
     source(page).fill("glass")
     expect(page.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
@@ -61,18 +66,21 @@ def test_the_story_of_a_training(visit):
     field(page, "rate", "0.002")
     reaches(page, before + 16)
     page.get_by_role("button", name="Pause").click()
+    expect(strip).to_have_attribute("data-status", "paused")
     part(page, "Runs")
     expect(page.get_by_text("Key frames:")).to_be_visible()
+    eventually(page, lambda: "run=" in page.url)
     given = dict(parse_qsl(urlsplit(page.url).query))
     visited.open(**given)  # as after a reload: the address finds the training again
     page.get_by_role("link", name="Training", exact=True).click()
     part(page, "Runs")
     expect(page.get_by_text("Key frames:")).to_be_visible()
-    assert step(page) > before + 15
+    reaches(page, before + 16)
     field(page, "Step", "10")
     page.get_by_role("button", name="Go back to step 10").click()
     eventually(page, lambda: step(page) == 10)
     field(page, "Name: letters, digits, - and _", "a-story")
+    stands_still(page)
     page.get_by_role("button", name="Save as a checkpoint").click()
     expect(page.get_by_text("Saved as a-story")).to_be_visible()
     page.locator('[data-testid="stSidebar"]').get_by_role("combobox").click()

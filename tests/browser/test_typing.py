@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.looking import chips, expect_painted, expect_tokens, pixels, source, target, thumbnails
+from tests.browser.looking import chips, eventually, expect_painted, expect_tokens, pixels, source, target, thumbnails
 from viz.workbench import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
@@ -15,8 +15,8 @@ def test_the_first_paint_shows_every_head_of_the_bundled_model(visit, lens):
     expect_painted(page, lens, FIRST_SOURCE)
     trace = lens.trace(FIRST_SOURCE)
     expect_tokens(page, "target", trace.target_tokens)
+    eventually(page, lambda: all(each["drawn"] > 0 for each in pixels(page)))
     seen = pixels(page)
-    assert all(each["drawn"] > 0 for each in seen)
     assert len({each["print"] for each in seen}) == len(seen)  # no two heads look alike
     assert {(each["width"], each["height"]) for each in seen} == {(len(trace.source_tokens), len(trace.target_tokens))}
     assert page.locator(".vitrine.heads").evaluate("(node) => node.getRootNode() instanceof ShadowRoot")
@@ -32,9 +32,12 @@ def test_typing_without_enter_redraws_chips_and_thumbnails(visit, lens):
     source(page).press("End")
     page.keyboard.type(" She left")
     expect_painted(page, lens, FIRST_SOURCE + " She left")
-    after = pixels(page)
-    assert all(old["print"] != new["print"] for old, new in zip(before, after, strict=True))
-    assert after[0]["width"] > before[0]["width"]
+
+    def all_changed() -> bool:
+        pairs = zip(before, pixels(page), strict=True)
+        return all(old["print"] != new["print"] and new["width"] > old["width"] for old, new in pairs)
+
+    eventually(page, all_changed)
     expect_tokens(page, "target", lens.trace(FIRST_SOURCE + " She left").target_tokens)
     expect(target(page)).to_have_attribute("placeholder", lens.generate(FIRST_SOURCE + " She left").text)
     expect(source(page)).to_be_focused()

@@ -33,8 +33,16 @@ function showBadges(parent, badges) {
   });
 }
 
+// Whether a part shows this already: drawn again between press and release, its buttons would lose the click.
+function shows(parent, ...what) {
+  const [before, now] = [parent.dataset.shape, JSON.stringify(what)];
+  parent.dataset.shape = now;
+  return now === before;
+}
+
 // What the model holds probable at a place: tokens with their probabilities, to be clicked.
 function showGuesses(parent, guesses, hint, choose) {
+  if (shows(parent, guesses, hint)) return;
   const rows = guesses.map(({ title, choices }, number) => {
     const row = element("div", "guess");
     row.appendChild(element("span", "muted title", title));
@@ -60,9 +68,7 @@ function showPin(parent, { kept, differing, words }, act) {
     made.addEventListener("click", () => act(name));
     return made;
   };
-  const shape = JSON.stringify([kept, differing, words]);
-  if (parent.dataset.shape === shape) return;
-  parent.dataset.shape = shape;
+  if (shows(parent, kept, differing, words)) return;
   if (!kept) {
     const keep = button(`⚲ ${words.keep}`, "keep");
     keep.title = words.explanation;
@@ -93,6 +99,7 @@ function showChanges(parent, { kept, changes, words }, act) {
     }
     return made;
   };
+  if (shows(parent, kept, changes, words)) return;
   if (!kept) return parent.replaceChildren();
   if (!changes.length) return parent.replaceChildren(element("div", "first muted", words.none));
   const first = element("div", "first");
@@ -119,9 +126,7 @@ function showChanges(parent, { kept, changes, words }, act) {
 
 // What is changed in the forward pass, and the button that restores it.
 function showChanged(parent, { text, refused, words }, restore) {
-  const shape = JSON.stringify([text, refused, words]);
-  if (parent.dataset.shape === shape) return;
-  parent.dataset.shape = shape;
+  if (shows(parent, text, refused, words)) return;
   const made = [];
   if (refused) made.push(element("span", "refused", refused));
   if (text) {
@@ -171,9 +176,8 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
     if (data.notes[side]) tokens.after(element("div", "note", data.notes[side]));
   }
   root.querySelector(".rows").classList.toggle("one", !data.target.length);
-  showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (number, token) =>
-    setTriggerValue("guess", { number, token }),
-  );
+  root.guess = (number, token) => setTriggerValue("guess", { number, token });
+  showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (...guess) => root.guess(...guess));
   showBadges(root.querySelector(".badges"), data.badges);
   root.restore = () => setTriggerValue("restore", true);
   showChanged(root.querySelector(".changed"), data.changed, () => root.restore());

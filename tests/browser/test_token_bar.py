@@ -1,0 +1,52 @@
+"""The token bar by itself: what does not change stays as it is, for a click to end where it began."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.alone import MOUNT
+from viz.components import pack, sources
+
+pytestmark = pytest.mark.browser
+
+ITEM = {"label": "1.2", "value": "0.5", "exact": "0.512", "act": {"head": 1}, "token": None}
+KEPT = {"text": "before", "model": "small", "stamp": ""}
+DATA = {
+    "source": [{"label": "a", "special": False}],
+    "target": [],
+    "notes": {"source": "", "target": ""},
+    "badges": [],
+    "guesses": [{"title": "b →", "choices": [{"token": 5, "label": "c", "probability": 0.25}]}],
+    "words": {"source": "Source", "target": "Target", "guess": "go on"},
+    "changed": {"text": "", "refused": "", "words": {}},
+    "pin": {
+        "kept": KEPT,
+        "differing": False,
+        "alignments": {side: {"inserted": [], "deleted": []} for side in ("source", "target")},
+        "changes": [{"title": "head", "unit": "weight", "items": [ITEM]}],
+        "words": dict.fromkeys(("keep", "explanation", "pinned", "values", "differences", "leave", "most", "all"), "w"),
+    },
+}
+
+
+def show(page, **changes):
+    page.evaluate(MOUNT, [*sources("token_bar"), list(pack({**DATA, **changes}, [])), 800])
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [(".guesses .choice", ["guess", {"number": 0, "token": 5}]), (".changes .change", ["pin", {"head": 1}])],
+)
+def test_what_stays_the_same_is_not_drawn_again_between_press_and_release(page, part, said):
+    show(page)
+    pressed = page.locator(part).first
+    pressed.hover()
+    page.mouse.down()
+    show(page)  # the same again, as at any look at a training
+    page.mouse.up()
+    assert page.evaluate("window.rows") == [said]
+    other = {**DATA["pin"], "changes": [{"title": "head", "unit": "weight", "items": [{**ITEM, "label": "2.1"}]}]}
+    guesses = [{"title": "b →", "choices": [{"token": 6, "label": "d", "probability": 0.5}]}]
+    show(page, pin=other, guesses=guesses)
+    assert page.locator(part).first.inner_text().startswith("d" if "choice" in part else "head:")
+    assert "2.1" in page.locator(".changes .change").first.inner_text()
