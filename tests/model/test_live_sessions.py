@@ -16,7 +16,6 @@ from tests.model.live_examples import (
     LONG,
     SETTINGS,
     Gate,
-    expected_losses,
     live,
     losses,
     settled,
@@ -78,25 +77,6 @@ def test_more_than_the_limit_wait_for_their_turn():
     assert settled(second).snapshot.step == 1
     with pytest.raises(ValueError, match=r"limit \(0\) must be at least 1"):
         Slots(0)
-
-
-def test_it_pauses_when_nobody_looks_any_more():
-    now = [0.0]
-    given = settled(live(clock=lambda: now[0]))
-    gate = Gate(given)
-    given.run()
-    assert gate.reached.wait(LONG)
-    now[0] = 9.5  # a step that is under way has the rest of the ten seconds
-    gate.open.set()
-    assert status(given) == "paused"
-    assert given.snapshot.unseen
-    assert given.snapshot.step == 1
-    given.heartbeat()
-    assert status(given) == "paused"  # the state is kept, the user goes on
-    given.advance(2)
-    assert status(given) == "idle"
-    assert not given.snapshot.unseen
-    assert losses(given) == expected_losses(3)
 
 
 class Timer:
