@@ -167,6 +167,8 @@ def look(
         except ValueError as error:  # a text that this model cannot read
             bar.error(as_sentence(said(error)))
             return
+    for place in fields[1:]:
+        input_bar.show_target(place, bench)
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long
     news = partial(strip.news, bench, live) if live and bench.moving else None
@@ -174,8 +176,6 @@ def look(
     drawing = views(lens)
     with telling():
         next(drawing, None)
-    for place in fields[1:]:
-        input_bar.show_target(place, bench)
     if late:
         with telling():
             next(drawing, None)

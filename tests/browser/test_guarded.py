@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import tomllib
+import urllib.request
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
@@ -37,6 +39,13 @@ def test_the_websocket_is_for_pages_of_this_machine(url: str) -> None:
     assert handshake(url, Host="attacker.example") == 403  # DNS rebinding
     assert handshake(url, Host=f"attacker.example:{port}", Origin=f"http://attacker.example:{port}") == 403
     assert handshake(url, Origin="http://attacker.example") == 403  # another site's page in the same browser
+
+
+@pytest.mark.browser
+def test_no_other_page_may_steer_this_one(url: str) -> None:
+    """Streamlit listens to messages of the page around it, from a list of sites; each message costs a look at them."""
+    with urllib.request.urlopen(f"{url}/_stcore/host-config", timeout=120) as answer:
+        assert json.load(answer)["allowedOrigins"] == []
 
 
 @pytest.mark.browser

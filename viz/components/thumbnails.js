@@ -61,9 +61,13 @@ function hatchPicture(states, rows, columns, width, height) {
   return canvas;
 }
 
-// Where the thumbnails are on the grid, in CSS pixels; they stay there until the grid's size changes.
+// Where the thumbnails are on the grid, and its size, in CSS pixels; they stay there until that changes, and are not asked
+// for at each painting: the browser would have to lay out the page first.
 function thumbnailPlaces(root) {
   const grid = root.grid.getBoundingClientRect();
+  if (!grid.width) return undefined;
+  root.grid.classList.toggle("narrow", grid.width / root.shown.columns < NARROW);
+  root.size = [root.grid.clientWidth, root.grid.clientHeight];
   return root.thumbnails.map((button) => {
     const box = button.querySelector(".map").getBoundingClientRect();
     return [box.left - grid.left, box.top - grid.top, box.width, box.height];
@@ -97,13 +101,12 @@ function drawLit(context, { shown: { sides, block = [1, 1], rows, cells }, lit }
 
 // root.shown: what `cellPicture` draws; of the tokens its `sides` and `block`.
 function paintThumbnails(root) {
-  const { clientWidth, clientHeight } = root.grid;
-  if (!clientWidth || !root.shown) return; // not laid out yet: the observer of its size calls again
-  const { columns, rows, cells } = root.shown;
-  if (!root.places) root.grid.classList.toggle("narrow", clientWidth / columns < NARROW);
+  if (!root.shown) return;
   root.places ??= thumbnailPlaces(root);
+  if (!root.places) return; // not laid out yet: the observer of its size calls again
+  const { columns, rows, cells } = root.shown;
   const ratio = window.devicePixelRatio || 1;
-  const context = cleared(root.atlas, Math.round(clientWidth * ratio), Math.round(clientHeight * ratio));
+  const context = cleared(root.atlas, ...root.size.map((length) => Math.round(length * ratio)));
   const sizes = root.places.length ? root.places[0].slice(2).map((length) => Math.round(length * ratio)) : [];
   const hatched = sizes.length ? hatchedUnder(root, ...sizes) : null;
   root.places.forEach((place, index) => {
