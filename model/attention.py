@@ -163,7 +163,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "*batch head query key"]:
         """The map of this name, from a query and a key. bias: what the positions add, where that is not known here."""
         tensor, given = query, {"scores": (key,), "biased": bias, "masked": (visible,), "weights": (visible,)}
-        for part in self.maps[: self.maps.index(last) + 1]:
+        maps = self.maps
+        for part in maps[: maps.index(last) + 1]:
             tensor = getattr(self, part)(tensor, *given.get(part, ()))
         return tensor
 

@@ -41,6 +41,7 @@ OBSERVED = frozenset(
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once a view has asked for it
 
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
+_parts: WeakKeyDictionary[nn.Module, dict[str, nn.Module]] = WeakKeyDictionary()  # of each, by their paths
 _attaching = threading.Lock()
 
 
@@ -51,7 +52,7 @@ class Trace:
     """
 
     def __init__(self, model: nn.Module, maps: bool = False) -> None:
-        self.model, self.maps, self._example = model, maps, 0
+        self.model, self.maps, self._example, self._modules = model, maps, 0, _parts.setdefault(model, {})
         self.changes = tuple(change for whose, change in changing.get() if whose is model)
         self.source_tokens: list[str] = []
         self.target_tokens: list[str] = []
@@ -60,7 +61,6 @@ class Trace:
         self._norm_inputs: dict[str, Tensor] = {}
         self._masks: dict[str, Mask] = {}
         self._maps: dict[str, Tensor] = {}
-        self._modules: dict[str, nn.Module] = {}
         self._steps: dict[str, list[str]] = {}
 
     def names(self) -> list[str]:
@@ -156,7 +156,7 @@ class Trace:
         return self._steps.get(path) or self._steps.setdefault(path, list(attention.maps))
 
     def module(self, path: str) -> nn.Module:
-        """The part of the model at `path`, looked up once."""
+        """The part of the model at `path`, looked up once for all traces."""
         return self._modules.get(path) or self._modules.setdefault(path, self.model.get_submodule(path))
 
     def given(self, path: str) -> bool:

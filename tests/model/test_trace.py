@@ -3,7 +3,9 @@
 What it must not hold is in test_trace_isolation.py.
 """
 
+import gc
 import math
+import weakref
 
 import pytest
 import torch
@@ -205,3 +207,18 @@ def test_norms_is_a_row_per_norm_and_position():
     assert row["input norm"] == pytest.approx(math.hypot(*x), rel=1e-5)
     assert row["output norm"] == pytest.approx(math.hypot(*y), rel=1e-5)
     assert table["token"].tolist()[:9] == list("abcdefghi")
+
+
+def test_traces_of_one_model_look_its_parts_up_once_and_let_it_go(monkeypatch):
+    model, asked = network(), []
+    find = type(model).get_submodule
+    monkeypatch.setattr(type(model), "get_submodule", lambda self, path: asked.append(path) or find(self, path))
+    for _ in range(2):
+        with record(model) as trace:
+            model(torch.tensor([[3, 4]]), torch.tensor([[1, 5]]))
+        assert trace.attention("encoder").shape[-2:] == (2, 2)
+    assert sorted(asked) == sorted(set(asked))
+    gone = weakref.ref(model)
+    del model, trace
+    gc.collect()
+    assert gone() is None
