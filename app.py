@@ -168,7 +168,7 @@ def look(
             bar.error(as_sentence(said(error)))
             return
     for place in fields[1:]:
-        input_bar.show_target(place, bench)
+        input_bar.show_target(place, bench)  # drawn while the rest is packed
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
     late = bench.is_long
     news = partial(strip.news, bench, live) if live and bench.moving else None
