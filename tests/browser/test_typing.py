@@ -43,6 +43,21 @@ def test_typing_without_enter_redraws_chips_and_thumbnails(visit, lens):
     expect(source(page)).to_be_focused()
 
 
+def test_no_script_comes_again_with_a_keystroke(visit, lens):
+    window, came = visit(), []
+    window.page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: came.append(frame)))
+    page = window.open()
+    expect_painted(page, lens, FIRST_SOURCE)
+    before = len(came)
+    source(page).press("End")
+    page.keyboard.type(" She left")
+    expect_painted(page, lens, FIRST_SOURCE + " She left")
+    frames = [frame.encode() if isinstance(frame, str) else frame for frame in came]
+    assert sum(b"function showChips" in frame for frame in frames[:before]) == 1  # with the library
+    assert any(b"vitrine_stages" in frame for frame in frames[before:])
+    assert not any(b"function showChips" in frame for frame in frames[before:])
+
+
 def test_the_caret_stays_where_it_is(visit, lens):
     page = visit().open(source="I am a teacher.")
     field = source(page)

@@ -12,21 +12,41 @@ import streamlit as st
 from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
+LOADING = ("borrowed", "library")  # scripts that bring the others
 
 
 def component(name: str, *shared: str) -> Callable[..., Any]:
-    """The component in {name}.js and {name}.css, after what it shares with others, and with all in common.*."""
+    """The component in {name}.js and {name}.css, after what it shares with others, and with all in common.*.
+
+    Streamlit sends a component's script with each of its messages: 150 kB a keystroke. So that is a line that takes it
+    from the library, which comes with the `carrier`.
+    """
+    _script, style = sources(name, *shared)
+    parts = json.dumps(["common", *shared, name])
+    return _mounted(name, _text("borrowed").replace("PARTS", parts), style)
+
+
+def carrier(name: str, *shared: str) -> Callable[..., Any]:
+    """A component that every page mounts: its script brings those of all others along."""
     script, style = sources(name, *shared)
+    texts = {path.stem: path.read_text("utf-8") for path in sorted(HERE.glob("*.js")) if path.stem not in LOADING}
+    return _mounted(name, script + _text("library").replace("TEXTS", json.dumps(texts)), style)
+
+
+def _mounted(name: str, script: str, style: str) -> Callable[..., Any]:
     mount: Callable[..., Any] = st.components.v2.component(f"vitrine_{name}", js=script, css=style)
     return mount
 
 
 def sources(name: str, *shared: str) -> tuple[str, str]:
     """Script and style of a component; a part may have no style of its own."""
-    parts = [HERE / part for part in ("common", *shared, name)]
-    styles = [path for part in parts if (path := part.with_suffix(".css")).exists()]
-    scripts = [part.with_suffix(".js") for part in parts]
-    return "".join(path.read_text("utf-8") for path in scripts), "".join(path.read_text("utf-8") for path in styles)
+    parts = ("common", *shared, name)
+    styles = [path.read_text("utf-8") for part in parts if (path := HERE / f"{part}.css").exists()]
+    return "".join(map(_text, parts)), "".join(styles)
+
+
+def _text(part: str) -> str:
+    return (HERE / f"{part}.js").read_text("utf-8")
 
 
 def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components import component, pack
+from viz.components import carrier, component, pack
 
 Mount = Callable[[], object]
 _nothing: Callable[[], None] = lambda: None  # a click that only the browser answers  # noqa: E731
@@ -26,7 +26,7 @@ _chart = component("chart", "plot")
 _panels = component("panels", "plot")
 _stages = component("stages", "plot", "picture")
 _model_map = component("model_map", "plot", "map_layout", "map_drawing")
-_page_file = component("page_file")
+_page_file = carrier("page_file")
 _wiring = component("wiring", "plot")
 
 

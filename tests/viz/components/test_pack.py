@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz.components import HERE, component, pack, sources, tables
+from viz.components import HERE, LOADING, component, pack, sources, tables
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
@@ -84,7 +84,7 @@ PARTS = (
 )  # of several components, none by themselves
 
 
-@pytest.mark.parametrize("name", sorted({path.stem for path in HERE.glob("*.js")} - {"common", *PARTS}))
+@pytest.mark.parametrize("name", sorted({path.stem for path in HERE.glob("*.js")} - {"common", *PARTS, *LOADING}))
 def test_scripts_write_text_as_text(name):
     script, _style = sources(name, *PARTS)
     script = script.replace("http://www.w3.org/2000/svg", "")  # a name that no browser asks for
