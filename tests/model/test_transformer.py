@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
+from model import stacks
 from model.masks import Mask
 from model.positional import sinusoidal
 from model.transformer import Transformer
@@ -154,8 +155,10 @@ def test_load_weights_says_what_does_not_fit():
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
+@pytest.mark.parametrize("faster", [True, False])
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (2, 4), (8,), (9,), (0,)])
-def test_the_scores_of_few_rows_are_those_of_many(shape):
+def test_the_scores_of_few_rows_are_those_of_many(shape, faster, monkeypatch):
+    monkeypatch.setattr(stacks, "turned_is_faster", lambda *_: faster)
     logits = network().output.logits
     x = torch.randn(*shape, logits.in_features, requires_grad=True)
     scores, plain = logits(x), x @ logits.weight.T
