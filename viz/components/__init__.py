@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +25,31 @@ def component(name: str, *shared: str) -> Callable[..., Any]:
     from the library, which comes with the `carrier`.
     """
     _script, style = sources(name, *shared)
-    parts = json.dumps(["common", *shared, name])
-    return _mounted(name, _text("borrowed").replace("PARTS", parts), style)
+    return _mounted(name, _filled("borrowed", PARTS=["common", *shared, name]), style)
 
 
 def carrier(name: str, *shared: str) -> Callable[..., Any]:
     """A component that every page mounts: its script brings those of all others along."""
     script, style = sources(name, *shared)
-    texts = {path.stem: path.read_text("utf-8") for path in sorted(HERE.glob("*.js")) if path.stem not in LOADING}
-    return _mounted(name, script + _text("library").replace("TEXTS", json.dumps(texts)), style)
+    return _mounted(name, script + _filled("library", TEXTS=_texts()), style)
+
+
+def _filled(loading: str, **values: object) -> str:
+    """This script with values in place of names."""
+    values["LIBRARY"] = _library()
+    return re.sub("|".join(values), lambda name: json.dumps(values[name[0]]), _text(loading))
+
+
+@cache
+def _library() -> str:
+    """What the page knows it by: after an update of Vitrine, a page that is still open asks for the new one."""
+    return f"vitrine {hashlib.sha256(json.dumps(_texts()).encode()).hexdigest()[:16]}"
+
+
+@cache
+def _texts() -> dict[str, str]:
+    """Of all scripts by their names, but for those that bring them."""
+    return {path.stem: path.read_text("utf-8") for path in sorted(HERE.glob("*.js")) if path.stem not in LOADING}
 
 
 def _mounted(name: str, script: str, style: str) -> Callable[..., Any]:

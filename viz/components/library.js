@@ -1,10 +1,10 @@
 // The scripts of all components, which come to the page once, behind one that every page has.
 const texts = TEXTS; // by the names of the parts
 const modules = new Map(); // by the names of all their parts
-globalThis.__vitrineLibrary ??= Promise.withResolvers();
+globalThis[LIBRARY] ??= Promise.withResolvers();
 
 // The module of these parts, one after the other.
-globalThis.__vitrineLibrary.resolve((parts) => {
+globalThis[LIBRARY].resolve((parts) => {
   const name = parts.join(" ");
   if (!modules.has(name)) {
     const named = `//# sourceURL=vitrine_${parts.at(-1)}.js\n`; // for the browser's tools
