@@ -21,6 +21,7 @@ FASTER = 1.1  # times torch's own: less is noise
 ROUNDS = 5
 MOST_ROWS = 256  # more take the probe longer and change little
 MOST_OUTPUTS, TURNS = 4096, 9  # of a product of few rows
+SMALL = 1 << 16  # weights that are read in no time either way
 
 mkldnn: Any = torch.backends.mkldnn  # its settings are attributes that mypy does not know
 
@@ -133,6 +134,8 @@ def turned_is_faster(rows: int, features: int, outputs: int, threads: int) -> bo
 
     threads: of torch, for which the answer holds. Some milliseconds, once.
     """
+    if features * outputs < SMALL:
+        return False
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(rows, features, generator=draw)
     weight = torch.randn(min(outputs, MOST_OUTPUTS), features, generator=draw)

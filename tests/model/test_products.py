@@ -64,3 +64,4 @@ def test_of_two_ways_to_few_rows_the_faster_one_is_taken(rows: int, monkeypatch:
     assert not products.turned_is_faster.__wrapped__(rows, 32, 5000, 1)
     monkeypatch.setattr(products, "turned", lambda *_: None)
     assert products.turned_is_faster.__wrapped__(rows, 32, 5000, 1)
+    assert not products.turned_is_faster.__wrapped__(rows, 32, 500, 1)  # not worth a probe
