@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from model.cache import FixedCache, GrowingCache, KeysAndValues
 from model.config import TransformerConfig
 from model.dropout import dropout
+from model.linear import Linear
 from model.masks import Mask
-from model.observing import ordinary
+from model.observing import is_watched, ordinary
 from model.position_bias import RelativeBias, Unbiased, position_bias
 from model.positional import turning
 
@@ -31,7 +32,7 @@ MAPS = ("scores", "scaled", "capped", "biased", "masked", "weights")
 explicit_attention: ContextVar[bool] = ContextVar("explicit_attention", default=False)
 
 
-class HeadProjection(nn.Linear):
+class HeadProjection(Linear):
     """x W + b, split into heads: (batch, length, d_model) to (batch, head, length, channel)."""
 
     def __init__(self, config: TransformerConfig, n_heads: int) -> None:
@@ -42,8 +43,14 @@ class HeadProjection(nn.Linear):
         self, x: Float[Tensor, "batch length d_model"], first: int = 0
     ) -> Float[Tensor, "batch head length channel"]:
         """`first`: the position of the first of these tokens."""
-        batch, length, _ = x.shape
-        return super().forward(x).view(batch, length, self.n_heads, -1).transpose(1, 2)
+        return self.split(super().forward(x), first)
+
+    def split(
+        self, projected: Float[Tensor, "batch length channels"], first: int = 0
+    ) -> Float[Tensor, "batch head length channel"]:
+        """What the product gives, head by head."""
+        batch, length, _ = projected.shape
+        return projected.view(batch, length, self.n_heads, -1).transpose(1, 2)
 
 
 class TurnedProjection(HeadProjection):
@@ -54,11 +61,11 @@ class TurnedProjection(HeadProjection):
         self.norm = nn.RMSNorm(config.d_head, eps=config.norm_epsilon) if config.qk_norm else nn.Identity()
         self.rotation = turning(config) if rotary else None
 
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], first: int = 0
+    def split(
+        self, projected: Float[Tensor, "batch length channels"], first: int = 0
     ) -> Float[Tensor, "batch head length channel"]:
-        projected = self.norm(super().forward(x))
-        return self.rotation(projected, first) if self.rotation else projected
+        heads = self.norm(super().split(projected, first))
+        return self.rotation(heads, first) if self.rotation else heads
 
 
 def query_or_key(config: TransformerConfig, n_heads: int, cross: bool) -> HeadProjection:
@@ -75,6 +82,16 @@ def for_each_head(
     """Keys or values with one entry per head, where heads share them in groups (Ainslie et al., 2023)."""
     groups = shared.shape[-3]
     return shared if groups == n_heads else shared.repeat_interleave(n_heads // groups, dim=-3)
+
+
+def together(
+    x: Float[Tensor, "batch length d_model"], *projections: HeadProjection
+) -> list[Float[Tensor, "batch head length channel"]]:
+    """What each of these makes of x, in one product: quicker by a twentieth of a training step."""
+    weight = torch.cat([each.weight for each in projections])
+    bias = None if projections[0].bias is None else torch.cat([each.bias for each in projections])
+    parts = F.linear(x, weight, bias).split([each.out_features for each in projections], dim=-1)
+    return [each.split(part) for each, part in zip(projections, parts, strict=True)]
 
 
 class Scores(nn.Module):
@@ -136,7 +153,7 @@ class MultiHeadAttention(nn.Module):
         self.masked = Masked()
         self.weights = Weights()
         self.heads = nn.Identity()
-        self.output = nn.Linear(config.n_heads * config.d_head, config.d_model, bias=config.attention_biases[1])
+        self.output = Linear(config.n_heads * config.d_head, config.d_model, bias=config.attention_biases[1])
 
     def forward(
         self,
@@ -145,8 +162,11 @@ class MultiHeadAttention(nn.Module):
         mask: Mask,
         cache: Cache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        query = self.query(x, cache.length if cache else 0)
-        key, value = cache(self.project, memory) if cache else self.project(memory)
+        if self.training and x is memory and not is_watched():
+            query, key, value = together(x, self.query, self.key, self.value)
+        else:
+            query = self.query(x, cache.length if cache else 0)
+            key, value = cache(self.project, memory) if cache else self.project(memory)
         asked = not torch.compiler.is_compiling() and explicit_attention.get()  # what is compiled is only trained
         attend = self.explicit if asked else self.quickest(query, key)
         heads = self.heads(attend(query, key, value, mask))

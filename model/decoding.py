@@ -82,26 +82,26 @@ def greedy(
     Returns the ids of each text, with the one of `ends` that was reached, if one was; and the `keep` largest
     log-probabilities at each step with their tokens, both (step, batch, keep).
     """
-    newest, longest = context.first, max(limits)
-    stops = torch.tensor(list(ends), dtype=torch.long, device=newest.device)
+    newest, longest, ends = context.first, max(limits), frozenset(ends)
     draft = list(draft[:longest]) if len(limits) == 1 and context.keeps else []
     guess = draft
-    done = torch.tensor([limit < 1 for limit in limits], device=newest.device)
+    done = [limit < 1 for limit in limits]
     best: list[tuple[Tensor, Tensor]] = []
-    while len(best) < longest and not bool(done.all()):
+    while len(best) < longest and not all(done):
         asked = [newest, torch.tensor([guess], device=newest.device)] if guess else [newest]
         log_probabilities = context.log_probabilities(torch.cat(asked, dim=1), wanted=1 + len(guess))
         before = _so_far(context.first, best) if rules.runs else []
         log_probabilities = rules.allowed(log_probabilities, limits, len(best), before, guess)
         values, tokens = log_probabilities.topk(min(keep, log_probabilities.shape[-1]), dim=-1)
-        right = _agreeing(tokens[0, :, 0].tolist(), guess)  # so many of the guess, and one more step, are right
+        chosen = tokens[..., 0].tolist()
+        right = _agreeing(chosen[0], guess)  # so many of the guess, and one more step, are right
         best += [(values[:, step], tokens[:, step]) for step in range(right + 1)]
         best = best[:longest]
         context.cut(len(best))
         newest = best[-1][1][:, :1]
         if draft:
             guess = _continuation(draft, int(newest), len(best))[: longest - len(best)]
-        done |= torch.isin(torch.stack([tokens[:, 0] for _, tokens in best[-right - 1 :]]), stops).any(dim=0)
+        done = [was or not ends.isdisjoint(row[: right + 1]) for was, row in zip(done, chosen, strict=True)]
     if not best:
         none = torch.empty(0, len(limits), keep)
         return [[] for _ in limits], none, none.long()

@@ -45,6 +45,11 @@ def changed(model: nn.Module, changes: tuple[Any, ...]) -> Iterator[None]:
         changing.reset(before)
 
 
+def is_watched() -> bool:
+    """Whether someone records or changes what models compute in this context."""
+    return bool(recording.get() or changing.get())
+
+
 def looks_ahead(model: nn.Module) -> bool:
     """Whether `model` is changed so that what it computes for a token depends on those after it."""
     return any(change.looks_ahead for whose, change in changing.get() if whose is model)

@@ -20,8 +20,6 @@ ERROR = 3.0  # times torch's own: what another library may err, still float32's 
 FASTER = 1.1  # times torch's own: less is noise
 ROUNDS = 5
 MOST_ROWS = 256  # more take the probe longer and change little
-MOST_OUTPUTS, TURNS = 4096, 9  # of a product of few rows
-SMALL = 1 << 16  # weights that are read in no time either way
 
 mkldnn: Any = torch.backends.mkldnn  # its settings are attributes that mypy does not know
 
@@ -126,31 +124,3 @@ def _seconds(layers: Sequence[tuple[Tensor, Tensor]]) -> float:
         output @ weight  # the gradient of x
         output.T @ x  # the gradient of the weight
     return time.perf_counter() - began
-
-
-@cache
-def turned_is_faster(rows: int, features: int, outputs: int, threads: int) -> bool:
-    """Whether `turned` beats x Wᵀ here: MKL reads W twice as fast then on an AMD EPYC, half as fast on an Intel Xeon.
-
-    threads: of torch, for which the answer holds. Some milliseconds, once.
-    """
-    if features * outputs < SMALL:
-        return False
-    draw = torch.Generator().manual_seed(0)
-    x = torch.randn(rows, features, generator=draw)
-    weight = torch.randn(min(outputs, MOST_OUTPUTS), features, generator=draw)
-    ratios = []
-    with torch.inference_mode():
-        for _ in range(TURNS):
-            began = time.perf_counter()
-            x @ weight.T
-            between = time.perf_counter()
-            turned(x, weight)
-            ratios.append((between - began) / (time.perf_counter() - between))
-    return statistics.median(ratios) >= FASTER
-
-
-def turned(x: Tensor, weight: Tensor) -> Tensor:
-    """x Wᵀ as (W xᵀ)ᵀ, a single row taken twice."""
-    together = x.repeat(2 if len(x) == 1 else 1, 1)
-    return (weight @ together.T)[:, : len(x)].T

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from model.cache import DecoderCache
 from model.config import TransformerConfig
 from model.layers import ACTIVATIONS, DecoderLayer, Embedding, EncoderLayer
+from model.linear import Linear
 from model.masks import Mask
 from model.norms import norm
 from model.position_bias import share_bias
-from model.products import turned, turned_is_faster
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
@@ -86,30 +85,12 @@ class LanguageDecoder(nn.Module):
         return self.norm(x)
 
 
-class VocabularyProjection(nn.Linear):
-    """x Wᵀ, and with a bias + b: a score for each token of the vocabulary.
-
-    A decoding step's few rows take the time of reading W: on a CPU in float32 the faster of two ways is taken.
-    """
-
-    few = 8
-
-    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
-        rows = x.shape[:-1].numel()
-        if self.training or x.device.type != "cpu" or x.dtype != torch.float32 or not 0 < rows <= self.few:
-            return super().forward(x)
-        if not turned_is_faster(rows, self.in_features, self.out_features, torch.get_num_threads()):
-            return super().forward(x)
-        logits = turned(x.reshape(rows, -1), self.weight).reshape(*x.shape[:-1], -1)
-        return logits if self.bias is None else logits + self.bias
-
-
 class Output(nn.Module):
     """Logits over the vocabulary (section 3.4)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.logits = VocabularyProjection(config.d_model, config.vocabulary, bias=config.output_bias)
+        self.logits = Linear(config.d_model, config.vocabulary, bias=config.output_bias)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
         return self.logits(x)
@@ -138,7 +119,7 @@ class TransformedOutput(Output):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
-        self.transform = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.transform = Linear(config.d_model, config.d_model, bias=config.bias)
         self.activation = ACTIVATIONS[config.activation]()
         self.norm = norm(config)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 
@@ -53,15 +51,3 @@ def test_the_probe_sees_an_inexact_library(monkeypatch: pytest.MonkeyPatch) -> N
 def test_elsewhere_there_is_no_choice() -> None:
     assert choose_products(CONFIG, 64, torch.device("meta")) == products.OWN
     assert str(products.OWN) == "float32 products: torch's own library"
-
-
-@pytest.mark.parametrize("rows", [1, 3])
-def test_of_two_ways_to_few_rows_the_faster_one_is_taken(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    x, weight = torch.randn(rows, 32), torch.randn(5000, 32)
-    assert torch.allclose(products.turned(x, weight), x @ weight.T, atol=1e-5)
-    quick = products.turned
-    monkeypatch.setattr(products, "turned", lambda *given: (time.sleep(0.02), quick(*given))[1])
-    assert not products.turned_is_faster.__wrapped__(rows, 32, 5000, 1)
-    monkeypatch.setattr(products, "turned", lambda *_: None)
-    assert products.turned_is_faster.__wrapped__(rows, 32, 5000, 1)
-    assert not products.turned_is_faster.__wrapped__(rows, 32, 500, 1)  # not worth a probe

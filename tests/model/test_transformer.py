@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from model import stacks
 from model.masks import Mask
 from model.positional import sinusoidal
 from model.transformer import Transformer
@@ -153,17 +152,3 @@ def test_load_weights_says_what_does_not_fit():
         with pytest.raises(ValueError, match=message):
             model.load_weights(weights)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-
-
-@pytest.mark.parametrize("faster", [True, False])
-@pytest.mark.parametrize("shape", [(1,), (1, 1), (2, 4), (8,), (9,), (0,)])
-def test_the_scores_of_few_rows_are_those_of_many(shape, faster, monkeypatch):
-    monkeypatch.setattr(stacks, "turned_is_faster", lambda *_: faster)
-    logits = network().output.logits
-    x = torch.randn(*shape, logits.in_features, requires_grad=True)
-    scores, plain = logits(x), x @ logits.weight.T
-    assert_close(scores, plain)
-    slope = torch.randn_like(plain)
-    inputs = (x, logits.weight)
-    for found, expected in zip(*(torch.autograd.grad(y, inputs, slope) for y in (scores, plain)), strict=True):
-        assert_close(found, expected)
