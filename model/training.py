@@ -60,8 +60,7 @@ class Trainer:
         if settings.patience is not None and not len(validation):
             raise ValueError(f"patience ({settings.patience}) needs validation: the validation split is empty")
         self.model, self.train, self.validation, self.settings = model, train, validation, settings
-        self.device = next(model.parameters()).device
-        self.progress = Progress()
+        self.device, self.progress = next(model.parameters()).device, Progress()
         self.averager: Averager = (
             LastAverage(model, settings.average_last)
             if settings.average_last
@@ -174,6 +173,7 @@ class Trainer:
             )
         self.gradients.clip(total, self.settings.clip)
         self.scaler.step(self.optimizer)
+        torch.autograd.graph.increment_version(self.model.parameters())  # the fused optimizer does not say so
         self.scaler.update()
         self.averager.after_step(step)
         self.progress.step = step

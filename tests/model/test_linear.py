@@ -11,8 +11,11 @@ from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
 from model import linear
+from model.copies import sharing
 from model.linear import Linear, packed_is_faster
-from tests.model.examples import network
+from model.writing import Translator
+from tests.model.examples import network, tokenizers
+from tests.model.training_examples import PAIRS, make
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +93,18 @@ def test_a_changed_weight_is_read_anew(change):
         for _ in range(3):
             assert_close(layer(x), F.linear(x, layer.weight, layer.bias))
     assert not torch.allclose(before, layer(x), atol=1e-3)
+
+
+def test_who_watches_a_training_sees_its_newest_weights():
+    """Another module with the same weights sees no gradient, and fused AdamW does not count what it writes."""
+    trainer = make(rate=0.1)
+    seen = sharing(Translator("watched", trainer.model, tokenizers(PAIRS), {})).model.output.logits
+    x = torch.randn(3, seen.in_features)
+    for _report in trainer.steps(3):
+        for _ in range(3):
+            with torch.inference_mode():
+                assert_close(seen(x), F.linear(x, seen.weight, seen.bias))
+    assert seen._layout.packed() is not None
 
 
 def test_a_copy_has_a_layout_of_its_own():
