@@ -11,16 +11,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.cache import FixedCache, GrowingCache, KeysAndValues
+from model.cache import Cache, KeysAndValues
 from model.config import TransformerConfig
 from model.dropout import dropout
 from model.linear import Linear
 from model.masks import Mask
 from model.observing import is_watched, ordinary
 from model.position_bias import RelativeBias, Unbiased, position_bias
-from model.positional import turning
-
-Cache = GrowingCache | FixedCache
+from model.projections import HeadProjection, for_each_head, query_or_key, together
 
 # Up to so many tokens, training on a CPU is quicker in plain products than in torch's fused kernel (AVX-512, measured).
 TRAINED_IN_PRODUCTS = {torch.float32: 64, torch.bfloat16: 512}
@@ -30,68 +28,6 @@ MAPS = ("scores", "scaled", "capped", "biased", "masked", "weights")
 
 # True while a view or an intervention needs scores and weights to be computed inside the forward pass.
 explicit_attention: ContextVar[bool] = ContextVar("explicit_attention", default=False)
-
-
-class HeadProjection(Linear):
-    """x W + b, split into heads: (batch, length, d_model) to (batch, head, length, channel)."""
-
-    def __init__(self, config: TransformerConfig, n_heads: int) -> None:
-        super().__init__(config.d_model, n_heads * config.d_head, bias=config.attention_biases[0])
-        self.n_heads = n_heads
-
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], first: int = 0
-    ) -> Float[Tensor, "batch head length channel"]:
-        """`first`: the position of the first of these tokens."""
-        return self.split(super().forward(x), first)
-
-    def split(
-        self, projected: Float[Tensor, "batch length channels"], first: int = 0
-    ) -> Float[Tensor, "batch head length channel"]:
-        """What the product gives, head by head."""
-        batch, length, _ = projected.shape
-        return projected.view(batch, length, self.n_heads, -1).transpose(1, 2)
-
-
-class TurnedProjection(HeadProjection):
-    """A query or key whose length is normalised (QK-norm; Henry et al., 2020) or which is turned to its position."""
-
-    def __init__(self, config: TransformerConfig, n_heads: int, rotary: bool) -> None:
-        super().__init__(config, n_heads)
-        self.norm = nn.RMSNorm(config.d_head, eps=config.norm_epsilon) if config.qk_norm else nn.Identity()
-        self.rotation = turning(config) if rotary else None
-
-    def split(
-        self, projected: Float[Tensor, "batch length channels"], first: int = 0
-    ) -> Float[Tensor, "batch head length channel"]:
-        heads = self.norm(super().split(projected, first))
-        return self.rotation(heads, first) if self.rotation else heads
-
-
-def query_or_key(config: TransformerConfig, n_heads: int, cross: bool) -> HeadProjection:
-    """The projection whose products become scores. Source and target have no common positions to turn to."""
-    rotary = config.position == "rotary" and not cross
-    if rotary or config.qk_norm:
-        return TurnedProjection(config, n_heads, rotary)
-    return HeadProjection(config, n_heads)
-
-
-def for_each_head(
-    shared: Float[Tensor, "*batch kv_head length channel"], n_heads: int
-) -> Float[Tensor, "*batch head length channel"]:
-    """Keys or values with one entry per head, where heads share them in groups (Ainslie et al., 2023)."""
-    groups = shared.shape[-3]
-    return shared if groups == n_heads else shared.repeat_interleave(n_heads // groups, dim=-3)
-
-
-def together(
-    x: Float[Tensor, "batch length d_model"], *projections: HeadProjection
-) -> list[Float[Tensor, "batch head length channel"]]:
-    """What each of these makes of x, in one product: quicker by a twentieth of a training step."""
-    weight = torch.cat([each.weight for each in projections])
-    bias = None if projections[0].bias is None else torch.cat([each.bias for each in projections])
-    parts = F.linear(x, weight, bias).split([each.out_features for each in projections], dim=-1)
-    return [each.split(part) for each, part in zip(projections, parts, strict=True)]
 
 
 class Scores(nn.Module):

@@ -78,6 +78,9 @@ class FixedCache:
             self.kept = self.kept[0].index_select(0, rows), self.kept[1].index_select(0, rows)
 
 
+Cache = GrowingCache | FixedCache
+
+
 @dataclass
 class LayerCache:
     self_attention: GrowingCache = field(default_factory=GrowingCache)
@@ -93,6 +96,7 @@ class DecoderCache:
     def __init__(self, n_layers: int) -> None:
         self.layers = [LayerCache() for _ in range(n_layers)]
         self.length = 0
+        self.steps: dict[int, list[Callable[..., Tensor]]] = {}  # by the number of new tokens, see `stepping.steps`
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` positions."""

@@ -37,27 +37,31 @@ class Linear(nn.Linear):
         if torch.is_grad_enabled():
             if self._layout is not None:  # fused optimizers leave no trace on a weight, but need a gradient first
                 self.__dict__["_layout"] = None
-        elif self.in_features * self.out_features >= SMALL and self._is_plain(x):
-            packed = self._packed(weight, x.numel() // self.in_features)
+        elif self.in_features * self.out_features >= SMALL and x.dtype == torch.float32 and x.numel():
+            if self._layout is not None and self._layout.is_of(weight):
+                packed = self.packed(x.numel() // self.in_features)
+            elif not torch.compiler.is_compiling():
+                self._begin(weight)
         return F.linear(x, weight, self.bias) if packed is None else product(x, packed, self.bias)
 
-    def _is_plain(self, x: Tensor) -> bool:
-        """Whether this is a product of float32 numbers on the CPU that nobody compiles, counts or redirects."""
-        if x.dtype != torch.float32 or self.weight.dtype != torch.float32 or x.device.type != "cpu" or not x.numel():
-            return False
+    def packed(self, rows: int) -> Tensor | None:
+        """The weight laid out for so many rows; None where it is better taken as it is, or compiled, or counted."""
+        weight = self.weight
+        if weight.numel() < SMALL or weight.dtype != torch.float32 or weight.device.type != "cpu":
+            return None
         if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
-            return False
-        return not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
+            return None
+        if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+            return None
+        if not packed_is_faster(_about(rows), *weight.shape, torch.get_num_threads()):
+            return None
+        if self._layout is None or not self._layout.is_of(weight):
+            self._begin(weight)
+        return self._layout.packed() if self._layout else None
 
-    def _packed(self, weight: Tensor, rows: int) -> Tensor | None:
-        """The weight as oneDNN wants it; None where it is taken as it is."""
-        if weight.is_inference() or not packed_is_faster(_about(rows), *weight.shape, torch.get_num_threads()):
-            return None
-        layout = self._layout
-        if layout is None or not layout.is_of(weight):
-            self.__dict__["_layout"] = Layout(weight)
-            return None
-        return layout.packed()
+    def _begin(self, weight: Tensor) -> None:
+        """From now on it counts whether the weight is written to, which inference tensors do not tell."""
+        self.__dict__["_layout"] = None if weight.is_inference() else Layout(weight)
 
 
 class Layout:

@@ -12,6 +12,7 @@ from model.linear import Linear
 from model.masks import Mask
 from model.norms import norm
 from model.position_bias import share_bias
+from model.stepping import steps
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
@@ -57,8 +58,8 @@ class Decoder(nn.Module):
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         x = self.embedding(ids, cache.length if cache else 0)
-        for index, layer in enumerate(self.layers):
-            x = layer(x, mask, memory, memory_mask, cache.layers[index] if cache else None)
+        for layer in steps(self.layers, cache, ids.numel()) if cache else self.layers:
+            x = layer(x, mask, memory, memory_mask)
         if cache:
             cache.length += ids.shape[1]
         return self.norm(x)
@@ -78,8 +79,8 @@ class LanguageDecoder(nn.Module):
         self, ids: Int[Tensor, "batch length"], mask: Mask, cache: DecoderCache | None = None
     ) -> Float[Tensor, "batch length d_model"]:
         x = self.embedding(ids, cache.length if cache else 0)
-        for index, layer in enumerate(self.layers):
-            x = layer(x, mask, cache.layers[index] if cache else None)
+        for layer in steps(self.layers, cache, ids.numel()) if cache else self.layers:
+            x = layer(x, mask)
         if cache:
             cache.length += ids.shape[1]
         return self.norm(x)

@@ -13,13 +13,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from model.attention import MAPS as MAPS
-from model.attention import MultiHeadAttention, explicit_attention, for_each_head
+from model.attention import MultiHeadAttention, explicit_attention
 from model.errors import require
 from model.masks import Mask
 from model.norms import Norm
 from model.observing import changed, changing, observe, recording
 from model.observing import ordinary as ordinary
 from model.position_bias import Unbiased
+from model.projections import for_each_head
 
 if TYPE_CHECKING:
     import pandas

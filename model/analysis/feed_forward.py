@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.attention import HeadProjection
 from model.config import TransformerConfig
 from model.errors import require
 from model.layers import DecoderLayer, EncoderLayer, FeedForward
 from model.masks import Mask
 from model.network import Network
+from model.projections import HeadProjection
 from model.text import Tokenizer
 from model.trace import Trace, ordinary
 

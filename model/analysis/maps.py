@@ -11,9 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.attention import MultiHeadAttention, for_each_head
+from model.attention import MultiHeadAttention
 from model.observing import changed
 from model.position_bias import PositionBias
+from model.projections import for_each_head
 from model.trace import KEPT_MAP, AttentionKind, Trace, ordinary
 
 AT_ONCE = 1 << 20  # numbers of a layer's maps that are computed together; one head's are, however many

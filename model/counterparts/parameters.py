@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.attention import for_each_head
 from model.config import TransformerConfig
 from model.network import Network
 from model.positional import POSITIONS
+from model.projections import for_each_head
 
 Named = dict[str, Tensor]
 Made = tuple[dict[str, Any], Named]  # a config, and tensors

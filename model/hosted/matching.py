@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from model.attention import for_each_head
 from model.hosted.attention import HostedAttention
 from model.hosted.feeding import Halved, match_feed_forward
 from model.hosted.norming import as_linear, as_norm, is_linear
@@ -15,6 +14,7 @@ from model.hosted.passes import Entering, Side, SumOfTwo
 from model.hosted.probe import Event, close, first, same
 from model.hosted.reasons import Reason
 from model.hosted.streams import Sublayer, Trial, parallel
+from model.projections import for_each_head
 
 Tells = list[tuple[Event, Side, nn.Module]]
 

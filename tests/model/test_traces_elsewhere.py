@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.attention import MultiHeadAttention, for_each_head
+from model.attention import MultiHeadAttention
 from model.interventions import Causal, Cells, Intervention, PaddingSeen, Window, intervening
 from model.masks import Mask
+from model.projections import for_each_head
 from model.trace import record
 from model.variation import vary
 from tests.model.elsewhere import KINDS, OPTIONS, alike, elsewhere, lens_of, trace_of

@@ -1,0 +1,105 @@
+"""Steps without modules: the same numbers for every option, and modules wherever someone looks."""
+
+from typing import get_args
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from model import stepping
+from model.attention import explicit_attention
+from model.cache import DecoderCache
+from model.config import NormPlacement
+from model.masks import Mask
+from model.trace import record
+from tests.model.examples import network, one_stack
+
+OPTIONS = [
+    *({"norm_placement": placement} for placement in get_args(NormPlacement)),
+    *({"norm": norm} for norm in ("textbook", "textbook-sample", "rms", "none")),
+    *({"position": position} for position in ("learned", "rotary", "alibi", "relative", "none")),
+    *({"activation": activation} for activation in ("gelu", "swiglu", "geglu-tanh")),
+    {"residual": False, "norm_placement": "pre"},
+    {"parallel": True, "norm_placement": "pre"},
+    {"n_key_value_heads": 1, "qk_norm": True, "window": 3},
+    {"heads": "full", "bias": False, "attention_bias": "inputs"},
+    {"scale_attention": False, "embedding_norm": True},
+]
+
+
+def stepped(model):
+    """The states of five tokens, fed three and then one by one, of a batch of two."""
+    ids, memory = (
+        torch.tensor([[1, 4, 5, 6, 7], [1, 6, 4, 9, 8]]),
+        torch.randn(2, 4, model.config.d_model, dtype=torch.float64).to(model.decoder.embedding.tokens.weight),
+    )
+    real = torch.tensor([[True] * 4, [True, True, False, False]])
+    cache, states = DecoderCache(model.config.n_decoder_layers), []
+    given = (memory, Mask(keys=real)) if model.kind == "encoder-decoder" else ()
+    mask = Mask(causal=True, window=model.config.window)
+    for part in (ids[:, :3], ids[:, 3:4], ids[:, 4:]):
+        states.append(model.decoder(part, mask, *given, cache))
+    return torch.cat(states, dim=1)
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """The modules that are called as such."""
+    calls = []
+    call = torch.nn.Module.__call__
+    monkeypatch.setattr(torch.nn.Module, "__call__", lambda self, *a, **b: (calls.append(self), call(self, *a, **b))[1])
+    return calls
+
+
+@pytest.mark.parametrize("make", [network, lambda **options: one_stack("decoder-only", **options)])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_steps_give_what_modules_give(make, options, called):
+    torch.manual_seed(1)
+    model = make(**options).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    torch.manual_seed(2)
+    expected = stepped(model)  # with gradients
+    attentions = [part for part in model.modules() if isinstance(part, stepping.MultiHeadAttention)]
+    assert set(attentions) & set(called)
+    called.clear()
+    torch.manual_seed(2)
+    with torch.inference_mode():
+        assert_close(stepped(model), expected.detach(), rtol=1e-12, atol=1e-12)
+    assert not set(attentions) & set(called)
+
+
+def test_who_records_a_step_sees_all_of_it():
+    model = network().eval()
+    with torch.inference_mode():
+        ids, memory = torch.tensor([[4]]), torch.randn(1, 4, 16)
+        for cache in (DecoderCache(2), DecoderCache(2)):
+            with record(model) as trace:
+                model.encoder(ids, Mask())
+                model.output(model.decoder(ids, Mask(causal=True), memory, Mask(), cache))
+            assert "decoder.layers.0.cross_attention.query" in trace.names()
+            model.decoder(ids, Mask(causal=True), memory, Mask(), cache)
+
+
+def test_hooks_explicit_attention_and_training_are_served(called):
+    model = network().eval()
+    attention = model.decoder.layers[0].self_attention
+    with torch.inference_mode():
+        token = explicit_attention.set(True)
+        try:
+            stepped(model)
+        finally:
+            explicit_attention.reset(token)
+        assert attention in called
+        called.clear()
+        stepped(model.train())
+        assert attention in called
+        seen = []
+        handle = model.eval().decoder.layers[1].feed_forward.hidden.register_forward_hook(lambda *_: seen.append(1))
+        stepped(model)
+        assert len(seen) == 3
+        handle.remove()
+        called.clear()
+        stepped(model)
+        assert attention not in called
