@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from model.cache import Cache, KeysAndValues
 from model.config import TransformerConfig
 from model.dropout import dropout
-from model.linear import Linear
 from model.masks import Mask
 from model.observing import is_watched, ordinary
 from model.position_bias import RelativeBias, Unbiased, position_bias
@@ -89,7 +88,7 @@ class MultiHeadAttention(nn.Module):
         self.masked = Masked()
         self.weights = Weights()
         self.heads = nn.Identity()
-        self.output = Linear(config.n_heads * config.d_head, config.d_model, bias=config.attention_biases[1])
+        self.output = nn.Linear(config.n_heads * config.d_head, config.d_model, bias=config.attention_biases[1])
 
     def forward(
         self,
@@ -98,7 +97,7 @@ class MultiHeadAttention(nn.Module):
         mask: Mask,
         cache: Cache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        if self.training and x is memory and not is_watched():
+        if self.training and x is memory and cache is None and (torch.compiler.is_compiling() or not is_watched()):
             query, key, value = together(x, self.query, self.key, self.value)
         else:
             query = self.query(x, cache.length if cache else 0)

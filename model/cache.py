@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from torch import Tensor
+from torch import Tensor, nn
 
 SPARE = 8  # free positions that stay where rows of a batch are chosen
 
@@ -96,7 +96,7 @@ class DecoderCache:
     def __init__(self, n_layers: int) -> None:
         self.layers = [LayerCache() for _ in range(n_layers)]
         self.length = 0
-        self.steps: dict[int, list[Callable[..., Tensor]]] = {}  # by the number of new tokens, see `stepping.steps`
+        self.steps: dict[tuple[nn.Module, int], Callable[..., Tensor]] = {}  # by the number of rows, see `stepping`
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` positions."""

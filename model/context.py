@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.cache import DecoderCache
 from model.masks import Mask
+from model.stepping import step_of
 
 # The states of tokens, from the tokens, the cache of earlier ones, the encoder's output and its mask.
 Decode = Callable[[Tensor, DecoderCache, "Tensor | None", Mask], Tensor]
@@ -27,7 +28,7 @@ class Context:
         self,
         first: Int[Tensor, "batch length"],
         decode: Decode,
-        logits: Callable[[Tensor], Tensor],
+        output: nn.Module,
         n_layers: int,
         memory: Tensor | None = None,
         real: Tensor | None = None,
@@ -36,7 +37,7 @@ class Context:
         self.first, self.keeps = first, keeps
         self.cache = DecoderCache(n_layers)
         self._fed: Tensor | None = None  # all tokens, where nothing is kept
-        self._decode, self._logits = decode, logits
+        self._decode, self._output = decode, output
         self._memory, self._mask = memory, Mask(keys=real)
 
     def log_probabilities(
@@ -47,7 +48,8 @@ class Context:
             tokens = self._fed = tokens if self._fed is None else torch.cat([self._fed, tokens], dim=1)
             self.cache = DecoderCache(len(self.cache.layers))
         states = self._decode(tokens, self.cache, self._memory, self._mask)
-        logits = self._logits(states[:, -wanted:])
+        asked = states[:, -wanted:]
+        logits: Tensor = step_of(self._output, self.cache, asked.shape[:2].numel())(asked)
         return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def cut(self, written: int) -> None:

@@ -12,7 +12,6 @@ from model.attention import MultiHeadAttention
 from model.cache import LayerCache
 from model.config import TransformerConfig
 from model.dropout import dropout
-from model.linear import Linear
 from model.masks import Mask
 from model.norms import norm
 from model.positional import POSITIONS
@@ -117,9 +116,9 @@ class FeedForward(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.dropout = config.activation_dropout
-        self.hidden: nn.Linear = Linear(config.d_model, config.d_ff, bias=config.bias)
+        self.hidden = nn.Linear(config.d_model, config.d_ff, bias=config.bias)
         self.activation = ACTIVATIONS[config.activation]()
-        self.output: nn.Linear = Linear(config.d_ff, config.d_model, bias=config.bias)
+        self.output = nn.Linear(config.d_ff, config.d_model, bias=config.bias)
 
     def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
         units = self.activation(self.hidden(x))
@@ -131,7 +130,7 @@ class GatedFeedForward(FeedForward):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
-        self.linear: nn.Linear = Linear(config.d_model, config.d_ff, bias=config.bias)
+        self.linear = nn.Linear(config.d_model, config.d_ff, bias=config.bias)
         self.gated = nn.Identity()
 
     def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:

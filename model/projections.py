@@ -8,11 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
-from model.linear import Linear
 from model.positional import turning
 
 
-class HeadProjection(Linear):
+class HeadProjection(nn.Linear):
     """x W + b, split into heads: (batch, length, d_model) to (batch, head, length, channel)."""
 
     def __init__(self, config: TransformerConfig, n_heads: int) -> None:

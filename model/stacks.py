@@ -8,11 +8,10 @@ from torch import Tensor, nn
 from model.cache import DecoderCache
 from model.config import TransformerConfig
 from model.layers import ACTIVATIONS, DecoderLayer, Embedding, EncoderLayer
-from model.linear import Linear
 from model.masks import Mask
 from model.norms import norm
 from model.position_bias import share_bias
-from model.stepping import steps
+from model.stepping import Function, bound, steps
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
@@ -91,10 +90,14 @@ class Output(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.logits = Linear(config.d_model, config.vocabulary, bias=config.output_bias)
+        self.logits = nn.Linear(config.d_model, config.vocabulary, bias=config.output_bias)
+
+    def before(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """What the matrix reads."""
+        return x
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
-        return self.logits(x)
+        return self.logits(self.before(x))
 
 
 class ScaledStates(nn.Module):
@@ -111,8 +114,8 @@ class ScaledOutput(Output):
         super().__init__(config)
         self.scaled = ScaledStates()
 
-    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
-        return self.logits(self.scaled(x))
+    def before(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return self.scaled(x)
 
 
 class TransformedOutput(Output):
@@ -120,12 +123,12 @@ class TransformedOutput(Output):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
-        self.transform = Linear(config.d_model, config.d_model, bias=config.bias)
+        self.transform = nn.Linear(config.d_model, config.d_model, bias=config.bias)
         self.activation = ACTIVATIONS[config.activation]()
         self.norm = norm(config)
 
-    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
-        return self.logits(self.norm(self.activation(self.transform(x))))
+    def before(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return self.norm(self.activation(self.transform(x)))
 
 
 class NoOutput(Output):
@@ -136,6 +139,17 @@ class NoOutput(Output):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         return x
+
+
+@bound.register
+def _(module: Output, rows: int) -> Function:
+    before, logits = module.before, bound(module.logits, rows)
+    return lambda x: logits(before(x))
+
+
+@bound.register
+def _(module: NoOutput, rows: int) -> Function:
+    return module
 
 
 OUTPUTS = {"linear": Output, "transform": TransformedOutput, "none": NoOutput}

@@ -26,7 +26,7 @@ from model.layers import (
     Residual,
     SandwichNorm,
 )
-from model.linear import Linear, product
+from model.layouts import laid_out, product
 from model.norms import LayerNorm
 from model.observing import is_watched
 from model.position_bias import RelativeBias
@@ -36,27 +36,31 @@ Function = Callable[..., Any]
 
 
 def steps(layers: Iterable[nn.Module], cache: DecoderCache, rows: int) -> list[Function]:
-    """Each layer as a function of what its `forward` takes but the cache: of so many new tokens, the batch counted.
+    """Each layer as a function of what its `forward` takes but the cache: of so many new tokens, the batch counted."""
+    return [step_of(layer, cache, rows, cache=own) for layer, own in zip(layers, cache.layers, strict=True)]
 
-    They hold for the weights as they are at the first step; modules where someone looks, changes, learns or has hooks.
+
+def step_of(module: nn.Module, known: DecoderCache, rows: int, **given: LayerCache) -> Function:
+    """A layer, with its cache, or the output, as a function.
+
+    It holds for the weights as they are at the first step. The module itself where someone looks, changes, learns or
+    has hooks.
     """
     if torch.is_grad_enabled() or is_watched() or explicit_attention.get():
-        return [partial(layer, cache=own) for layer, own in zip(layers, cache.layers, strict=True)]
-    if rows not in cache.steps:
-        parts = [part for layer in layers for part in layer.modules()]
-        awaited = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in parts)
-        made = partial if awaited else partial(layer_step, rows=rows)
-        cache.steps[rows] = [made(layer, cache=own) for layer, own in zip(layers, cache.layers, strict=True)]
-    return cache.steps[rows]
+        return partial(module, **given)
+    if (module, rows) not in known.steps:
+        awaited = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+        known.steps[module, rows] = partial(module, **given) if awaited else bound(module, rows, **given)
+    return known.steps[module, rows]
 
 
 @singledispatch
-def layer_step(layer: nn.Module, rows: int, cache: LayerCache) -> Function:
-    """The `forward` of a layer."""
-    return partial(layer, cache=cache)
+def bound(module: nn.Module, rows: int, **given: LayerCache) -> Function:
+    """What a module makes of so many rows; the module itself where that is no more work. given: a layer's cache."""
+    return partial(module, **given) if given else module
 
 
-@layer_step.register
+@bound.register
 def _(layer: EncoderLayer, rows: int, cache: LayerCache) -> Function:
     attend, feed = attention_step(layer.self_attention, rows, cache.self_attention), bound(layer.feed_forward, rows)
     first, last = bound(layer.self_attention_block, rows), bound(layer.feed_forward_block, rows)
@@ -69,7 +73,7 @@ def _(layer: EncoderLayer, rows: int, cache: LayerCache) -> Function:
     return step
 
 
-@layer_step.register
+@bound.register
 def _(layer: DecoderLayer, rows: int, cache: LayerCache) -> Function:
     attend = attention_step(layer.self_attention, rows, cache.self_attention)
     cross = attention_step(layer.cross_attention, rows, cache.cross_attention)
@@ -104,15 +108,9 @@ def attention_step(attention: MultiHeadAttention, rows: int, cache: Cache) -> Fu
     return step
 
 
-@singledispatch
-def bound(module: nn.Module, rows: int) -> Function:
-    """What a module makes of so many rows; the module itself where that is no more work."""
-    return module
-
-
 @bound.register
-def _(module: Linear, rows: int) -> Function:
-    weight, bias, packed = module.weight, module.bias, module.packed(rows)
+def _(module: nn.Linear, rows: int) -> Function:
+    weight, bias, packed = module.weight, module.bias, laid_out(module.weight, rows)
     if packed is None:
         return lambda x: F.linear(x, weight, bias)
     return lambda x: product(x, packed, bias)
@@ -120,7 +118,7 @@ def _(module: Linear, rows: int) -> Function:
 
 @bound.register
 def _(module: HeadProjection, rows: int) -> Function:
-    product, split = bound.dispatch(Linear)(module, rows), module.split
+    product, split = bound.dispatch(nn.Linear)(module, rows), module.split
     return lambda x, first=0: split(product(x), first)
 
 

@@ -1,5 +1,6 @@
 """Rotary positions, ALiBi, windows, shared keys, heads of full width, QK-norm: against Hugging Face and formulas."""
 
+import copy
 import math
 
 import pytest
@@ -10,10 +11,11 @@ from transformers import LlamaConfig
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
+from model.decoding import greedy
 from model.masks import Mask
 from model.position_bias import alibi_slopes
 from model.positional import Rotation, turning
-from tests.model.examples import config
+from tests.model.examples import config, network, one_stack
 from tests.model.test_attention import attention, path_of
 
 
@@ -192,3 +194,33 @@ def test_heads_share_keys_and_values_in_groups(is_explicit, shared):
     for mask in (Mask(), Mask(causal=True), Mask(torch.tensor([[True] * 6, [True] * 2 + [False] * 4]))):
         with path_of(is_explicit):
             assert_close(ours(x, x, mask), plain(x, x, mask), rtol=0, atol=1e-12)
+
+
+TRAINED = [
+    {},
+    {"n_key_value_heads": 1, "heads": "full"},
+    {"qk_norm": True, "attention_bias": "none"},
+    {"position": "rotary", "attention_bias": "inputs"},
+    {"position": "alibi", "bias": False},
+]
+
+
+@pytest.mark.parametrize("options", TRAINED, ids=str)
+@pytest.mark.parametrize("make", [network, lambda **options: one_stack("decoder-only", **options)])
+def test_what_is_trained_is_what_is_looked_at(make, options):
+    """In training, queries, keys and values come from one product."""
+    model = make(**options).double()
+    ids = torch.tensor([[1, 4, 5, 6, 7], [1, 6, 4, 9, 8]])
+    given = (ids, ids[:, :3]) if model.kind == "encoder-decoder" else (ids,)
+    results = []
+    for each in (model.train(), copy.deepcopy(model).eval()):
+        each.zero_grad()
+        logits = each(*given)
+        logits.square().mean().backward()
+        results.append((logits.detach(), [parameter.grad for parameter in each.parameters()]))
+    assert_close(*results, rtol=1e-10, atol=1e-10)
+    prompt = ids[:, :3]
+    written = [
+        greedy(one.read(prompt, padding=0, start=1), ends=(), limits=[6, 6])[0] for one in (model.train(), model.eval())
+    ]
+    assert written[0] == written[1]
