@@ -22,6 +22,8 @@ from model.projections import HeadProjection, for_each_head, query_or_key, toget
 # Up to so many tokens, training on a CPU is quicker in plain products than in torch's fused kernel (AVX-512, measured).
 TRAINED_IN_PRODUCTS = {torch.float32: 64, torch.bfloat16: 512}
 
+SMALL = 1 << 16  # weights: below, calls cost more than products, and queries, keys and values are trained in one
+
 # From a query and a key to a weight, in their order. "capped" and "biased" are there where the model has them.
 MAPS = ("scores", "scaled", "capped", "biased", "masked", "weights")
 
@@ -97,7 +99,7 @@ class MultiHeadAttention(nn.Module):
         mask: Mask,
         cache: Cache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        if self.training and x is memory and cache is None and (torch.compiler.is_compiling() or not is_watched()):
+        if self.training and x is memory and cache is None and self.query.weight.numel() < SMALL and not is_watched():
             query, key, value = together(x, self.query, self.key, self.value)
         else:
             query = self.query(x, cache.length if cache else 0)

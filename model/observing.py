@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 # Called with the recorder, the module's path, the quantity's name, the inputs and the output.
@@ -46,8 +47,8 @@ def changed(model: nn.Module, changes: tuple[Any, ...]) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Whether someone records or changes what models compute in this context."""
-    return bool(recording.get() or changing.get())
+    """Whether someone records, changes or compiles what models compute in this context."""
+    return torch.compiler.is_compiling() or bool(recording.get() or changing.get())
 
 
 def looks_ahead(model: nn.Module) -> bool:

@@ -66,7 +66,10 @@ def for_each_head(
 def together(
     x: Float[Tensor, "batch length d_model"], *projections: HeadProjection
 ) -> list[Float[Tensor, "batch head length channel"]]:
-    """What each of these makes of x, in one product: quicker by a twentieth of a training step."""
+    """What each of these makes of x, in one product: a twentieth of the training step of a small model less.
+
+    Hooks on the projections are not called.
+    """
     weight = torch.cat([each.weight for each in projections])
     bias = None if projections[0].bias is None else torch.cat([each.bias for each in projections])
     parts = F.linear(x, weight, bias).split([each.out_features for each in projections], dim=-1)

@@ -128,9 +128,7 @@ class Trace:
 
     def values(self, path: str) -> Float[Tensor, "head key channel"]:
         """The values that each head of the attention at `path` adds up, those it shares with others too."""
-        attention = self.module(path)
-        assert isinstance(attention, MultiHeadAttention)
-        return for_each_head(self[f"{path}.value"], attention.query.n_heads)
+        return for_each_head(self[f"{path}.value"], self[f"{path}.query"].shape[-3])
 
     def norms(self) -> pandas.DataFrame:
         """A row per norm and position: mean, population deviation, and Euclidean norms in and out."""

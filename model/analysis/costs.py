@@ -119,9 +119,8 @@ def activations(config: TransformerConfig, batch: int, source: int, target: int,
     """Bytes that a forward pass in training keeps for the backward pass, estimated as on the CPU.
 
     Counted is each tensor that torch's formulas for the gradients read, once: the input of every linear layer and norm;
-    queries, keys, values and heads; the weights that make the first three in self-attention, side by side; the
-    feed-forward's units; the mask of every dropout, here float32 (GPUs keep a byte or a seed); the log-probabilities at
-    the output.
+    queries, keys, values and heads; the feed-forward's units; the mask of every dropout, here float32 (GPUs keep a
+    byte or a seed); the log-probabilities at the output.
     Fused attention keeps no map, except with dropout on the weights (not on GPUs) and of ALiBi's bias.
     Left out are means and deviations, padding masks, and what exists only while it is computed.
     """
@@ -139,7 +138,6 @@ def activations(config: TransformerConfig, batch: int, source: int, target: int,
         read = 2 if config.activation_dropout else 0 if config.activation == "relu" else 1
         units = UNITS_SAVED[config.activation] + read
         numbers += tokens * (of_norms + of_stream + stack.layers * units * config.d_ff)
-        numbers += stack.layers * width * (heads + 2 * shared)
         for keys in stack.keys:
             turned = NORMS_SAVED["rms"] if config.qk_norm else 0
             projected = tokens * heads * (2 + turned) + batch * keys * shared * (2 + turned)

@@ -75,7 +75,7 @@ def memory_needed(sizes: Sizes, length: int, backward: bool = False) -> int:
     width = max(sizes.config.d_model, sizes.heads * sizes.width)
     rows = (ROWS_BACKWARD if backward else ROWS) * sizes.batch * length * width * size
     visible = (2 + size) * length * length  # as booleans, and as what is added to the scores
-    weights = (4 if backward else 1) * sizes.parameters * size
+    weights = (3 if backward else 1) * sizes.parameters * size
     drawn = sizes.parameters // 4 * torch.float32.itemsize  # the one of four matrices that is being made
     return maps + rows + visible + weights + drawn
 

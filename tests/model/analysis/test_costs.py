@@ -158,14 +158,6 @@ def test_activations_are_estimated(size, predicted):
 
 
 @pytest.mark.parametrize("options", [{}, {"n_key_value_heads": 1, "heads": "full"}])
-def test_of_few_tokens_the_weights_side_by_side_are_most(options):
-    size = TransformerConfig.one_stack("decoder-only", 20, 2, d_model=256, n_heads=4, d_ff=64, **options)
-    ids = inputs(size, 1, 0, 3)
-    actual = kept_bytes(build(size).train(), Batch((*ids, None), torch.ones_like(ids[0])))
-    assert 0.9 < costs(size, 1, 0, 3, 3).memory["activations"] / actual < 1.1
-
-
-@pytest.mark.parametrize("options", [{}, {"n_key_value_heads": 1, "heads": "full"}])
 def test_the_cache_is_what_writing_keeps(options):
     def kept(model: Network, ids: torch.Tensor, limit: int) -> int:
         context = model.read(ids, padding=0, start=1)
