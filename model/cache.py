@@ -96,7 +96,7 @@ class DecoderCache:
     def __init__(self, n_layers: int) -> None:
         self.layers = [LayerCache() for _ in range(n_layers)]
         self.length = 0
-        self.steps: dict[tuple[nn.Module, int], Callable[..., Tensor]] = {}  # by the number of rows, see `stepping`
+        self.steps: dict[tuple[nn.Module, int], Callable[..., Tensor]] = {}  # for about so many rows, see `stepping`
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` positions."""

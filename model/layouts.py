@@ -50,7 +50,7 @@ def laid_out(weight: Tensor, rows: int) -> Tensor | None:
         return None
     if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
         return None
-    if torch.is_autocast_enabled("cpu") or not is_faster(_about(rows), *weight.shape, torch.get_num_threads()):
+    if torch.is_autocast_enabled("cpu") or not is_faster(about(rows), *weight.shape, torch.get_num_threads()):
         return None
     with _lock:
         layout: _Layout | None = _layouts.get(weight)
@@ -80,7 +80,7 @@ def _take(size: int) -> None:
         _taken += size
 
 
-def _about(rows: int) -> int:
+def about(rows: int) -> int:
     """1, 4, 16 or 64 rows, for which a comparison is made."""
     return min(MOST_ROWS, 1 << 2 * ((rows - 1).bit_length() + 1 >> 1))
 

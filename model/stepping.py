@@ -26,7 +26,7 @@ from model.layers import (
     Residual,
     SandwichNorm,
 )
-from model.layouts import laid_out, product
+from model.layouts import about, laid_out, product
 from model.norms import LayerNorm
 from model.observing import is_watched
 from model.position_bias import RelativeBias
@@ -48,6 +48,7 @@ def step_of(module: nn.Module, known: DecoderCache, rows: int, **given: LayerCac
     """
     if torch.is_grad_enabled() or is_watched() or explicit_attention.get():
         return partial(module, **given)
+    rows = about(rows)
     if (module, rows) not in known.steps:
         awaited = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
         known.steps[module, rows] = partial(module, **given) if awaited else bound(module, rows, **given)

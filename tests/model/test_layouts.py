@@ -135,4 +135,4 @@ def test_the_faster_of_two_ways_is_taken(monkeypatch):
 
 @pytest.mark.parametrize(("rows", "about"), [(1, 1), (2, 4), (4, 4), (5, 16), (16, 16), (17, 64), (64, 64), (999, 64)])
 def test_a_comparison_holds_for_about_as_many_rows(rows, about):
-    assert layouts._about(rows) == about
+    assert layouts.about(rows) == about
