@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 SPARE = 8  # free positions that stay where rows of a batch are chosen
 
@@ -96,7 +97,7 @@ class DecoderCache:
     def __init__(self, n_layers: int) -> None:
         self.layers = [LayerCache() for _ in range(n_layers)]
         self.length = 0
-        self.steps: dict[tuple[nn.Module, int], Callable[..., Tensor]] = {}  # for about so many rows, see `stepping`
+        self.steps: dict[tuple[Any, ...], Callable[..., Any]] = {}  # see `stepping.step_of`
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` positions."""

@@ -63,6 +63,12 @@ def observe(module: nn.Module, model: nn.Module, path: str, name: str, keep: Kee
     module.__class__ = _observing(type(module))
 
 
+def kind_of(module: nn.Module) -> type[nn.Module]:
+    """The class of a module, as it is where it is not observed."""
+    kind = type(module)
+    return kind.__mro__[1] if _kinds.get(kind) is kind else kind
+
+
 def _observing(kind: type[nn.Module]) -> type[nn.Module]:
     """A subclass that looks the same, and not a forward hook: torch calls a module that has hooks by a path
     that costs more than a tiny module's own work.

@@ -11,7 +11,7 @@ from model.layers import ACTIVATIONS, DecoderLayer, Embedding, EncoderLayer
 from model.masks import Mask
 from model.norms import norm
 from model.position_bias import share_bias
-from model.stepping import Function, bound, steps
+from model.stepping import Function, Use, binds, bound, steps
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
@@ -141,15 +141,10 @@ class NoOutput(Output):
         return x
 
 
-@bound.register
-def _(module: Output, rows: int) -> Function:
-    before, logits = module.before, bound(module.logits, rows)
+@binds(Output, ScaledOutput, TransformedOutput)
+def _output(module: Output, use: Use) -> Function:
+    before, logits = module.before, bound(module.logits, use)
     return lambda x: logits(before(x))
-
-
-@bound.register
-def _(module: NoOutput, rows: int) -> Function:
-    return module
 
 
 OUTPUTS = {"linear": Output, "transform": TransformedOutput, "none": NoOutput}

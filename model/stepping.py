@@ -6,8 +6,8 @@ Calling a module costs as much as the work of a small one, and a step calls a hu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial, singledispatch
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -28,43 +28,67 @@ from model.layers import (
 )
 from model.layouts import about, laid_out, product
 from model.norms import LayerNorm
-from model.observing import is_watched
+from model.observing import is_watched, kind_of
 from model.position_bias import RelativeBias
-from model.projections import HeadProjection
+from model.projections import HeadProjection, TurnedProjection
 
 Function = Callable[..., Any]
+Kind = type[nn.Module]
 
 
-def steps(layers: Iterable[nn.Module], cache: DecoderCache, rows: int) -> list[Function]:
+class Use(NamedTuple):
+    """rows: about so many at a time. text: the cache of what is being written."""
+
+    rows: int
+    text: DecoderCache
+
+
+def steps(layers: Iterable[nn.Module], text: DecoderCache, rows: int) -> list[Function]:
     """Each layer as a function of what its `forward` takes but the cache: of so many new tokens, the batch counted."""
-    return [step_of(layer, cache, rows, cache=own) for layer, own in zip(layers, cache.layers, strict=True)]
+    return [step_of(layer, text, rows, cache=own) for layer, own in zip(layers, text.layers, strict=True)]
 
 
-def step_of(module: nn.Module, known: DecoderCache, rows: int, **given: LayerCache) -> Function:
-    """A layer, with its cache, or the output, as a function.
+def step_of(module: nn.Module, text: DecoderCache, rows: int, **given: LayerCache) -> Function:
+    """A layer, with its cache, or the output, as a function. The weights must not change while the text is written.
 
-    It holds for the weights as they are at the first step. The module itself where someone looks, changes, learns or
-    has hooks.
+    The module itself where someone looks, changes or learns, or at the first step has hooks on a part of it.
     """
     if torch.is_grad_enabled() or is_watched() or explicit_attention.get():
         return partial(module, **given)
-    rows = about(rows)
-    if (module, rows) not in known.steps:
+    use = Use(about(rows), text)
+    key = (module, use.rows, *map(id, given.values()))
+    if key not in text.steps:
         awaited = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
-        known.steps[module, rows] = partial(module, **given) if awaited else bound(module, rows, **given)
-    return known.steps[module, rows]
+        text.steps[key] = partial(module, **given) if awaited else bound(module, use, **given)
+    return text.steps[key]
 
 
-@singledispatch
-def bound(module: nn.Module, rows: int, **given: LayerCache) -> Function:
-    """What a module makes of so many rows; the module itself where that is no more work. given: a layer's cache."""
-    return partial(module, **given) if given else module
+def bound(module: nn.Module, use: Use, **given: Cache | LayerCache) -> Function:
+    """What a module of a known class makes of its inputs; else the module itself. given: its cache, if it has one."""
+    make = None if "forward" in module.__dict__ else _binders.get(kind_of(module))
+    if make is None:
+        return partial(module, **given) if given else module
+    made: Function = make(module, use, **given)
+    return made
 
 
-@bound.register
-def _(layer: EncoderLayer, rows: int, cache: LayerCache) -> Function:
-    attend, feed = attention_step(layer.self_attention, rows, cache.self_attention), bound(layer.feed_forward, rows)
-    first, last = bound(layer.self_attention_block, rows), bound(layer.feed_forward_block, rows)
+def binds(*kinds: Kind) -> Callable[[Function], Function]:
+    """For these classes, and none that inherits from them: it may compute something else."""
+
+    def register(make: Function) -> Function:
+        _binders.update(dict.fromkeys(kinds, make))
+        return make
+
+    return register
+
+
+_binders: dict[Kind, Function] = {}
+
+
+@binds(EncoderLayer)
+def _encoder_layer(layer: EncoderLayer, use: Use, cache: LayerCache) -> Function:
+    attend, feed = bound(layer.self_attention, use, cache=cache.self_attention), bound(layer.feed_forward, use)
+    first, last = bound(layer.self_attention_block, use), bound(layer.feed_forward_block, use)
     reads = layer.reads
 
     def step(x: Tensor, mask: Any) -> Tensor:
@@ -74,13 +98,13 @@ def _(layer: EncoderLayer, rows: int, cache: LayerCache) -> Function:
     return step
 
 
-@bound.register
-def _(layer: DecoderLayer, rows: int, cache: LayerCache) -> Function:
-    attend = attention_step(layer.self_attention, rows, cache.self_attention)
-    cross = attention_step(layer.cross_attention, rows, cache.cross_attention)
-    feed, reads = bound(layer.feed_forward, rows), layer.reads
-    first, second = bound(layer.self_attention_block, rows), bound(layer.cross_attention_block, rows)
-    last = bound(layer.feed_forward_block, rows)
+@binds(DecoderLayer)
+def _decoder_layer(layer: DecoderLayer, use: Use, cache: LayerCache) -> Function:
+    attend = bound(layer.self_attention, use, cache=cache.self_attention)
+    cross = bound(layer.cross_attention, use, cache=cache.cross_attention)
+    feed, reads = bound(layer.feed_forward, use), layer.reads
+    first, second = bound(layer.self_attention_block, use), bound(layer.cross_attention_block, use)
+    last = bound(layer.feed_forward_block, use)
 
     def step(x: Tensor, mask: Any, memory: Tensor, memory_mask: Any) -> Tensor:
         written = first(x, lambda y: attend(y, y, mask))
@@ -90,10 +114,10 @@ def _(layer: DecoderLayer, rows: int, cache: LayerCache) -> Function:
     return step
 
 
-def attention_step(attention: MultiHeadAttention, rows: int, cache: Cache) -> Function:
-    """The `forward` of an attention with this cache."""
-    query, key, value = (bound(each, rows) for each in (attention.query, attention.key, attention.value))
-    output = bound(attention.output, rows)
+@binds(MultiHeadAttention)
+def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Function:
+    query, key, value = (bound(each, use) for each in (attention.query, attention.key, attention.value))
+    output = bound(attention.output, use)
     attend = attention.unseen if isinstance(attention.biased, RelativeBias) else attention.fused
 
     def grown(memory: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
@@ -109,67 +133,67 @@ def attention_step(attention: MultiHeadAttention, rows: int, cache: Cache) -> Fu
     return step
 
 
-@bound.register
-def _(module: nn.Linear, rows: int) -> Function:
-    weight, bias, packed = module.weight, module.bias, laid_out(module.weight, rows)
+@binds(nn.Linear)
+def _linear(module: nn.Linear, use: Use) -> Function:
+    weight, bias, packed = module.weight, module.bias, laid_out(module.weight, *use)
     if packed is None:
         return lambda x: F.linear(x, weight, bias)
     return lambda x: product(x, packed, bias)
 
 
-@bound.register
-def _(module: HeadProjection, rows: int) -> Function:
-    product, split = bound.dispatch(nn.Linear)(module, rows), module.split
-    return lambda x, first=0: split(product(x), first)
+@binds(HeadProjection, TurnedProjection)
+def _projection(module: HeadProjection, use: Use) -> Function:
+    multiply, split = _linear(module, use), module.split
+    return lambda x, first=0: split(multiply(x), first)
 
 
-@bound.register
-def _(module: LayerNorm, rows: int) -> Function:
+@binds(LayerNorm)
+def _layer_norm(module: LayerNorm, use: Use) -> Function:
     weight, bias, eps = module.weight, module.bias, module.eps
     return lambda x: torch.layer_norm(x, weight.shape, weight, bias, eps)
 
 
-@bound.register
-def _(module: Residual, rows: int) -> Function:
+@binds(Residual)
+def _residual(module: Residual, use: Use) -> Function:
     return torch.add
 
 
-@bound.register
-def _(module: NoResidual, rows: int) -> Function:
+@binds(NoResidual)
+def _no_residual(module: NoResidual, use: Use) -> Function:
     return lambda x, y: y
 
 
-@bound.register
-def _(module: PostNorm, rows: int) -> Function:
-    add, norm = bound(module.residual, rows), bound(module.norm, rows)
+@binds(PostNorm)
+def _post_norm(module: PostNorm, use: Use) -> Function:
+    add, norm = bound(module.residual, use), bound(module.norm, use)
     return lambda x, sublayer, read=None: norm(add(x, sublayer(x if read is None else read)))
 
 
-@bound.register
-def _(module: PreNorm, rows: int) -> Function:
-    add, norm = bound(module.residual, rows), bound(module.norm, rows)
+@binds(PreNorm)
+def _pre_norm(module: PreNorm, use: Use) -> Function:
+    add, norm = bound(module.residual, use), bound(module.norm, use)
     return lambda x, sublayer, read=None: add(x, sublayer(norm(x if read is None else read)))
 
 
-@bound.register
-def _(module: SandwichNorm, rows: int) -> Function:
-    add, norm, last = bound(module.residual, rows), bound(module.norm, rows), bound(module.output_norm, rows)
+@binds(SandwichNorm)
+def _sandwich_norm(module: SandwichNorm, use: Use) -> Function:
+    add, norm, last = bound(module.residual, use), bound(module.norm, use), bound(module.output_norm, use)
     return lambda x, sublayer, read=None: add(x, last(sublayer(norm(x if read is None else read))))
 
 
-@bound.register
-def _(module: nn.ReLU, rows: int) -> Function:
+@binds(nn.ReLU)
+def _relu(module: nn.ReLU, use: Use) -> Function:
     return torch.relu
 
 
-@bound.register
-def _(module: FeedForward, rows: int) -> Function:
-    hidden, activation, output = (bound(each, rows) for each in (module.hidden, module.activation, module.output))
+@binds(FeedForward)
+def _feed_forward(module: FeedForward, use: Use) -> Function:
+    hidden, activation, output = (bound(each, use) for each in (module.hidden, module.activation, module.output))
     return lambda x: output(activation(hidden(x)))
 
 
-@bound.register
-def _(module: GatedFeedForward, rows: int) -> Function:
-    hidden, activation, output = (bound(each, rows) for each in (module.hidden, module.activation, module.output))
-    linear = bound(module.linear, rows)
+@binds(GatedFeedForward)
+def _gated_feed_forward(module: GatedFeedForward, use: Use) -> Function:
+    hidden, activation, output = (bound(each, use) for each in (module.hidden, module.activation, module.output))
+    linear = bound(module.linear, use)
     return lambda x: output(activation(hidden(x)) * linear(x))

@@ -25,8 +25,29 @@ def faster(monkeypatch):
     monkeypatch.setattr(layouts, "is_faster", lambda *_: True)
 
 
+class Text:
+    """What is written."""
+
+
+def made(weight, rows):
+    """The layout for the second text."""
+    laid_out(weight, rows, Text())
+    return laid_out(weight, rows, Text())
+
+
 def weights(outputs=80, features=48):
     return nn.Parameter(torch.randn(outputs, features))
+
+
+def test_one_text_is_not_worth_a_layout():
+    weight, text = weights(), Text()
+    assert laid_out(weight, 1, text) is laid_out(weight, 4, text) is None
+    packed = laid_out(weight, 1, Text())
+    assert packed is not None
+    assert laid_out(weight, 4, text) is packed
+    with torch.no_grad():
+        weight.add_(1)
+    assert laid_out(weight, 1, text) is None
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -34,20 +55,20 @@ def weights(outputs=80, features=48):
 def test_the_products_are_those_in_float64(shape, bias):
     weight, x, added = weights(), torch.randn(*shape, 48), torch.randn(80) if bias else None
     exact = F.linear(x.double(), weight.double(), None if added is None else added.double())
-    assert_close(product(x, laid_out(weight, 4), added).double(), exact.detach(), rtol=1e-5, atol=1e-5)
+    assert_close(product(x, made(weight, 4), added).double(), exact.detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_elsewhere_a_weight_stays_as_it_is():
-    assert laid_out(weights().double(), 1) is None
-    assert laid_out(weights().to("meta"), 1) is None
+    assert made(weights().double(), 1) is None
+    assert made(weights().to("meta"), 1) is None
     with torch.inference_mode():
-        assert laid_out(weights(), 1) is None  # nobody counts how often it is written to
+        assert made(weights(), 1) is None  # nobody counts how often it is written to
     with torch.autocast("cpu", torch.bfloat16):
-        assert laid_out(weights(), 1) is None
+        assert made(weights(), 1) is None
     with FlopCounterMode(display=False):
-        assert laid_out(weights(), 1) is None
+        assert made(weights(), 1) is None
     with torch.device("cpu"):
-        assert laid_out(weights(), 1) is None
+        assert made(weights(), 1) is None
 
 
 def trained(weight):
@@ -68,19 +89,28 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_changed_weight_is_laid_out_anew(change):
     weight, x = weights(), torch.randn(3, 48)
-    before = laid_out(weight, 3)
-    assert laid_out(weight, 3) is before
+    before = made(weight, 3)
+    assert made(weight, 3) is before
     change(weight)
-    after = laid_out(weight, 3)
+    after = made(weight, 3)
     assert after is not before
     if after is not None:
         assert_close(product(x, after), F.linear(x, weight).detach(), rtol=1e-5, atol=1e-5)
 
 
+def test_of_a_weight_in_another_precision_nothing_is_left():
+    weight, before = weights(), layouts._taken
+    assert made(weight, 1) is not None
+    weight.data = weight.data.bfloat16()
+    assert laid_out(weight, 1, Text()) is None
+    gc.collect()
+    assert layouts._taken == before
+
+
 def test_two_views_of_one_storage_are_two_weights():
     weight, x = weights(48, 48), torch.randn(3, 48)
     for other in (weight, nn.Parameter(weight.detach().T), nn.Parameter(weight.detach()[:20])):
-        assert_close(product(x, laid_out(other, 3)), F.linear(x, other).detach(), rtol=1e-5, atol=1e-5)
+        assert_close(product(x, made(other, 3)), F.linear(x, other).detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_who_watches_a_training_sees_its_newest_weights():
@@ -89,7 +119,7 @@ def test_who_watches_a_training_sees_its_newest_weights():
     seen = sharing(Translator("watched", trainer.model, tokenizers(PAIRS), {})).model.output.logits.weight
     x = torch.randn(3, seen.shape[1])
     for _report in trainer.steps(3):
-        assert_close(product(x, laid_out(seen, 3)), F.linear(x, seen).detach(), rtol=1e-5, atol=1e-5)
+        assert_close(product(x, made(seen, 3)), F.linear(x, seen).detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_room_is_given_back_with_the_weight(monkeypatch):
@@ -97,24 +127,27 @@ def test_room_is_given_back_with_the_weight(monkeypatch):
     gc.collect()
     before, first = layouts._taken, lens.model.output.logits.weight
     monkeypatch.setattr(layouts, "ROOM", before + first.nbytes)
-    assert laid_out(first, 1) is not None
+    assert made(first, 1) is not None
     other = alone(lens)
     second = other.model.output.logits.weight
-    assert laid_out(second, 1) is None
+    assert made(second, 1) is None
     with torch.no_grad():
         first.add_(1)
-    assert laid_out(first, 1) is not None  # instead of its own older one
+    assert made(first, 1) is not None  # instead of its own older one
     assert layouts._taken == before + first.nbytes
     del lens, first
     gc.collect()
     assert layouts._taken == before
-    assert laid_out(second, 1) is not None
+    assert made(second, 1) is not None
 
 
 def test_threads_lay_a_weight_out_once():
     weight, together, found = weights(400, 400), threading.Barrier(4), []
+    laid_out(weight, 1, Text())
     before = layouts._taken
-    run = [threading.Thread(target=lambda: (together.wait(), found.append(laid_out(weight, 1)))) for _ in range(4)]
+    run = [
+        threading.Thread(target=lambda: (together.wait(), found.append(laid_out(weight, 1, Text())))) for _ in range(4)
+    ]
     for each in run:
         each.start()
     for each in run:
@@ -131,6 +164,14 @@ def test_the_faster_of_two_ways_is_taken(monkeypatch):
     assert is_faster.__wrapped__(3, 2000, 1000, 1)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert not is_faster.__wrapped__(3, 2000, 1000, 1)
+
+
+def test_the_comparison_is_of_float32_whatever_is_usual():
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert is_faster.__wrapped__(1, 300, 200, 1) in (True, False)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize(("rows", "about"), [(1, 1), (2, 4), (4, 4), (5, 16), (16, 16), (17, 64), (64, 64), (999, 64)])

@@ -4,12 +4,14 @@ from typing import get_args
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.testing import assert_close
 
 from model import stepping
 from model.attention import explicit_attention
 from model.cache import DecoderCache
 from model.config import NormPlacement
+from model.experiments.wrong_norm import put_norm_on_the_short_cut
 from model.masks import Mask
 from model.trace import record
 from tests.model.examples import network, one_stack
@@ -68,6 +70,34 @@ def test_steps_give_what_modules_give(make, options, called):
     with torch.inference_mode():
         assert_close(stepped(model), expected.detach(), rtol=1e-12, atol=1e-12)
     assert not set(attentions) & set(called)
+
+
+def test_a_class_that_computes_something_else_is_called():
+    model = network(norm_placement="pre").double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    put_norm_on_the_short_cut(model)
+    torch.manual_seed(2)
+    expected = stepped(model.eval()).detach()
+    with torch.inference_mode():
+        torch.manual_seed(2)
+        assert_close(stepped(model), expected, rtol=1e-12, atol=1e-12)
+        kept = model.decoder.layers[0].feed_forward.hidden
+        kept.forward = lambda x: F.linear(x, kept.weight, kept.bias) + 1  # as some libraries do
+        torch.manual_seed(2)
+        changed = stepped(model)
+        assert not torch.allclose(changed, expected)
+
+
+def test_a_layer_that_stands_twice_has_a_cache_at_each_place():
+    model = network()
+    model.decoder.layers[1] = model.decoder.layers[0]
+    torch.manual_seed(2)
+    expected = stepped(model.eval()).detach()
+    with torch.inference_mode():
+        torch.manual_seed(2)
+        assert_close(stepped(model), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_who_records_a_step_sees_all_of_it():
