@@ -47,27 +47,33 @@ def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
 
 
 class Updates:
-    """How far each step moves the weights."""
+    """How far each step moves the weights. They are taken in one row: a network has many that are small."""
 
     def __init__(self, model: Network) -> None:
-        self.names, self.parameters = zip(*model.named_parameters(), strict=True)
-        self.before = [parameter.detach().clone() for parameter in self.parameters]
-        self._parts = list(dict.fromkeys(map(part_of, self.names)))
-        self._part_of = torch.tensor([self._parts.index(part_of(name)) for name in self.names])
+        by_part: dict[str, list[Tensor]] = {}
+        for name, parameter in model.named_parameters():
+            by_part.setdefault(part_of(name), []).append(parameter)
+        self._parts = list(by_part)
+        self._sizes = [sum(each.numel() for each in part) for part in by_part.values()]
+        self._weights = [each for part in by_part.values() for each in part]
+        self._before = self._now()
 
     @torch.no_grad()
+    def _now(self) -> Tensor:
+        return torch.cat([each.flatten() for each in self._weights])
+
     def begin(self) -> None:
         """Before a step."""
-        torch._foreach_copy_(self.before, self.parameters)
+        self._before = self._now()
 
     @torch.no_grad()
     def ratios(self) -> dict[str, float]:
         """After it: ‖Δw‖ / ‖w‖ of each layer, embedding and output; about 10⁻³ is usual while a model learns."""
-        torch._foreach_sub_(self.before, self.parameters)
-        norms = (*torch._foreach_norm(self.before), *torch._foreach_norm(self.parameters))
-        squares = torch.stack(norms).cpu().double().square().view(2, -1)
-        moved, weights = squares.new_zeros(2, len(self._parts)).index_add_(1, self._part_of, squares)
-        ratios = torch.where(weights > 0, moved / weights, 0.0).sqrt().tolist()
+        now = self._now()
+        rows = (self._before.sub_(now), now)
+        norms = torch.stack([part.norm() for row in rows for part in row.split(self._sizes)])
+        moved, weights = norms.cpu().double().view(2, -1)
+        ratios = torch.where(weights > 0, moved / weights, 0.0).tolist()
         return dict(zip(self._parts, ratios, strict=True))
 
     def parts(self, *prefixes: str) -> list[str]:
