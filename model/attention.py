@@ -14,15 +14,16 @@ from torch import Tensor, nn
 from model.cache import Cache, KeysAndValues
 from model.config import TransformerConfig
 from model.dropout import dropout
+from model.joint_attention import apart, in_one_product, self_attention
 from model.masks import Mask
 from model.observing import is_watched, ordinary
 from model.position_bias import RelativeBias, Unbiased, position_bias
-from model.projections import HeadProjection, for_each_head, query_or_key, together
+from model.projections import HeadProjection, TurnedProjection, for_each_head, query_or_key
 
 # Up to so many tokens, training on a CPU is quicker in plain products than in torch's fused kernel (AVX-512, measured).
 TRAINED_IN_PRODUCTS = {torch.float32: 64, torch.bfloat16: 512}
 
-SMALL = 1 << 16  # weights: below, calls cost more than products, and queries, keys and values are trained in one
+SMALL = 1 << 16  # weights: below, calls cost more than products, see joint_attention
 
 # From a query and a key to a weight, in their order. "capped" and "biased" are there where the model has them.
 MAPS = ("scores", "scaled", "capped", "biased", "masked", "weights")
@@ -91,6 +92,8 @@ class MultiHeadAttention(nn.Module):
         self.weights = Weights()
         self.heads = nn.Identity()
         self.output = nn.Linear(config.n_heads * config.d_head, config.d_model, bias=config.attention_biases[1])
+        turned, shared = isinstance(self.query, TurnedProjection), config.kv_heads != config.n_heads
+        self.is_plain = not turned and not shared and isinstance(self.biased, Unbiased)
 
     def forward(
         self,
@@ -99,15 +102,24 @@ class MultiHeadAttention(nn.Module):
         mask: Mask,
         cache: Cache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        if self.training and x is memory and cache is None and self.query.weight.numel() < SMALL and not is_watched():
-            query, key, value = together(x, self.query, self.key, self.value)
-        else:
-            query = self.query(x, cache.length if cache else 0)
-            key, value = cache(self.project, memory) if cache else self.project(memory)
         asked = not torch.compiler.is_compiling() and explicit_attention.get()  # what is compiled is only trained
+        small = self.training and self.query.weight.numel() < SMALL
+        if small and x is memory and cache is None and not asked and not is_watched():
+            return self.output(self.learnt(x, mask))
+        query = self.query(x, cache.length if cache else 0)
+        key, value = cache(self.project, memory) if cache else self.project(memory)
         attend = self.explicit if asked else self.quickest(query, key)
         heads = self.heads(attend(query, key, value, mask))
         return self.output(heads.transpose(1, 2).flatten(2))
+
+    def learnt(self, x: Float[Tensor, "batch length d_model"], mask: Mask) -> Float[Tensor, "batch length d_heads"]:
+        """The heads side by side, of a small model that learns: there calls and copies take longer than products."""
+        projected, length = in_one_product(x, self.query, self.key, self.value), x.shape[1]
+        simple = self.is_plain and not self.dropout and trained_in_products(projected, length)
+        if simple and (added := mask.added(length, length, projected)) is not None:
+            return self_attention(projected, added, self.scaled.factor, self.query.n_heads)
+        query, key, value = apart(projected, self.query, self.key, self.value)
+        return self.quickest(query, key)(query, key, value, mask).transpose(1, 2).flatten(2)
 
     @property
     def maps(self) -> list[str]:
@@ -147,9 +159,9 @@ class MultiHeadAttention(nn.Module):
             return self.unseen  # torch's kernel rounds a bias otherwise, which mT5's large logits would show
         if not self.training or query.device.type != "cpu":
             return self.fused
-        short = max(query.shape[-2], key.shape[-2]) <= TRAINED_IN_PRODUCTS.get(query.dtype, 0)
         # With dropout, torch's kernel takes the same steps on the CPU, and draws from the whole process's generator.
-        return self.products if short or self.dropout else self.fused
+        is_short = trained_in_products(query, max(query.shape[-2], key.shape[-2]))
+        return self.products if is_short or self.dropout else self.fused
 
     def products(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """Equation 1 as two products and a softmax, the mask added to the scores."""
@@ -175,6 +187,11 @@ class MultiHeadAttention(nn.Module):
         if mask.causal and queries > 1:  # compiled, this comparison is no bool that could be handed on
             options["is_causal"] = True
         return F.scaled_dot_product_attention(query, key, value, **options)
+
+
+def trained_in_products(like: Tensor, longest: int) -> bool:
+    """Whether a text of this length is, on the device and in the precision of `like`."""
+    return like.device.type == "cpu" and longest <= TRAINED_IN_PRODUCTS.get(like.dtype, 0)
 
 
 def masked_kernel(

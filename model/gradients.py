@@ -18,6 +18,11 @@ class Gradients:
     def __init__(self, model: Network) -> None:
         self.names, self.parameters = zip(*model.named_parameters(), strict=True)
 
+    def clear(self) -> None:
+        """Before a backward pass. The same as an optimizer's `zero_grad`, which takes longer to begin."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
     @torch.no_grad()
     def norms(self) -> dict[str, float]:
         """The Euclidean norm of the gradient of each layer, embedding and output."""

@@ -151,7 +151,8 @@ class TokenEmbedding(nn.Embedding):
         self.factor = config.d_model**0.5 if config.scale_embedding else 1.0
 
     def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
-        return super().forward(ids) * self.factor
+        rows = super().forward(ids)
+        return rows if self.factor == 1.0 else rows * self.factor
 
 
 class EmbeddingSum(nn.Module):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -61,16 +59,3 @@ def for_each_head(
     """Keys or values with one entry per head, where heads share them in groups (Ainslie et al., 2023)."""
     groups = shared.shape[-3]
     return shared if groups == n_heads else shared.repeat_interleave(n_heads // groups, dim=-3)
-
-
-def together(
-    x: Float[Tensor, "batch length d_model"], *projections: HeadProjection
-) -> list[Float[Tensor, "batch head length channel"]]:
-    """What each of these makes of x, in one product: a twentieth of the training step of a small model less.
-
-    Hooks on the projections are not called.
-    """
-    weight = torch.cat([each.weight for each in projections])
-    bias = None if projections[0].bias is None else torch.cat([each.bias for each in projections])
-    parts = F.linear(x, weight, bias).split([each.out_features for each in projections], dim=-1)
-    return [each.split(part) for each, part in zip(projections, parts, strict=True)]

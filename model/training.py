@@ -21,6 +21,7 @@ from model.corpus import Batch, Corpus, unshuffled
 from model.culprits import culprit
 from model.device import DTYPES
 from model.epochs import Epochs
+from model.fused_adamw import FusedAdamW
 from model.gradients import Gradients
 from model.losses import loss_and_hits, summed_loss
 from model.network import Network
@@ -67,13 +68,8 @@ class Trainer:
             else RunningAverage(model, settings.average)
         )
         self.gradients = Gradients(model)
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(),
-            lr=settings.rate,
-            betas=(0.9, 0.98),
-            eps=1e-9,
-            weight_decay=settings.weight_decay,
-            fused=True,
+        self.optimizer = FusedAdamW(
+            self.gradients.parameters, settings.rate, betas=(0.9, 0.98), eps=1e-9, weight_decay=settings.weight_decay
         )
         self.products = OWN.name  # the library of float32 products, kept for a resume
         self.scaler = self._new_scaler()
@@ -173,7 +169,6 @@ class Trainer:
             )
         self.gradients.clip(total, self.settings.clip)
         self.scaler.step(self.optimizer)
-        torch.autograd.graph.increment_version(self.model.parameters())  # the fused optimizer does not say so
         self.scaler.update()
         self.averager.after_step(step)
         self.progress.step = step
@@ -193,7 +188,7 @@ class Trainer:
 
     def _backward(self, batches: Sequence[Batch]) -> float:
         """Gradients of the mean loss over all predicted tokens of the step, in all processes; gives that loss."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self.gradients.clear()
         predicted = max(1, sum(batch.predicted for batch in batches))
         loss = torch.zeros((), device=self.device)
         for number, batch in enumerate(batches, start=1):

@@ -245,6 +245,6 @@ class Watched:
     def _recover(self) -> None:
         """After a step that was broken off: no weight has moved, but a first step may have left half an optimizer."""
         self._steps = self.trainer.steps()
-        self.trainer.optimizer.zero_grad(set_to_none=True)
+        self.trainer.gradients.clear()
         if not self.stands:
             self.trainer.optimizer.state.clear()

@@ -1,0 +1,91 @@
+"""Self-attention of a small model that learns, against torch's kernel and against the modules one by one."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from model import attention as attending
+from model.joint_attention import self_attention
+from model.masks import Mask
+from tests.model.test_attention import attention
+
+PADDED = torch.tensor([[True] * 5, [True, True, True, False, False], [True] * 4 + [False]])
+MASKS = {
+    "causal": Mask(causal=True),
+    "padding": Mask(keys=PADDED),
+    "both": Mask(keys=PADDED, causal=True),
+    "window": Mask(causal=True, window=2),
+}
+SAME = {torch.float32: 1e-5, torch.bfloat16: 2e-2}  # of the largest gradient: a key's bias has none but rounding
+
+
+def joint_of(made: attending.MultiHeadAttention, monkeypatch) -> list[bool]:
+    """From now on, whether each pass of `made` took the one node."""
+    calls, plain = [], attending.self_attention
+    monkeypatch.setattr(attending, "self_attention", lambda *given: calls.append(True) or plain(*given))
+    return calls
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("n_heads", [1, 2, 4])
+def test_it_is_torchs_kernel_with_its_gradients(name, n_heads):
+    projected = torch.randn(3, 5, 3 * 8, dtype=torch.float64, requires_grad=True)
+    visible, added = MASKS[name].visible(5, 5, projected.device), MASKS[name].added(5, 5, projected)
+    parts = [part.unflatten(-1, (n_heads, -1)).transpose(1, 2) for part in projected.split(8, dim=-1)]
+    theirs = F.scaled_dot_product_attention(*parts, attn_mask=visible, scale=0.7).transpose(1, 2).flatten(2)
+    ours = self_attention(projected, added, 0.7, n_heads)
+    assert_close(ours, theirs, rtol=0, atol=1e-12)
+    towards = torch.randn_like(ours)
+    (own,), (other,) = (torch.autograd.grad(made, projected, towards) for made in (ours, theirs))
+    assert_close(own, other, rtol=0, atol=1e-12)
+    assert torch.autograd.gradcheck(lambda each: self_attention(each, added, 0.7, n_heads), projected)
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("dtype", SAME)
+@pytest.mark.parametrize("bias", [True, False])
+def test_training_takes_it_and_learns_the_same(name, dtype, bias, monkeypatch):
+    made = attention(2, torch.float32, bias=bias)
+    joint, mask, x = joint_of(made, monkeypatch), MASKS[name], torch.randn(3, 5, 16)
+
+    def learnt() -> list[torch.Tensor]:
+        made.zero_grad()
+        given = x.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+            written = made(given, given, mask)
+        written.float().square().sum().backward()
+        return [written.detach().float(), given.grad, *(each.grad for each in made.parameters())]
+
+    by_modules = learnt()
+    assert not joint
+    made.train()
+    size = max(float(each.norm()) for each in by_modules)
+    for own, expected in zip(learnt(), by_modules, strict=True):
+        assert float((own - expected).norm()) <= SAME[dtype] * size
+    assert len(joint) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"position": "rotary"}, {"qk_norm": True}, {"n_key_value_heads": 1}, {"position": "alibi"}, {"d_model": 256}],
+    ids=lambda options: next(iter(options)),
+)
+def test_others_do_not_take_it(options, monkeypatch):
+    made = attention(2, torch.float32, **options).train()
+    joint, x = joint_of(made, monkeypatch), torch.randn(2, 5, made.query.in_features)
+    assert made(x, x, Mask(causal=True)).isfinite().all()
+    assert not joint
+
+
+def test_nor_does_dropout_of_weights_or_a_text_that_may_look_nowhere(monkeypatch):
+    made = attention(2, torch.float32).train()
+    joint, x = joint_of(made, monkeypatch), torch.randn(2, 5, 16)
+    blind = Mask(keys=torch.tensor([[True] * 5, [False] * 5]))
+    assert made(x, x, blind).isfinite().all()
+    made.dropout = 0.5
+    made(x, x, Mask())
+    assert not joint
+    made.dropout = 0.0
+    made(x, x, Mask())
+    assert joint
