@@ -36,7 +36,7 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         f"| seed | {record.get('seed', '?')} |",
         f"| validation loss | {_loss(record.get('validation_loss'))} |",
         f"| device, torch | {record.get('device', '?')}, {record.get('torch', '?')} |",
-        *(f"| {key.replace('_', ' ')} | {value} |" for key, value in settings.items() if key not in ("seed", "steps")),
+        *(f"| {key.replace('_', ' ')} | {value} |" for key, value in _chosen(settings).items()),
         "",
         f"The weights are {_weights(settings, last=record.get('kept') == 'last')}.",
         *(["", str(record["note"])] if "note" in record else []),
@@ -54,6 +54,14 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
             shown = ", ".join(f"{key} {_figure(value)}" for key, value in figures.items() if isinstance(value, float))
             lines += [f"With `{options}`: {shown}.", ""]
     return "\n".join(lines)
+
+
+def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that say something: without those that are off, and without epochs where steps were counted."""
+    silent = {"seed", "steps", *(["epochs"] if settings.get("steps") else [])}  # what the table has already
+    off = {"accumulation": 1, "average_last": 0, "compile": False}
+    said = {key: value for key, value in settings.items() if key not in silent and value is not None}
+    return {key: value for key, value in said.items() if value != off.get(key)}
 
 
 def _layers(config: TransformerConfig) -> str:

@@ -108,6 +108,18 @@ def test_the_last_weights_are_kept_beside_the_best(data, tmp_path, monkeypatch, 
     assert [[end in text for end in ends] for text in cards] == [[True, False], [False, True]]
 
 
+@pytest.mark.parametrize(("options", "shown"), [([], {"epochs"}), (["--steps", "3"], set())], ids=["epochs", "steps"])
+def test_the_card_lists_the_settings_that_say_something(options, shown, data, tmp_path):
+    out = tmp_path / "run"
+    assert main(command(data, out, *(options or ["--epochs", "1"]), "--accumulation", "2")) == 0
+    rows = [line.split(" | ") for line in (out / "README.md").read_text(encoding="utf-8").splitlines()]
+    training = {row[0].removeprefix("| "): row[1].removesuffix(" |") for row in rows if len(row) == 2}
+    assert training["accumulation"] == "2"
+    assert {"epochs"} & set(training) == shown
+    assert not {"None", "False"} & set(training.values())
+    assert not {"average last", "compile", "patience", "validate every"} & set(training)
+
+
 def test_without_validation_the_card_says_so(tmp_path, capsys):
     data = write_pairs(tmp_path / "pairs.tsv", [pair for pair in sentences(60) if split_of(pair.source) == "train"])
     assert main(command(data, tmp_path / "run", "--epochs", "1")) == 0
