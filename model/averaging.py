@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from model.network import Network
+from model.rows import Row
 
 Weights = dict[str, Tensor]
 
@@ -15,15 +16,18 @@ Weights = dict[str, Tensor]
 class RunningAverage:
     """An exponential moving average of the weights, taken after every step (Polyak averaging)."""
 
-    def __init__(self, model: Network, decay: float) -> None:
-        self.model, self.decay = model, decay
-        self.weights: Weights = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
-        self._trained: list[Tensor] = list(model.parameters())
+    def __init__(self, model: Network, decay: float, trained: Row) -> None:
+        """trained: the row that the weights of `model` are parts of."""
+        self.model, self.decay, self._trained = model, decay, trained
+        self._row = Row(trained.parts)
+        self._row.fill(trained.parts)
+        names = (name for name, _ in model.named_parameters())
+        self.weights: Weights = dict(zip(names, self._row.parts, strict=True))
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
         decay = min(self.decay, step / (step + 9))  # a short memory at first
-        torch._foreach_lerp_(list(self.weights.values()), self._trained, 1 - decay)
+        self._row.whole.lerp_(self._trained.whole, 1 - decay)
 
     def before_validation(self) -> None:
         """Nothing: every step was counted."""

@@ -1,43 +1,45 @@
-"""AdamW in one kernel, for networks whose tensors are so small that finding them takes as long as the arithmetic."""
+"""AdamW for weights that stand in a row: one call of one kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+
+from model.gradients import Gradients
+from model.rows import Row
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class FusedAdamW(torch.optim.AdamW):
     """torch's fused AdamW (Loshchilov and Hutter, 2019): the same numbers, the same state.
 
-    A step hands the tensors straight to torch's kernel, where torch's own first sorts them by device and type and takes
-    the options apart. Only float16's scaled gradients, and tensors of several kinds, go that way.
+    All weights have made the same number of steps, and one without a gradient is treated as if it were 0.
     """
 
-    def __init__(self, parameters: Sequence[nn.Parameter], rate: float, **options: Any) -> None:
-        super().__init__(parameters, lr=rate, fused=True, **options)
-        self._alike = len({(each.device, each.dtype) for each in parameters}) == 1
+    def __init__(self, gradients: Gradients, rate: float, **options: Any) -> None:
+        super().__init__(gradients.parameters, lr=rate, fused=True, **options)
+        self._gradients = gradients
+        self._moments: dict[str, Row] = {}  # made by the first step
+        self._steps = torch.zeros(len(gradients.parameters), dtype=torch.float32, device=gradients.row.whole.device)
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         (group,) = self.param_groups
-        given = [each for each in group["params"] if each.grad is not None]
-        states = [self.state[each] for each in given]
-        scaled = hasattr(self, "found_inf")  # by a GradScaler, which may want the step left out
-        torch.autograd.graph.increment_version(given)  # the kernel does not count what it writes
-        if closure or scaled or not self._alike or not all(states):  # a first step makes the states
-            return super().step(closure)
-        counts = [state["step"] for state in states]
-        torch._foreach_add_(counts, 1)
+        if not self.state:
+            self._begin()
+        found_inf = getattr(self, "found_inf", None)  # a GradScaler's: whether to leave the step out
+        torch.autograd.graph.increment_version(self._gradients.parameters)  # the kernel does not count what it writes
+        self._steps += 1
+        first, second = (row.whole for row in self._moments.values())
         torch._fused_adamw_(
-            given,
-            [each.grad for each in given],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
+            [self._gradients.weights.whole],
+            [self._gradients.row.whole],
+            [first],
+            [second],
             [],
-            counts,
+            [self._steps[0]],
             lr=group["lr"],
             beta1=group["betas"][0],
             beta2=group["betas"][1],
@@ -45,5 +47,27 @@ class FusedAdamW(torch.optim.AdamW):
             eps=group["eps"],
             amsgrad=False,
             maximize=False,
+            grad_scale=getattr(self, "grad_scale", None),
+            found_inf=found_inf,
         )
-        return None
+        if found_inf is not None:
+            self._steps -= found_inf
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        loaded = [self.state.get(each) for each in self._gradients.parameters]
+        self.state.clear()
+        if any(loaded):
+            self._begin()
+            for parameter, given in zip(self._gradients.parameters, loaded, strict=True):
+                for name, tensor in (given or {}).items():
+                    self.state[parameter][name].copy_(tensor)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        """The state of before the first step, in torch's form."""
+        self._steps.zero_()
+        self._moments = {name: Row(self._gradients.parameters) for name in MOMENTS}
+        columns = {"step": self._steps.unbind()} | {name: row.parts for name, row in self._moments.items()}
+        for index, parameter in enumerate(self._gradients.parameters):
+            self.state[parameter] = {name: column[index] for name, column in columns.items()}

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.network import Network
 from model.norms import Norm
+from model.rows import Row, weights_in_a_row
 
 
 class Gradients:
-    """The gradients of a network after a backward pass."""
+    """The gradients of a network after a backward pass, and its weights: both stand in a row from now on."""
 
-    def __init__(self, model: Network) -> None:
-        self.names, self.parameters = zip(*model.named_parameters(), strict=True)
+    def __init__(self, model: nn.Module) -> None:
+        names, self.parameters = zip(*model.named_parameters(), strict=True)
+        self.weights, self.row = weights_in_a_row(self.parameters), Row(self.parameters)
+        self.parts: dict[str, int] = {}  # each layer, embedding and output, and how much of a row it has
+        for name, size in zip(names, self.row.sizes, strict=True):
+            self.parts[part_of(name)] = self.parts.get(part_of(name), 0) + size
+        self.clear()
 
+    @torch.no_grad()
     def clear(self) -> None:
-        """Before a backward pass. The same as an optimizer's `zero_grad`, which takes longer to begin."""
-        for parameter in self.parameters:
-            parameter.grad = None
+        """Before a backward pass, which adds to them."""
+        self.row.whole.zero_()
+        for parameter, part in zip(self.parameters, self.row.parts, strict=True):
+            parameter.grad = part
 
     @torch.no_grad()
     def norms(self) -> dict[str, float]:
         """The Euclidean norm of the gradient of each layer, embedding and output."""
-        squares: dict[str, float] = {}
-        given = [(n, p.grad) for n, p in zip(self.names, self.parameters, strict=True) if p.grad is not None]
-        norms = torch.stack(torch._foreach_norm([gradient for _, gradient in given])).tolist()
-        for (name, _), norm in zip(given, norms, strict=True):
-            squares[part_of(name)] = squares.get(part_of(name), 0.0) + norm**2
-        return {part: math.sqrt(square) for part, square in squares.items()}
+        norms = torch.stack([part.norm() for part in self.row.whole.split(list(self.parts.values()))])
+        return dict(zip(self.parts, norms.tolist(), strict=True))
 
     @torch.no_grad()
     def clip(self, norm: float, largest: float) -> None:
         """Scale all gradients so that their norm, now `norm`, is at most `largest` (Pascanu et al., 2013)."""
         if norm > largest:
-            gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-            torch._foreach_mul_(gradients, largest / (norm + 1e-6))
+            self.row.whole *= largest / (norm + 1e-6)
 
     @torch.no_grad()
     def parameter_norm(self) -> float:
         """The Euclidean norm of all weights."""
-        return float(torch.stack(torch._foreach_norm(list(self.parameters))).norm())
+        return float(self.weights.whole.norm())
 
 
 def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
@@ -52,31 +54,20 @@ def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
 
 
 class Updates:
-    """How far each step moves the weights. They are taken in one row: a network has many that are small."""
+    """How far each step moves the weights."""
 
-    def __init__(self, model: Network) -> None:
-        by_part: dict[str, list[Tensor]] = {}
-        for name, parameter in model.named_parameters():
-            by_part.setdefault(part_of(name), []).append(parameter)
-        self._parts = list(by_part)
-        self._sizes = [sum(each.numel() for each in part) for part in by_part.values()]
-        self._weights = [each for part in by_part.values() for each in part]
-        self._before = self._now()
-
-    @torch.no_grad()
-    def _now(self) -> Tensor:
-        return torch.cat([each.flatten() for each in self._weights])
+    def __init__(self, gradients: Gradients) -> None:
+        self._weights, self._parts = gradients.weights.whole, gradients.parts
+        self._before = self._weights.clone()
 
     def begin(self) -> None:
         """Before a step."""
-        self._before = self._now()
+        self._before.copy_(self._weights)
 
-    @torch.no_grad()
     def ratios(self) -> dict[str, float]:
         """After it: ‖Δw‖ / ‖w‖ of each layer, embedding and output; about 10⁻³ is usual while a model learns."""
-        now = self._now()
-        rows = (self._before.sub_(now), now)
-        norms = torch.stack([part.norm() for row in rows for part in row.split(self._sizes)])
+        rows = (self._before.sub_(self._weights), self._weights)
+        norms = torch.stack([part.norm() for row in rows for part in row.split(list(self._parts.values()))])
         moved, weights = norms.cpu().double().view(2, -1)
         ratios = torch.where(weights > 0, moved / weights, 0.0).tolist()
         return dict(zip(self._parts, ratios, strict=True))

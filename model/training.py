@@ -62,19 +62,18 @@ class Trainer:
             raise ValueError(f"patience ({settings.patience}) needs validation: the validation split is empty")
         self.model, self.train, self.validation, self.settings = model, train, validation, settings
         self.device, self.progress = next(model.parameters()).device, Progress()
+        self.processes = processes or Processes()
+        self._loss = self.processes.prepare(model, compiled(summed_loss) if settings.compile else summed_loss)
+        self.gradients = Gradients(model)  # only now: what prepares a model may put its weights elsewhere
         self.averager: Averager = (
             LastAverage(model, settings.average_last)
             if settings.average_last
-            else RunningAverage(model, settings.average)
+            else RunningAverage(model, settings.average, self.gradients.weights)
         )
-        self.gradients = Gradients(model)
-        self.optimizer = FusedAdamW(
-            self.gradients.parameters, settings.rate, betas=(0.9, 0.98), eps=1e-9, weight_decay=settings.weight_decay
-        )
+        options = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": settings.weight_decay}
+        self.optimizer = FusedAdamW(self.gradients, settings.rate, **options)
         self.products = OWN.name  # the library of float32 products, kept for a resume
         self.scaler = self._new_scaler()
-        self.processes = processes or Processes()
-        self._loss = self.processes.prepare(model, compiled(summed_loss) if settings.compile else summed_loss)
         self.epochs = Epochs(train, settings)
         self.accuracy = math.nan
         self.in_haste: Callable[[], bool] = lambda: False  # asked between a step's batches: whether to break it off

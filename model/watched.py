@@ -58,7 +58,7 @@ class Watched:
         own = copy.copy(start)
         own.model = model
         self.lens = sharing(own)
-        self._updates, self._gains = Updates(model), Gains(model)
+        self._updates, self._gains = Updates(self.trainer.gradients), Gains(model)
         film = Film(self.lens, probe, **budgets)
         figures = film.record(0)
         layers = {"loss", "rate", "gradient norm", *self._updates.parts("gradient norm/", "update ratio/")}

@@ -47,9 +47,10 @@ def test_seeds_are_what_torch_takes():
 @pytest.mark.parametrize(("largest", "factor"), [(math.inf, 1.0), (1.0, 0.2)])
 def test_an_infinite_norm_does_not_clip(largest, factor):
     model = network()
+    gradients = Gradients(model)
     for parameter in model.parameters():
-        parameter.grad = torch.full_like(parameter, 3.0)
-    Gradients(model).clip(5.0, TrainingSettings(clip=largest).clip)
+        parameter.grad.fill_(3.0)
+    gradients.clip(5.0, TrainingSettings(clip=largest).clip)
     for parameter in model.parameters():
         assert_close(parameter.grad, torch.full_like(parameter, 3.0 * factor))
 

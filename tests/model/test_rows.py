@@ -1,0 +1,66 @@
+"""Tensors side by side, and a network whose weights and gradients stand so."""
+
+import pytest
+import torch
+from torch import nn
+
+from model.gradients import Gradients, Updates
+from model.rows import ALIGNED, Row, weights_in_a_row
+from tests.model.examples import network, one_stack
+
+SIZES = [(3, 5), (1,), (), (65, 16)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_parts_are_the_row_and_begin_where_kernels_like_it(dtype):
+    tensors = [torch.randn(size, dtype=dtype) for size in SIZES]
+    row = Row(tensors)
+    assert not row.whole.any()
+    row.fill(tensors)
+    assert all(torch.equal(*both) for both in zip(row.parts, tensors, strict=True))
+    assert {(part.data_ptr() - row.whole.data_ptr()) % ALIGNED for part in row.parts} == {0}
+    assert row.whole.count_nonzero() == sum(tensor.count_nonzero() for tensor in tensors)
+    row.whole *= 2
+    assert torch.equal(row.parts[-1], 2 * tensors[-1])
+
+
+def test_weights_of_several_types_are_refused():
+    with pytest.raises(
+        ValueError, match=r"^the weights are of several types or on several devices \(.*float64.*\): make"
+    ):
+        weights_in_a_row([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2, dtype=torch.float64))])
+
+
+@pytest.mark.parametrize(
+    "make", [network, lambda: network(tied_embeddings="output"), lambda: one_stack("decoder-only", position="relative")]
+)
+def test_a_network_computes_and_learns_the_same_in_a_row(make):
+    torch.manual_seed(0)
+    model = make()
+    torch.manual_seed(0)
+    plain = make()
+    plain.load_state_dict(model.state_dict())
+    gradients, ids = Gradients(model), torch.tensor([[1, 4, 5, 6], [1, 6, 4, 9]])
+    given = (ids, ids[:, :3]) if model.kind == "encoder-decoder" else (ids,)
+    for _ in range(2):  # the second is not added to the first
+        gradients.clear()
+        plain.zero_grad()
+        for each in (model, plain):
+            each(*given).square().mean().backward()
+        assert all(
+            torch.equal(mine, other) and torch.equal(mine.grad, other.grad)
+            for mine, other in zip(model.parameters(), plain.parameters(), strict=True)
+        )
+    whole = nn.utils.get_total_norm([each.grad for each in plain.parameters()])
+    norms = gradients.norms()
+    assert float(torch.tensor(list(norms.values())).norm()) == pytest.approx(float(whole), rel=1e-6)
+    assert gradients.parameter_norm() == pytest.approx(
+        float(nn.utils.get_total_norm(list(plain.parameters()))), rel=1e-6
+    )
+    assert {name.split(".")[0] for name in norms} <= {"encoder", "decoder", "output"}
+    updates = Updates(gradients)
+    updates.begin()
+    with torch.no_grad():
+        for each in model.parameters():
+            each *= 1.01
+    assert list(updates.ratios().values()) == pytest.approx([0.01 / 1.01] * len(norms), rel=1e-3)
