@@ -93,7 +93,7 @@ class MultiHeadAttention(nn.Module):
         self.heads = nn.Identity()
         self.output = nn.Linear(config.n_heads * config.d_head, config.d_model, bias=config.attention_biases[1])
         turned, shared = isinstance(self.query, TurnedProjection), config.kv_heads != config.n_heads
-        self.is_plain = not turned and not shared and isinstance(self.biased, Unbiased)
+        self.joins = not turned and not shared and isinstance(self.biased, Unbiased)
 
     def forward(
         self,
@@ -113,9 +113,12 @@ class MultiHeadAttention(nn.Module):
         return self.output(heads.transpose(1, 2).flatten(2))
 
     def learnt(self, x: Float[Tensor, "batch length d_model"], mask: Mask) -> Float[Tensor, "batch length d_heads"]:
-        """The heads side by side, of a small model that learns: there calls and copies take longer than products."""
+        """The heads side by side, of a small model that learns: there calls and copies take longer than products.
+
+        Hooks on the modules inside are not called.
+        """
         projected, length = in_one_product(x, self.query, self.key, self.value), x.shape[1]
-        simple = self.is_plain and not self.dropout and trained_in_products(projected, length)
+        simple = self.joins and not self.dropout and trained_in_products(projected, length)
         if simple and (added := mask.added(length, length, projected)) is not None:
             return self_attention(projected, added, self.scaled.factor, self.query.n_heads)
         query, key, value = apart(projected, self.query, self.key, self.value)

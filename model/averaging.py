@@ -20,7 +20,7 @@ class RunningAverage:
         """trained: the row that the weights of `model` are parts of."""
         self.model, self.decay, self._trained = model, decay, trained
         self._row = Row(trained.parts)
-        self._row.fill(trained.parts)
+        self._row.whole.copy_(trained.whole)
         names = (name for name, _ in model.named_parameters())
         self.weights: Weights = dict(zip(names, self._row.parts, strict=True))
 

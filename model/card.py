@@ -79,10 +79,13 @@ def _vocabularies(config: TransformerConfig) -> str:
 
 
 def _split(record: Mapping[str, Any]) -> str:
+    own = record.get("validation_data")
     if "training_characters" in record:
-        return f"The first {record['training_characters']:,} characters; the last tenth is for validation."
+        first, rest = ("All", f"`{own}` is") if own else ("The first", "the last tenth is")
+        return f"{first} {record['training_characters']:,} characters; {rest} for validation."
     count = record.get("training_pairs") or record.get("training_sentences", 0)
-    return f"{count:,} training {'pairs' if 'training_pairs' in record else 'sentences'}; of the sources, {SPLIT}."
+    rest = f"`{own}` is for validation, and nothing is kept for a test" if own else f"of the sources, {SPLIT}"
+    return f"{count:,} training {'pairs' if 'training_pairs' in record else 'sentences'}; {rest}."
 
 
 def _weights(settings: Mapping[str, Any], last: bool) -> str:

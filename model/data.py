@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Int
@@ -41,6 +41,15 @@ def split_of(source: str, held: int = HELD) -> Split:
 
 def in_split(pairs: Sequence[Pair], split: Split, held: int = HELD) -> list[Pair]:
     return [pair for pair in pairs if split_of(pair.source, held) == split]
+
+
+def parts_of(pairs: Sequence[Pair], held: int = HELD, others: Sequence[Pair] | None = None) -> dict[Split, list[Pair]]:
+    """Pairs to train on, for validation and for the test, by their sources. others: where these are for validation, all
+    `pairs` are trained on, and none is kept for the test.
+    """
+    if others is not None:
+        return {"train": list(pairs), "validation": list(others), "test": []}
+    return {split: in_split(pairs, split, held) for split in get_args(Split)}
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, max_length: int) -> list[Example]:

@@ -30,7 +30,6 @@ class FusedAdamW(torch.optim.AdamW):
         if not self.state:
             self._begin()
         found_inf = getattr(self, "found_inf", None)  # a GradScaler's: whether to leave the step out
-        torch.autograd.graph.increment_version(self._gradients.parameters)  # the kernel does not count what it writes
         self._steps += 1
         first, second = (row.whole for row in self._moments.values())
         torch._fused_adamw_(
@@ -50,8 +49,13 @@ class FusedAdamW(torch.optim.AdamW):
             grad_scale=getattr(self, "grad_scale", None),
             found_inf=found_inf,
         )
+        torch.autograd.graph.increment_version(self._gradients.parameters)  # the kernel does not count what it writes
         if found_inf is not None:
             self._steps -= found_inf
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Zeros in either case: the gradients stay in their row."""
+        self._gradients.clear()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
@@ -62,11 +66,12 @@ class FusedAdamW(torch.optim.AdamW):
             for parameter, given in zip(self._gradients.parameters, loaded, strict=True):
                 for name, tensor in (given or {}).items():
                     self.state[parameter][name].copy_(tensor)
+            self._steps.fill_(self._steps.max())  # a file may lack the state of a weight
 
     @torch.no_grad()
     def _begin(self) -> None:
         """The state of before the first step, in torch's form."""
-        self._steps.zero_()
+        self._steps = torch.zeros_like(self._steps)  # the ones before may be those that are loaded
         self._moments = {name: Row(self._gradients.parameters) for name in MOMENTS}
         columns = {"step": self._steps.unbind()} | {name: row.parts for name, row in self._moments.items()}
         for index, parameter in enumerate(self._gradients.parameters):

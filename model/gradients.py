@@ -5,27 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.network import Network
 from model.norms import Norm
 from model.rows import Row, weights_in_a_row
 
+PIECE = 1 << 18  # weights: of more in one row, torch's float32 norm on the CPU loses digits
+
 
 class Gradients:
-    """The gradients of a network after a backward pass, and its weights: both stand in a row from now on."""
+    """The gradients of a network after a backward pass, and its weights: both stand in a row from now on, and the
+    network must stay where it is, in its precision. All weights are trained.
+
+    parts: each layer, embedding and output, and how much of a row it has; its weights are neighbours.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         names, self.parameters = zip(*model.named_parameters(), strict=True)
         self.weights, self.row = weights_in_a_row(self.parameters), Row(self.parameters)
-        self.parts: dict[str, int] = {}  # each layer, embedding and output, and how much of a row it has
+        self.parts: dict[str, int] = {}
         for name, size in zip(names, self.row.sizes, strict=True):
             self.parts[part_of(name)] = self.parts.get(part_of(name), 0) + size
         self.clear()
 
     @torch.no_grad()
     def clear(self) -> None:
-        """Before a backward pass, which adds to them."""
+        """Before a backward pass, which adds to them.
+
+        Raises:
+            RuntimeError: the weights are not in their row any more.
+        """
+        if self.parameters[0].data_ptr() != self.weights.whole.data_ptr():
+            raise RuntimeError("the network was moved or given to another trainer: make a new trainer for it")
         self.row.whole.zero_()
         for parameter, part in zip(self.parameters, self.row.parts, strict=True):
             parameter.grad = part
@@ -33,7 +46,7 @@ class Gradients:
     @torch.no_grad()
     def norms(self) -> dict[str, float]:
         """The Euclidean norm of the gradient of each layer, embedding and output."""
-        norms = torch.stack([part.norm() for part in self.row.whole.split(list(self.parts.values()))])
+        norms = torch.stack([norm_of(part) for part in self.row.whole.split(list(self.parts.values()))])
         return dict(zip(self.parts, norms.tolist(), strict=True))
 
     @torch.no_grad()
@@ -45,7 +58,13 @@ class Gradients:
     @torch.no_grad()
     def parameter_norm(self) -> float:
         """The Euclidean norm of all weights."""
-        return float(self.weights.whole.norm())
+        return float(norm_of(self.weights.whole))
+
+
+def norm_of(row: Float[Tensor, " all"]) -> Float[Tensor, ""]:
+    """The Euclidean norm."""
+    pieces = row.split(PIECE)
+    return row.norm() if len(pieces) == 1 else torch.stack([piece.norm() for piece in pieces]).norm()
 
 
 def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
@@ -67,7 +86,7 @@ class Updates:
     def ratios(self) -> dict[str, float]:
         """After it: ‖Δw‖ / ‖w‖ of each layer, embedding and output; about 10⁻³ is usual while a model learns."""
         rows = (self._before.sub_(self._weights), self._weights)
-        norms = torch.stack([part.norm() for row in rows for part in row.split(list(self._parts.values()))])
+        norms = torch.stack([norm_of(part) for row in rows for part in row.split(list(self._parts.values()))])
         moved, weights = norms.cpu().double().view(2, -1)
         ratios = torch.where(weights > 0, moved / weights, 0.0).tolist()
         return dict(zip(self._parts, ratios, strict=True))

@@ -61,7 +61,8 @@ class JointAttention(torch.autograd.Function):
         n_heads: int,
     ) -> Float[Tensor, "batch length d_heads"]:
         batch, length, _ = projected.shape
-        parts = projected.view(batch, length, 3, n_heads, -1).permute(2, 0, 3, 1, 4).contiguous().flatten(1, 2)
+        turned = projected.view(batch, length, 3, n_heads, -1).permute(2, 0, 3, 1, 4)
+        parts = turned.clone(memory_format=torch.contiguous_format).flatten(1, 2)
         query, key, value = parts.unbind()
         query.mul_(factor)
         scores = torch.bmm(query, key.mT)

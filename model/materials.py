@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from model.config import Kind
 from model.corpus import AnswerCorpus, Corpus, MaskedCorpus, PairCorpus, TextCorpus
-from model.data import HELD, Pair, Split, in_split
+from model.data import HELD, Pair, Split, parts_of
 from model.reading import read_pairs_from, read_text
 from model.text import (
     MASK,
@@ -48,13 +48,19 @@ class Material(Protocol):
 
 
 def prepare(
-    kind: Kind, spec: str, units: Units | None, vocabulary: int, tokenizers: Tokenizers | None = None
+    kind: Kind,
+    spec: str,
+    units: Units | None,
+    vocabulary: int,
+    tokenizers: Tokenizers | None = None,
+    validation: str | None = None,
 ) -> Material:
     """What `spec` (see `reading.SPEC_HELP`) holds, for a model of this kind.
 
     units: what a token is; "mixed" is BPE in the source and characters in the target, "joint" one BPE for both.
     Unless told, characters in built-in tasks, else mixed for two stacks and BPE for one. vocabulary: of a BPE.
-    tokenizers: of a model that is trained on; they take the place of new ones.
+    tokenizers: of a model that is trained on; they take the place of new ones. validation: as `spec`, what to validate
+    on; all of `spec` is trained on then.
 
     Raises:
         ValueError: it cannot be read, or holds nothing to train on, or the kind has no such units.
@@ -63,17 +69,24 @@ def prepare(
     units = units or ("characters" if task else "mixed" if kind == "encoder-decoder" else "bpe")
     if kind != "encoder-decoder" and units not in ("bpe", "characters"):
         raise ValueError(f"units ({units!r}) must be bpe or characters: a {kind} model has one tokenizer")
-    if kind == "decoder-only" and spec.lower().endswith(".txt"):
-        return RunningText(_text(spec), units, vocabulary, tokenizers)
-    if kind == "encoder-only" and spec.lower().endswith(".txt"):
-        lines = [line.strip() for line in _text(spec).splitlines() if line.strip()]
-        return Sentences(lines, units, vocabulary, tokenizers)
-    pairs = read_pairs_from(spec)
+    if kind == "decoder-only" and is_text(spec):
+        return RunningText(_text(spec), units, vocabulary, tokenizers, others=validation and _text(validation))
+    pairs, others = _pairs(kind, spec), _pairs(kind, validation) if validation else None
     if kind == "encoder-only":
-        return Sentences([pair.source for pair in pairs], units, vocabulary, tokenizers)
+        return Sentences([pair.source for pair in pairs], units, vocabulary, tokenizers, others=others)
     if kind == "decoder-only":
-        return Answers(pairs, task, units, vocabulary, tokenizers)
-    return Translations(pairs, task, units, vocabulary, tokenizers)
+        return Answers(pairs, task, units, vocabulary, tokenizers, others=others)
+    return Translations(pairs, task, units, vocabulary, tokenizers, others=others)
+
+
+def is_text(spec: str) -> bool:
+    return spec.lower().endswith(".txt")
+
+
+def _pairs(kind: Kind, spec: str) -> list[Pair]:
+    if kind == "encoder-only" and is_text(spec):
+        return [Pair(line.strip(), "") for line in _text(spec).splitlines() if line.strip()]
+    return read_pairs_from(spec)
 
 
 def _text(path: str) -> str:
@@ -94,11 +107,11 @@ class Translations:
         vocabulary: int,
         tokenizers: Tokenizers | None = None,
         held: int = HELD,
+        others: Sequence[Pair] | None = None,
     ) -> None:
-        """held: percent of the sources that are for validation."""
-        self.pairs, self.task = {split: in_split(pairs, split, held) for split in SPLITS}, task
-        test = in_split(pairs, "test")
-        self.tested = bool(test)
+        """held, others: see `parts_of`."""
+        self.pairs, self.task = parts_of(pairs, held, others), task
+        self.tested = bool(test := self.pairs["test"])
         sources, targets = ([pair[side] for pair in self.pairs["train"]] for side in (0, 1))
         self.tokenizers = tokenizers or _two_tokenizers(sources, targets, units, vocabulary)
         self.example = _shown(test, self.pairs["train"])
@@ -122,11 +135,11 @@ class Answers:
         vocabulary: int,
         tokenizers: Tokenizers | None = None,
         held: int = HELD,
+        others: Sequence[Pair] | None = None,
     ) -> None:
-        """held: percent of the sources that are for validation."""
-        self.pairs, self.task = {split: in_split(pairs, split, held) for split in SPLITS}, task
-        test = in_split(pairs, "test")
-        self.tested = bool(test)
+        """held, others: see `parts_of`."""
+        self.pairs, self.task = parts_of(pairs, held, others), task
+        self.tested = bool(test := self.pairs["test"])
         texts = [f"{pair.source}{SEPARATOR}{pair.target}" for pair in self.pairs["train"]]
         self.tokenizers = tokenizers or _twice(
             train_characters(texts) if units == "characters" else train_bpe(texts, vocabulary)
@@ -144,9 +157,7 @@ class Answers:
 
 
 class RunningText:
-    """A text for a decoder-only model; its end, `held` percent of it, is for validation."""
-
-    tested = True
+    """A text for a decoder-only model; its end, `held` percent of it, is for validation, unless `others` are."""
 
     def __init__(
         self,
@@ -155,11 +166,13 @@ class RunningText:
         vocabulary: int,
         tokenizers: Tokenizers | None = None,
         held: int = TEXT_HELD,
+        others: str | None = None,
     ) -> None:
-        if len(text) * held < 100:
+        if others is None and len(text) * held < 100:
             raise ValueError(f"the text has {len(text)} characters: too few to keep {held} % of them for validation")
         cut = len(text) - len(text) * held // 100
-        self.parts = text[:cut], text[cut:]
+        self.parts = (text[:cut], text[cut:]) if others is None else (text, others)
+        self.tested = others is None
         train = [self.parts[0]]
         self.tokenizers = tokenizers or _twice(
             train_text_characters(train) if units == "characters" else train_text_bpe(train, vocabulary)
@@ -189,11 +202,12 @@ class Sentences:
         vocabulary: int,
         tokenizers: Tokenizers | None = None,
         held: int = HELD,
+        others: Sequence[Pair] | None = None,
     ) -> None:
         pairs = [Pair(text, "") for text in dict.fromkeys(texts)]
-        self.texts = {split: [pair.source for pair in in_split(pairs, split, held)] for split in SPLITS}
-        test = in_split(pairs, "test")
-        self.tested = bool(test)
+        parts = parts_of(pairs, held, others)
+        self.texts = {split: [pair.source for pair in part] for split, part in parts.items()}
+        self.tested = bool(test := parts["test"])
         train = self.texts["train"]
         if tokenizers and tokenizers[0].mask is None:
             raise ValueError(f"the tokenizer has no {MASK} token: choose a model that was trained to fill in masks")

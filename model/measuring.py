@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from tqdm import tqdm
@@ -26,7 +26,7 @@ COUNT = 200  # sources of each such length
 
 
 def measure(
-    lens: Inspectable, spec: str, split: Split = "test", bleu: str = "zh", **options: Any
+    lens: Inspectable, spec: str, split: Split | Literal["all"] = "test", bleu: str = "zh", **options: Any
 ) -> tuple[Figures, dict[str, str]]:
     """The figures on a split of what `spec` (see `reading.SPEC_HELP`) holds, and what the model wrote for each text.
 
@@ -39,13 +39,14 @@ def measure(
         options["length"] = lens.config.max_length  # until it comes to an end by itself
     if lens.kind == "decoder-only" and spec.lower().endswith(".txt"):
         text = read_text(Path(spec))
-        part = text[len(text) - len(text) * TEXT_HELD // 100 :]
+        part = text if split == "all" else text[len(text) - len(text) * TEXT_HELD // 100 :]
         return text_figures(lens, part), {}
     if lens.kind == "encoder-only" and spec.lower().endswith(".txt"):
         pairs = [Pair(line.strip(), "") for line in read_text(Path(spec)).splitlines() if line.strip()]
     else:
         pairs = read_pairs_from(spec)
-    pairs = in_split(pairs, split)
+    if split != "all":
+        pairs = in_split(pairs, split)
     if not pairs:
         raise ValueError(f"the {split} split of {spec} is empty: it needs more sentences")
     if lens.kind == "encoder-only":

@@ -35,6 +35,11 @@ def read_pairs_from(spec: str, header: bool | None = None) -> list[Pair]:
     return read_pairs(Path(spec), header)
 
 
+def name_of(spec: str) -> str:
+    """How a record calls what `spec` holds: of a file without its folder, which is nobody's business."""
+    return spec if spec.startswith(("task:", "datasets:")) else Path(spec).name
+
+
 def read_pairs(path: Path, header: bool | None = None) -> list[Pair]:
     """The pairs in a UTF-8 file: .tsv, .txt separated by tabs, without quoting; .csv by , or ; quoted as in RFC 4180.
 

@@ -28,10 +28,11 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Source:
-    """What a model is trained on, and under which licence."""
+    """What a model is trained on, and under which licence. validation: where it was others that it is validated on."""
 
     data: str = "pairs of one's own"
     licence: str = ""
+    validation: str | None = None
 
 
 def training_record(trainer: Trainer, material: Material, source: Source, example: str, kept: str) -> Record:
@@ -40,6 +41,7 @@ def training_record(trainer: Trainer, material: Material, source: Source, exampl
     return {
         "data": source.data,
         "licence": source.licence,
+        **({"validation_data": source.validation} if source.validation else {}),
         "example": example,
         **material.record(),
         "steps": trainer.progress.step,

@@ -107,7 +107,7 @@ def _require_same_size(trainer: Trainer, path: Path, tensors: dict[str, Tensor])
 
 
 def restore(trainer: Trainer, tensors: Mapping[str, Tensor], figures: Mapping[str, str]) -> None:
-    """Go on where `tensors_of` and `figures_of` were asked; the tensors are the trainer's own from then on."""
+    """Go on where `tensors_of` and `figures_of` were asked; what the trainer keeps of the tensors it only reads."""
     with torch.no_grad():
         for name, parameter in trainer.model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])

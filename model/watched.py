@@ -227,9 +227,7 @@ class Watched:
     def _restore(self, key: KeyFrame) -> None:
         self.failed = None
         self._use(key.choices)
-        # Clones: the optimizer goes on in the tensors that it is given.
-        tensors = {name: tensor.clone() for name, tensor in key.tensors.items()}
-        training_state.restore(self.trainer, tensors, key.figures)
+        training_state.restore(self.trainer, key.tensors, key.figures)
 
     def _run_of(self, key: KeyFrame) -> Run:
         for run in self.runs:

@@ -12,7 +12,7 @@ from model.card import card
 from model.checkpoints import CARD, TRAINING, open_checkpoint
 from model.files import write_text
 from model.measuring import Figures, measure
-from model.reading import SPEC_HELP
+from model.reading import SPEC_HELP, name_of
 
 
 def add_parser(commands: Any) -> None:
@@ -26,7 +26,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("checkpoint", type=Path, help="checkpoint folder, or file of weights")
     parser.add_argument("--data", required=True, help=SPEC_HELP)
-    parser.add_argument("--split", default="test", choices=["test", "validation"])
+    parser.add_argument(
+        "--split", default="test", choices=["test", "validation", "all"], help="all: a file of its own (test)"
+    )
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print N texts with what the model writes")
     parser.add_argument("--bleu", default="zh", choices=["zh", "13a", "none"], help="sacrebleu's tokenizer (zh)")
     add_heads_option(parser)
@@ -52,6 +54,12 @@ def run(options: argparse.Namespace) -> None:
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     if lens.kind == "decoder-only" and not options.data.lower().endswith(".txt") and "separator" not in lens.training:
         print(f"note: {lens.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)
+    if (
+        options.split != "all"
+        and "validation_data" in lens.training
+        and lens.training.get("data") == name_of(options.data)
+    ):
+        print(f"note: {lens.name} was trained on all of {options.data}: measure it on another file", file=sys.stderr)
     figures, written = measure(lens, options.data, options.split, options.bleu, **beam)
     for source, text in list(written.items())[: options.show]:
         print(f"{source}\t{text}")

@@ -35,7 +35,7 @@ from model.materials import Material, Units, prepare
 from model.precision import slower
 from model.processes import Processes, launched
 from model.products import ONEDNN, OWN, Products, choose_products
-from model.reading import SPEC_HELP
+from model.reading import SPEC_HELP, name_of
 from model.saving import Source, training_record
 from model.training import Trainer, TrainingSettings
 from model.transformer import build
@@ -51,6 +51,9 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--data", required=True, help=SPEC_HELP)
+    parser.add_argument(
+        "--validation", help="others to validate on: then all of the data is trained on, none kept apart"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint to write")
     parser.add_argument("--kind", default="encoder-decoder", choices=get_args(Kind), help="which stacks the model has")
     parser.add_argument("--preset", default="small", choices=list(PRESETS), help="size of the model")
@@ -85,7 +88,8 @@ def run(options: argparse.Namespace) -> None:
     if options.log_dir:
         require_folder(options.log_dir)
     settings = settings_of(options)
-    material = prepare(options.kind, options.data, units_of(options), vocabulary_of(options))
+    units, vocabulary = units_of(options), vocabulary_of(options)
+    material = prepare(options.kind, options.data, units, vocabulary, validation=options.validation)
     settings = with_useful_merges(settings, options, material)
     require_one_vocabulary(options, material)
     with closing(launched()) as processes:
@@ -181,6 +185,5 @@ def _config(options: argparse.Namespace, material: Material) -> TransformerConfi
 
 
 def _record(options: argparse.Namespace, trainer: Trainer, material: Material, kept: str) -> dict[str, Any]:
-    named = options.data.startswith(("task:", "datasets:"))  # else a file, whose folder is nobody's business
-    source = Source(options.data if named else Path(options.data).name, options.licence)
+    source = Source(name_of(options.data), options.licence, options.validation and name_of(options.validation))
     return training_record(trainer, material, source, options.example or material.example, kept)

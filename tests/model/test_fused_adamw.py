@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
@@ -84,6 +85,48 @@ def test_an_empty_state_is_that_of_before_the_first_step():
     step(own, ours, 5)
     step(other, theirs, 5)
     assert all(torch.equal(mine, torchs) for mine, torchs in zip(ours.parameters(), theirs.parameters(), strict=True))
+
+
+def test_its_own_state_is_gone_on_with():
+    ours, theirs = network(), network()
+    (gradients, own), (others, other) = made(ours), made(theirs)
+    for number in range(4):
+        if number == 2:
+            own.load_state_dict(own.state_dict())
+        gradients.clear()
+        others.clear()
+        step(own, ours, number)
+        step(other, theirs, number)
+    assert all(torch.equal(*both) for both in zip(ours.parameters(), theirs.parameters(), strict=True))
+
+
+def test_a_state_that_lacks_a_weight_counts_on():
+    model = network()
+    _, own = made(model)
+    for number in range(3):
+        step(own, model, number)
+    given = copy.deepcopy(own.state_dict())
+    del given["state"][0]
+    own.load_state_dict(given)
+    assert [int(own.state[each]["step"]) for each in model.parameters()] == [3, 3, 3, 3]
+    assert not own.state[next(model.parameters())]["exp_avg"].any()
+
+
+def test_gradients_that_are_forgotten_the_usual_way_are_still_learned_from():
+    model = network()
+    _, own = made(model)
+    own.zero_grad()
+    before = [each.detach().clone() for each in model.parameters()]
+    step(own, model, 1)
+    assert not any(torch.equal(*both) for both in zip(model.parameters(), before, strict=True))
+
+
+def test_a_network_that_was_moved_is_not_trained_on():
+    model = network()
+    gradients, _ = made(model)
+    model.double().float()
+    with pytest.raises(RuntimeError, match="was moved or given to another trainer: make a new trainer"):
+        gradients.clear()
 
 
 def test_every_step_counts_as_a_change_of_the_weights():

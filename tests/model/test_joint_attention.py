@@ -66,6 +66,20 @@ def test_training_takes_it_and_learns_the_same(name, dtype, bias, monkeypatch):
     assert len(joint) == 1
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_single_token_learns_too(bias):
+    """Of one text with one token the parts are in order already: nothing may be written over them."""
+    made = attention(2, torch.float32, bias=bias)
+    found = []
+    for each in (made.eval(), made.train()):
+        each.zero_grad()
+        x = torch.ones(1, 1, 16, requires_grad=True)
+        written = each(x, x, Mask(causal=True))
+        written.square().sum().backward()
+        found.append([written.detach(), x.grad, each.value.weight.grad])
+    assert_close(*found, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "options",
     [{"position": "rotary"}, {"qk_norm": True}, {"n_key_value_heads": 1}, {"position": "alibi"}, {"d_model": 256}],

@@ -4,9 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from model.gradients import Gradients, Updates
+from model.gradients import Gradients, Updates, norm_of
 from model.rows import ALIGNED, Row, weights_in_a_row
 from tests.model.examples import network, one_stack
+
+
+def test_norms_of_long_rows_are_exact():
+    row = torch.randn(6_000_000)
+    assert float(norm_of(row)) == pytest.approx(float(row.double().norm()), rel=5e-6)  # one sum: 1e-4
+
 
 SIZES = [(3, 5), (1,), (), (65, 16)]
 
