@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.multi30k FOLDER OUT [--steps 8000] [--length-penalty 1.0]
 
-FOLDER holds train.en.gz, train.de.gz, test_2016_flickr.en.gz and test_2016_flickr.de.gz. It takes hours on a CPU:
-stopped with Ctrl-C, the same command goes on. The weights stay in OUT; the repository keeps none.
+FOLDER holds .en.gz and .de.gz of train, val and test_2016_flickr. It takes hours on a CPU: stopped with Ctrl-C, the
+same command goes on. The weights stay in OUT; the repository keeps none.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ def write_tsv(path: Path, pairs: Sequence[Pair]) -> Path:
     return path
 
 
-def training_options(data: Path, out: Path, steps: int) -> list[str]:
+def training_options(data: Path, validation: Path, out: Path, steps: int) -> list[str]:
     """Those of `python -m model`; the same ones go on with a run."""
-    return ["train", "--data", str(data), "--out", str(out), *NETWORK, *TRAINING, "--steps", str(steps)]
+    places = ["--data", str(data), "--validation", str(validation), "--out", str(out)]
+    return ["train", *places, *NETWORK, *TRAINING, "--steps", str(steps)]
 
 
 def score(lens: Inspectable, pairs: Sequence[Pair], length_penalty: float = LENGTH_PENALTY) -> tuple[float, str]:
@@ -80,12 +81,12 @@ def main() -> None:
     )
     options = parser.parse_args()
     try:
-        train, test = pairs_of(options.folder, "train"), pairs_of(options.folder, "test_2016_flickr")
+        train, validation, test = (pairs_of(options.folder, part) for part in ("train", "val", "test_2016_flickr"))
     except ValueError as error:
         parser.error(str(error))
     with tempfile.TemporaryDirectory() as folder:
-        data = write_tsv(Path(folder) / "multi30k.tsv", train)
-        command = training_options(data, options.out.resolve(), options.steps)
+        data = write_tsv(Path(folder) / "multi30k.tsv", train), write_tsv(Path(folder) / "val.tsv", validation)
+        command = training_options(*data, options.out.resolve(), options.steps)
         if status := subprocess.run([sys.executable, "-m", "model", *command], cwd=ROOT, check=False).returncode:
             raise SystemExit(status)
     bleu, signature = score(open_checkpoint(options.out), test, options.length_penalty)

@@ -39,7 +39,7 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path) -> None:
 
 def test_the_command_takes_the_options(tmp_path, capsys) -> None:
     data = write_tsv(tmp_path / "pairs.tsv", [Pair(pair.source, pair.source) for pair in sentences(60)])
-    assert main([*training_options(data, tmp_path / "out", STEPS), "--dry-run"]) == 0
+    assert main([*training_options(data, data, tmp_path / "out", STEPS), "--dry-run"]) == 0
     assert not (tmp_path / "out").exists()
     assert "parameters" in capsys.readouterr().out
 
