@@ -42,6 +42,38 @@ def test_it_is_torchs_kernel_with_its_gradients(name, n_heads):
     assert torch.autograd.gradcheck(lambda each: self_attention(each, added, 0.7, n_heads), projected)
 
 
+APART = {
+    "rotary": {"position": "rotary"},
+    "QK-norm": {"qk_norm": True},
+    "ALiBi": {"position": "alibi"},
+    "relative": {"position": "relative"},
+    "shared": {"n_key_value_heads": 1},
+    "wide": {"d_model": 256},
+}
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")  # torch's RMSNorm, of bfloat16 with float32 weights
+@pytest.mark.parametrize("name", APART)
+@pytest.mark.parametrize("dtype", SAME)
+@pytest.mark.parametrize("cross", [True, False])
+def test_with_every_option_it_learns_what_the_modules_do(name, dtype, cross):
+    made = attention(2, torch.float32, bias=False, **APART[name])
+    width = made.query.in_features
+    texts = torch.randn(2, 5, width), torch.randn(2, 7, width)
+    found = []
+    for each in (made.eval(), made.train()):
+        each.zero_grad()
+        x, memory = (text.clone().requires_grad_() for text in texts)
+        memory = memory if cross else x
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+            written = each(x, memory, Mask(causal=not cross))
+        written.float().square().sum().backward()
+        found.append([written.detach().float(), x.grad, memory.grad, *(weight.grad for weight in each.parameters())])
+    size = max(float(tensor.norm()) for tensor in found[0])
+    for own, expected in zip(*found, strict=True):
+        assert float((own - expected).norm()) <= 2 * SAME[dtype] * size
+
+
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("dtype", SAME)
 @pytest.mark.parametrize("bias", [True, False])
