@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 STEPS, BEAM, LENGTH_PENALTY = 8000, 5, 1.0
 NETWORK = "--preset small --d-model 128 --n-heads 4 --d-ff 256 --n-encoder-layers 4 --n-decoder-layers 4".split()
 NETWORK += "--norm-placement pre --tied-embeddings all --units joint --vocabulary 6000".split()
-NETWORK += "--dropout 0.3 --attention-dropout 0.1".split()
+NETWORK += "--dropout 0.2 --attention-dropout 0.1".split()
 TRAINING = "--batch-tokens 4096 --rate 4e-3 --warmup 800 --schedule cosine --label-smoothing 0.1".split()
 TRAINING += "--average 0.998 --undo-merges 0.2 --precision bfloat16".split()
 
