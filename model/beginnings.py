@@ -10,7 +10,7 @@ from model.config import ONE_STACK, Kind, TransformerConfig
 from model.data import HELD, Pair
 from model.materials import TEXT_HELD, Answers, Material, RunningText, Sentences, Tokenizers, Translations, Units
 from model.phrases import phrases
-from model.reading import TASK_PAIRS, read_pairs_from
+from model.reading import TASK_PAIRS, lines_of, read_pairs_from
 from model.saving import Source
 from model.tasks import MADE
 
@@ -77,7 +77,7 @@ def material_of(
         if data.pairs:
             return Answers(data.pairs, data.task, units, vocabulary, tokenizers, held)
         return RunningText(data.text, units, vocabulary, tokenizers, TEXT_HELD if data.held is None else data.held)
-    lines = [pair.source for pair in data.pairs] or [line.strip() for line in data.text.splitlines() if line.strip()]
+    lines = [pair.source for pair in data.pairs] or lines_of(data.text)
     return Sentences(lines, units, vocabulary, tokenizers, held)
 
 

@@ -1,6 +1,6 @@
 """Self-attention of a small model that learns: queries, keys and values in one product, and the rest in one node.
 
-With a hundred thousand weights a layer, calls and copies take longer than products: on two cores a twelfth of the
+With a hundred thousand weights a layer, calls and copies take longer than products: on two cores a fourteenth of the
 training step of a model of nanoGPT's size goes without this.
 """
 

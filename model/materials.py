@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from model.config import Kind
 from model.corpus import AnswerCorpus, Corpus, MaskedCorpus, PairCorpus, TextCorpus
 from model.data import HELD, Pair, Split, parts_of
-from model.reading import read_pairs_from, read_text
+from model.reading import is_text, lines_of, read_pairs_from, read_text
 from model.text import (
     MASK,
     Tokenizer,
@@ -79,13 +79,9 @@ def prepare(
     return Translations(pairs, task, units, vocabulary, tokenizers, others=others)
 
 
-def is_text(spec: str) -> bool:
-    return spec.lower().endswith(".txt")
-
-
 def _pairs(kind: Kind, spec: str) -> list[Pair]:
     if kind == "encoder-only" and is_text(spec):
-        return [Pair(line.strip(), "") for line in _text(spec).splitlines() if line.strip()]
+        return [Pair(line, "") for line in lines_of(_text(spec))]
     return read_pairs_from(spec)
 
 

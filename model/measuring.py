@@ -15,7 +15,7 @@ from model.data import Pair, Split, in_split
 from model.inspectable import Inspectable
 from model.losses import loss_and_hits
 from model.materials import SEPARATOR, TEXT_HELD
-from model.reading import read_pairs_from, read_text
+from model.reading import is_text, lines_of, read_pairs_from, read_text
 from model.tasks import exact_match, find_task, task_pairs
 
 Figures = dict[str, float | int | str]
@@ -37,12 +37,12 @@ def measure(
     """
     if lens.kind == "decoder-only":
         options["length"] = lens.config.max_length  # until it comes to an end by itself
-    if lens.kind == "decoder-only" and spec.lower().endswith(".txt"):
+    if lens.kind == "decoder-only" and is_text(spec):
         text = read_text(Path(spec))
         part = text if split == "all" else text[len(text) - len(text) * TEXT_HELD // 100 :]
         return text_figures(lens, part), {}
-    if lens.kind == "encoder-only" and spec.lower().endswith(".txt"):
-        pairs = [Pair(line.strip(), "") for line in read_text(Path(spec)).splitlines() if line.strip()]
+    if lens.kind == "encoder-only" and is_text(spec):
+        pairs = [Pair(line, "") for line in lines_of(read_text(Path(spec)))]
     else:
         pairs = read_pairs_from(spec)
     if split != "all":

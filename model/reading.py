@@ -40,6 +40,15 @@ def name_of(spec: str) -> str:
     return spec if spec.startswith(("task:", "datasets:")) else Path(spec).name
 
 
+def is_text(spec: str) -> bool:
+    return spec.lower().endswith(".txt")
+
+
+def lines_of(text: str) -> list[str]:
+    """Its lines, without the empty ones."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def read_pairs(path: Path, header: bool | None = None) -> list[Pair]:
     """The pairs in a UTF-8 file: .tsv, .txt separated by tabs, without quoting; .csv by , or ; quoted as in RFC 4180.
 

@@ -12,7 +12,7 @@ from model.card import card
 from model.checkpoints import CARD, TRAINING, open_checkpoint
 from model.files import write_text
 from model.measuring import Figures, measure
-from model.reading import SPEC_HELP, name_of
+from model.reading import SPEC_HELP, is_text, name_of
 
 
 def add_parser(commands: Any) -> None:
@@ -52,7 +52,7 @@ def add_beam_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     lens = open_checkpoint(options.checkpoint, heads=options.heads)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
-    if lens.kind == "decoder-only" and not options.data.lower().endswith(".txt") and "separator" not in lens.training:
+    if lens.kind == "decoder-only" and not is_text(options.data) and "separator" not in lens.training:
         print(f"note: {lens.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)
     if (
         options.split != "all"
