@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -17,10 +19,25 @@ def summed_loss(model: Network, batch: Batch, label_smoothing: float) -> Float[T
     return F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="sum")
 
 
-def loss_and_hits(model: Network, batch: Batch) -> tuple[float, int]:
-    """Cross-entropy in nats, added up, and at how many of the tokens to predict the most probable one is right."""
+class Hits(NamedTuple):
+    """How well a batch is predicted.
+
+    loss: cross-entropy in nats, added up. tokens: of those to predict, for how many the most probable one is right.
+    texts: for how many rows all of them are.
+    """
+
+    loss: float
+    tokens: int
+    texts: int
+
+
+def loss_and_hits(model: Network, batch: Batch) -> Hits:
+    """Without label smoothing."""
     logits, labels = _asked(model, batch)
-    return float(F.cross_entropy(logits, labels, reduction="sum")), int((logits.argmax(dim=-1) == labels).sum())
+    right = logits.argmax(dim=-1) == labels
+    missed = (batch.labels != IGNORED).nonzero()[:, 0][~right].unique()  # rows
+    loss = F.cross_entropy(logits, labels, reduction="sum")
+    return Hits(float(loss), int(right.sum()), len(batch.labels) - len(missed))
 
 
 def _asked(model: Network, batch: Batch) -> tuple[Float[Tensor, "token vocabulary"], Int[Tensor, " token"]]:

@@ -142,7 +142,7 @@ def _losses(lens: Inspectable, corpus: Corpus) -> tuple[float, int, int]:
     loss, tokens, right = 0.0, 0, 0
     for batch in unshuffled(corpus, TOKENS):
         part = loss_and_hits(lens.model, batch.to(lens.device))
-        loss, tokens, right = loss + part[0], tokens + batch.predicted, right + part[1]
+        loss, tokens, right = loss + part.loss, tokens + batch.predicted, right + part.tokens
     return loss, tokens, right
 
 

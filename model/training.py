@@ -75,7 +75,7 @@ class Trainer:
         self.products = OWN.name  # the library of float32 products, kept for a resume
         self.scaler = self._new_scaler()
         self.epochs = Epochs(train, settings)
-        self.accuracy = math.nan
+        self.accuracy = self.exact = math.nan
         self.in_haste: Callable[[], bool] = lambda: False  # asked between a step's batches: whether to break it off
 
     @property
@@ -127,17 +127,22 @@ class Trainer:
     def validate(self) -> float:
         """Cross-entropy in nats per predicted token of the validation split, with the averaged weights.
 
-        `accuracy` is then the share of these tokens to which the model gives the largest probability.
+        `accuracy` is then the share of these tokens to which the model gives the largest probability; `exact` the share
+        of texts in which it does so everywhere.
         """
-        loss = right = count = 0.0
+        loss = right = exact = count = 0.0
         batches = unshuffled(self.validation, 4 * self.settings.batch_tokens)
         with self.averaged_weights(), torch.inference_mode():
             for batch in islice(batches, self.processes.rank, None, self.processes.count):
                 part = loss_and_hits(self.model, batch.to(self.device))
-                loss, right, count = loss + part[0], right + part[1], count + batch.predicted
-        loss, right, count = self.processes.sums(loss, right, count)
-        self.accuracy = right / count if count else math.nan
-        return loss / count if count else math.nan
+                loss, right, exact = loss + part.loss, right + part.tokens, exact + part.texts
+                count += batch.predicted
+        loss, right, exact, count = self.processes.sums(loss, right, exact, count)
+        if not count:
+            self.accuracy = self.exact = math.nan
+            return math.nan
+        self.accuracy, self.exact = right / count, exact / len(self.validation)
+        return loss / count
 
     def averaged_weights(self) -> AveragedWeights:
         """A context in which the model holds the averaged weights and does not drop out."""
@@ -183,6 +188,7 @@ class Trainer:
             seconds=time.perf_counter() - began,
             validation=(validation := self._validation(left == 1)),
             accuracy=None if validation is None else self.accuracy,
+            exact=None if validation is None else self.exact,
         )
 
     def _backward(self, batches: Sequence[Batch]) -> float:

@@ -13,12 +13,11 @@ from model import training_state
 from model.camera import Probe
 from model.changes import Choices, drop_out
 from model.copies import sharing, trainable
-from model.exactness import exactly_right
 from model.film import Film, KeyFrame
 from model.forecast import require_room
 from model.gradients import Gains, Updates
 from model.inspectable import Inspectable
-from model.materials import Material
+from model.materials import Answers, Material, Translations
 from model.pace import Pace
 from model.recovery import settled
 from model.runs import Curves, Mark, Run
@@ -55,6 +54,7 @@ class Watched:
         model = trainable(start.model)
         self.trainer = Trainer(model, train, validation, settings)
         self._steps = self.trainer.steps()
+        self._has_rule = isinstance(material, Translations | Answers) and material.task and len(validation)
         own = copy.copy(start)
         own.model = model
         self.lens = sharing(own)
@@ -199,13 +199,9 @@ class Watched:
             **shown,
             "validation": report.validation,
             "accuracy": report.accuracy,
-            "exact match": None if report.validation is None else self._exact_match(),
+            "exact match": report.exact if self._has_rule else None,
         }
         self.run.curves.add(report.step, figures)
-
-    def _exact_match(self) -> float | None:
-        with self.trainer.averaged_weights():
-            return exactly_right(self.lens, self.material)
 
     def require_room(self, choices: Choices) -> None:
         """Larger batches fit into memory: to be asked before anything is changed.

@@ -108,7 +108,7 @@ def sound(trainer: Trainer) -> bool:
     batch = next(unshuffled(trainer.validation if len(trainer.validation) else trainer.train, 1))
     trainer.model.eval()
     with torch.inference_mode(), trainer.autocast():
-        loss, _ = loss_and_hits(trainer.model, batch.to(trainer.device))
+        loss = loss_and_hits(trainer.model, batch.to(trainer.device)).loss
     trainer.model.train()
     return math.isfinite(loss)
 

@@ -91,5 +91,5 @@ def answered_at(learner: Learner, setup: Setup, pairs: Sequence[Pair], length: i
     given.pairs["train"] = list(pairs)  # type: ignore[attr-defined]  # none of them is kept for anything else
     hits = count = 0
     for batch in unshuffled(given.corpora(setup.max_length, 0.0)[0], 2000):
-        hits, count = hits + loss_and_hits(lens.model, batch.to(lens.device))[1], count + batch.predicted
+        hits, count = hits + loss_and_hits(lens.model, batch.to(lens.device)).tokens, count + batch.predicted
     return Answered(learner.arm.name, learner.course.seed, length, exact, hits / count)
