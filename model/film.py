@@ -96,6 +96,12 @@ class Film:
             return np.array([frame.step for frame in self._frames], dtype=np.int64)
 
     @property
+    def latest(self) -> int:
+        """The step of the last frame."""
+        with self._lock:
+            return self._frames[-1].step
+
+    @property
     def key_frames(self) -> list[KeyFrame]:
         """To go back to, in order of their steps."""
         with self._lock:

@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,13 @@ class Curves:
         )
         measured = ~np.isnan(values)
         return steps[measured], values[measured]
+
+    def overview(self, name: str, most: int) -> list[float]:
+        """At most so many values of a curve that each step has, evenly spaced, the first among them."""
+        with self._lock:
+            column, every = self._columns[name], max(1, -(-len(self._rows) // most))
+            values = [float(row.values[column]) for row in islice(self._rows, 0, None, every)]
+        return [value for value in values if not math.isnan(value)]
 
     def table(self) -> tuple[Array, Array]:
         """Of all that each step has: the steps, and the figures (step, name) in the order of `names`; NaN where not."""

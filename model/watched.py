@@ -111,7 +111,7 @@ class Watched:
     @property
     def unfilmed(self) -> bool:
         """Whether the step after which the run stands was left out of the film."""
-        return int(self.run.film.steps[-1]) < self.stands
+        return self.run.film.latest < self.stands
 
     def catch_up(self) -> None:
         """Film that step, if it was left out."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STRIP = "training_strip"
 DRAWN = 200  # points of the loss
-SELDOM = 5.0  # seconds between runs of its own where looks at the training bring it news: should one of them fail
+SELDOM = 15.0  # seconds between runs of its own where looks at the training bring it news: should one of them fail
 
 
 def facts(snapshot: Snapshot) -> list[dict[str, str]]:
@@ -75,14 +75,12 @@ def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
         nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": refused}
         return {**nothing, "words": words, "possible": [] if refused else ["advance", "run"]}
     snapshot = live.snapshot
-    losses = live.current.curves.get("loss")[1].tolist() if live.current else []
-    every = max(1, -(-len(losses) // DRAWN))
     possible = {"advance", "run", "pause" if snapshot.status in training.MOVING else "run", "reset"}
     return {
         "status": snapshot.status,
         "step": snapshot.step,
         "facts": facts(snapshot),
-        "losses": losses[::every],
+        "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
         "sentence": status_sentence(snapshot),
         "words": words,
         "possible": sorted(possible),

@@ -1,0 +1,22 @@
+"""What a run leaves to be drawn."""
+
+import math
+
+import pytest
+
+from model.runs import Curves
+
+
+@pytest.mark.parametrize(("count", "most", "kept"), [(0, 3, []), (3, 3, [0, 1, 2]), (4, 3, [0, 2]), (10, 3, [0, 4, 8])])
+def test_an_overview_is_even_and_short(count, most, kept):
+    curves = Curves(["rate", "loss"])
+    for step in range(count):
+        curves.add(step, {"rate": 1.0, "loss": 10.0 * step})
+    assert curves.overview("loss", most) == [10.0 * step for step in kept]
+
+
+def test_an_overview_leaves_out_what_was_not_measured():
+    curves = Curves(["loss"])
+    for step, loss in enumerate([1.0, None, 2.0, math.nan]):
+        curves.add(step, {"loss": loss})
+    assert curves.overview("loss", 4) == [1.0, 2.0]
