@@ -102,9 +102,10 @@ class MultiHeadAttention(nn.Module):
         mask: Mask,
         cache: Cache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        asked = not torch.compiler.is_compiling() and explicit_attention.get()  # what is compiled is only trained
+        compiling = torch.compiler.is_compiling()  # what is compiled is only trained
+        asked = not compiling and explicit_attention.get()
         small = self.training and self.query.weight.numel() < SMALL
-        if small and x is memory and cache is None and not asked and not is_watched():
+        if small and x is memory and cache is None and not asked and (compiling or not is_watched()):
             return self.output(self.learnt(x, mask))
         query = self.query(x, cache.length if cache else 0)
         key, value = cache(self.project, memory) if cache else self.project(memory)
@@ -170,11 +171,16 @@ class MultiHeadAttention(nn.Module):
         """Equation 1 as two products and a softmax, the mask added to the scores."""
         n_heads, queries, keys = query.shape[1], query.shape[-2], key.shape[-2]
         added, bias = mask.added(queries, keys, query), self.biased.bias(queries, keys, query)
+        blind = None
+        if torch.compiler.is_compiling():  # code that is compiled cannot ask whether there are blind queries
+            visible, blind = mask.opened(queries, keys, query.device)
+            added = torch.zeros_like(visible, dtype=query.dtype).masked_fill(~visible, -torch.inf)
         if added is None:
             return self.explicit(query, key, value, mask) if self.dropout else self.fused(query, key, value, mask)
         scores = query * self.scaled.factor @ for_each_head(key, n_heads).mT
         weights = (scores + (added if bias is None else added + bias)).softmax(dim=-1)
-        return dropout(weights, self.dropout, self.training) @ for_each_head(value, n_heads)
+        heads = dropout(weights, self.dropout, self.training) @ for_each_head(value, n_heads)
+        return heads if blind is None else heads.masked_fill(blind, 0.0)
 
     def fused(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """Equation 1 in one kernel, nothing of size query × key kept."""

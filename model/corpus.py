@@ -23,14 +23,18 @@ LONGEST_WINDOW = 4096  # tokens: some models could read a book, whose scores no 
 
 @dataclass(frozen=True)
 class Batch:
-    """inputs: what the network's `states` takes. labels: the token to predict at each position, or IGNORED."""
+    """inputs: what the network's `states` takes. labels: the token to predict at each position, or IGNORED.
+
+    whole: it is known that no label is IGNORED.
+    """
 
     inputs: tuple[Tensor | None, ...]
     labels: Int[Tensor, "batch length"]
+    whole: bool = False
 
     def to(self, device: torch.device) -> Batch:
         inputs = tuple(None if each is None else each.to(device) for each in self.inputs)
-        return Batch(inputs, self.labels.to(device))
+        return Batch(inputs, self.labels.to(device), self.whole)
 
     @property
     def tokens(self) -> int:
@@ -195,7 +199,7 @@ class TextCorpus:
         labels = torch.nn.utils.rnn.pad_sequence(windows, batch_first=True, padding_value=IGNORED)
         read = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.padding)
         ids = torch.cat([torch.full((len(windows), 1), self.start), read], dim=1)
-        return Batch((ids, None), labels)
+        return Batch((ids, None), labels, whole=len({len(window) for window in windows}) == 1)
 
     def digest(self) -> str:
         return digest_of([self.ids.tolist()])

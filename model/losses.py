@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -43,7 +42,7 @@ def loss_and_hits(model: Network, batch: Batch) -> Hits:
 def _asked(model: Network, batch: Batch) -> tuple[Float[Tensor, "token vocabulary"], Int[Tensor, " token"]]:
     """Logits where there is something to predict, and what that is."""
     states, labels = model.states(*batch.inputs), batch.labels
-    if not torch.compiler.is_compiling() and batch.predicted == labels.numel():
+    if batch.whole:
         return model.output(states.flatten(0, 1)), labels.flatten()  # to select nothing costs a thirtieth of a step
     asked = labels != IGNORED
     return model.output(states[asked]), labels[asked]

@@ -98,7 +98,8 @@ class LaunchedProcesses(Processes):
     def share(self, batch: Batch) -> Batch:
         rows = slice(self.rank, None, self.count)
         if self.rank < len(batch.labels):
-            return Batch(tuple(None if each is None else each[rows] for each in batch.inputs), batch.labels[rows])
+            inputs = tuple(None if each is None else each[rows] for each in batch.inputs)
+            return Batch(inputs, batch.labels[rows], batch.whole)
         # All processes have to take part in the exchange: one without rows computes one that counts nothing.
         first = tuple(None if each is None else each[:1] for each in batch.inputs)
         return Batch(first, torch.full_like(batch.labels[:1], IGNORED))

@@ -89,7 +89,7 @@ def _measure(device: torch.device) -> Speed:
 
 def _batch(texts: int, tokens: int, device: torch.device) -> Batch:
     ids = torch.randint(4, VOCABULARY, (texts, tokens + 1), generator=torch.Generator().manual_seed(0)).to(device)
-    return Batch((ids[:, :-1], torch.ones_like(ids[:, :-1], dtype=torch.bool)), ids[:, 1:])
+    return Batch((ids[:, :-1], torch.ones_like(ids[:, :-1], dtype=torch.bool)), ids[:, 1:], whole=True)
 
 
 def _work(costs: Costs) -> int:

@@ -116,7 +116,7 @@ def steps(config: TransformerConfig, batch: int, count: int, device: torch.devic
     settings = TrainingSettings(
         epochs=WARM_UP + count, warmup=0, validate_every=10**9, precision="bfloat16", compile=compile
     )
-    corpus = Ready([Batch((ids[:, :-1], None), ids[:, 1:].contiguous())])
+    corpus = Ready([Batch((ids[:, :-1], None), ids[:, 1:].contiguous(), whole=True)])
     trainer = Trainer(build(config).to(device), corpus, Ready([]), settings)
     return [report.seconds for report in trainer.steps()][WARM_UP:]
 

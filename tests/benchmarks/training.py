@@ -1,10 +1,11 @@
 """Training, tokens a second: our trainer beside the usual loops of torch, on the same weights and batches.
 
-    python -m tests.benchmarks.training [--rounds 30] [--write]
+    python -m tests.benchmarks.training [--rounds 30] [--compile] [--write]
 
 Every subject takes a few steps in turn, in one process; a figure is the median over the rounds of how many times the
 plain loop's tokens a second it reached. Ours is the whole step of the trainer: norms of every layer, averaged weights
-and report included.
+and report included. With --compile ours is measured once more with the trainer's option of that name; it needs a C++
+compiler and some minutes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from tests.benchmarks.references import PlainLoop
 
 RATE, CLIP, BATCHES = 1e-3, 1.0, 40
 SAME = 20  # steps after which the losses must still agree
+WARM = 4  # steps before the first is counted: what is compiled is compiled at the first ones
+COMPILED = ", compiled"
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Setting:
         low, high = self.lengths
         if self.config.kind == "decoder-only":
             ids = torch.randint(4, self.config.target_vocabulary, (self.batch, high + 1), generator=draw)
-            return Batch((ids[:, :-1], None), ids[:, 1:].contiguous())
+            return Batch((ids[:, :-1], None), ids[:, 1:].contiguous(), whole=True)
         source, target = (
             torch.randint(4, self.config.source_vocabulary, (self.batch, high + side), generator=draw)
             for side in range(2)
@@ -138,7 +141,7 @@ class Ready:
 class Ours:
     """Our trainer, in one precision."""
 
-    def __init__(self, model: Network, batches: list[Batch], precision: Any) -> None:
+    def __init__(self, model: Network, batches: list[Batch], precision: Any, compiled: bool = False) -> None:
         settings = TrainingSettings(
             epochs=1000,
             rate=RATE,
@@ -149,6 +152,7 @@ class Ours:
             clip=CLIP,
             validate_every=10**9,
             precision=precision,
+            compile=compiled,
         )
         tokens = batches[0].tokens
         self.products = choose_products(model.config, tokens, torch.device("cpu")) if precision == "float32" else OWN
@@ -160,22 +164,25 @@ class Ours:
             return next(self._steps).loss
 
 
-def subjects(setting: Setting) -> dict[str, Ours | PlainLoop]:
-    """The plain loop and ours in both precisions, all with the same weights before the first step."""
+def subjects(setting: Setting, compiled: bool = False) -> dict[str, Ours | PlainLoop]:
+    """The plain loop and ours in both precisions, all with the same weights before the first step. compiled: ours in
+    both precisions once more.
+    """
     torch.manual_seed(1)
     batches = setting.batches(BATCHES)
-    models = [build(setting.config) for _ in setting.targets]
-    for model in models[1:]:
-        model.load_state_dict(models[0].state_dict())
-    plain = PlainLoop(models[0], batches, RATE, CLIP)
-    return {"plain": plain} | {
-        precision: Ours(model, batches, precision) for precision, model in zip(setting.targets, models, strict=True)
-    }
+    first = build(setting.config)
+    found: dict[str, Ours | PlainLoop] = {"plain": PlainLoop(first, batches, RATE, CLIP)}
+    for added in ("", COMPILED) if compiled else ("",):
+        for precision in setting.targets:
+            model = build(setting.config)
+            model.load_state_dict(first.state_dict())
+            found[precision + added] = Ours(model, batches, precision, bool(added))
+    return found
 
 
-def losses(setting: Setting, steps: int = SAME) -> dict[str, list[float]]:
+def losses(setting: Setting, steps: int = SAME, compiled: bool = False) -> dict[str, list[float]]:
     """Of each subject from the same start."""
-    return {name: [subject.step() for _ in range(steps)] for name, subject in subjects(setting).items()}
+    return {name: [subject.step() for _ in range(steps)] for name, subject in subjects(setting, compiled).items()}
 
 
 def times(loops: dict[str, Ours | PlainLoop], steps: int, rounds: int) -> dict[str, list[float]]:
@@ -183,7 +190,8 @@ def times(loops: dict[str, Ours | PlainLoop], steps: int, rounds: int) -> dict[s
     seconds: dict[str, list[float]] = {name: [] for name in loops}
     order = list(loops)
     for name in order:
-        loops[name].step()
+        for _ in range(WARM):
+            loops[name].step()
     for _ in range(rounds):
         for name in order:
             start = time.perf_counter()
@@ -203,33 +211,37 @@ COLUMNS = ("what is trained", "plain loop", "precision", "plain, tokens a second
 COLUMNS += ("ratio", "target", f"largest difference of the loss in {SAME} steps")
 
 
-def rows(rounds: int) -> Iterator[list[str]]:
+def rows(rounds: int, compiled: bool) -> Iterator[list[str]]:
     """The table, a row for each setting and precision, as they are measured."""
     yield list(COLUMNS)
     yield ["---", "---", "---", *["---:"] * (len(COLUMNS) - 3)]
     for setting in SETTINGS:
-        curves = losses(setting)
-        loops = subjects(setting)
+        curves = losses(setting, compiled=compiled)
+        loops = subjects(setting, compiled)
         seconds = times(loops, setting.steps, rounds)
         tokens = setting.steps * statistics.mean(batch.tokens for batch in setting.batches(BATCHES))
         speeds = {name: f"{tokens / statistics.median(each):,.0f}" for name, each in seconds.items()}
-        for precision, target in setting.targets.items():
-            apart = max(abs(a - b) for a, b in zip(curves["plain"], curves[precision], strict=True))
-            found = [speeds["plain"], speeds[precision], f"{ratio(seconds, precision):.2f}", f"≥ {target}"]
-            label = f"{precision}, oneDNN" if loops[precision].products.onednn else precision
+        for name, ours in loops.items():
+            if not isinstance(ours, Ours):
+                continue
+            apart = max(abs(a - b) for a, b in zip(curves["plain"], curves[name], strict=True))
+            target = setting.targets[name.removesuffix(COMPILED)]
+            found = [speeds["plain"], speeds[name], f"{ratio(seconds, name):.2f}", f"≥ {target}"]
+            label = f"{name}, oneDNN" if ours.products.onednn else name
             yield [setting.name, setting.other, label, *found, f"{apart:.1e}"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Training beside the usual loops of torch, in tokens a second.")
     parser.add_argument("--rounds", type=int, default=30, help="rounds of each setting")
+    parser.add_argument("--compile", action="store_true", help="measure compiled networks too")
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("rounds are at least 1")
     keep_freed_memory()  # as our commands do
     print(results.machine(), flush=True)
-    table = results.printed(rows(options.rounds))
+    table = results.printed(rows(options.rounds, options.compile))
     if options.write:
         method = (
             "Ours is the whole step of the trainer, with norms of every layer, averaged weights and report; the plain "

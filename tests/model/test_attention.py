@@ -2,6 +2,7 @@
 
 import math
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -123,13 +124,14 @@ def test_every_path_gives_the_same(dtype, tolerance, case, seed):
     memory = torch.randn(batch, keys, 16, dtype=dtype, requires_grad=True)
     inputs = (x, memory, *module.parameters())
     results, slope = [], torch.randn(batch, queries, 16, dtype=dtype)
-    for path in PATHS:
+    for path, compiling in [*((path, False) for path in PATHS), ("products", True)]:
         module.quickest = lambda query, key, path=path: getattr(module, path)
-        result = module(x, memory, mask)
+        with patch.object(torch.compiler, "is_compiling", lambda compiling=compiling: compiling):
+            result = module(x, memory, mask)
         results.append((result, *torch.autograd.grad(result, inputs, slope)))
-    for fused, step_by_step, in_products in zip(*results, strict=True):
+    for fused, step_by_step, in_products, compiled in zip(*results, strict=True):
         largest = max(1.0, float(step_by_step.detach().abs().max()))
-        for found in (fused, in_products):
+        for found in (fused, in_products, compiled):
             assert found.isfinite().all()
             assert_close(found, step_by_step, rtol=0, atol=tolerance * largest)
 

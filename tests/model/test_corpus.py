@@ -61,6 +61,8 @@ def test_a_text_is_predicted_once_whole_in_order():
         assert (ids[:, 0] == LETTERS.start).all()
         shown = batch.labels[:, :-1] != IGNORED
         assert torch.equal(ids[:, 1:][shown], batch.labels[:, :-1][shown])
+    assert {batch.whole for batch in batches} == {True, False}
+    assert all(batch.whole == bool((batch.labels != IGNORED).all()) for batch in batches)
 
 
 @pytest.mark.parametrize("length", [5, 16, 64])
