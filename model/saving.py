@@ -62,7 +62,7 @@ def frozen(watched: Watched, start: Inspectable, source: Source) -> tuple[Inspec
     example = watched.lens.source_tokenizer.decode(watched.probe.source.ids)
     record = training_record(watched.trainer, watched.material, source, example, kept="last")
     record["validation_loss"] = watched.run.curves.latest("validation")
-    record["note"] = " ".join([*_begun_from(start), *_changes(watched), *_exactness(watched)])
+    record["note"] = " ".join([begun_from(start), *_changes(watched), *_exactness(watched)])
     return lens, record
 
 
@@ -88,11 +88,12 @@ def zipped(name: str, lens: Inspectable, record: Record, runs: Sequence[Run] = (
     return held.getvalue()
 
 
-def _begun_from(start: Inspectable) -> list[str]:
+def begun_from(start: Inspectable) -> str:
+    """For the model card of what was trained on from there."""
     if not start.training:
-        return ["Trained from scratch in Vitrine."]
+        return "Trained from scratch in Vitrine."
     licence = start.training.get("licence") or "licence not recorded"
-    return [f"Trained on in Vitrine from {start.name} (trained on `{start.training.get('data', '?')}`: {licence})."]
+    return f"Trained on in Vitrine from {start.name} (trained on `{start.training.get('data', '?')}`: {licence})."
 
 
 def _changes(watched: Watched) -> list[str]:

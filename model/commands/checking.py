@@ -6,13 +6,17 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from model.checkpoints import CONFIG
+from model.changes import RATES
+from model.checkpoints import CONFIG, open_checkpoint
 from model.commands.options import network_options
 from model.config import PRESETS
+from model.copies import require_ours
 from model.files import finish_replacing
+from model.inspectable import Inspectable
 from model.materials import Material, Units
 from model.training import Trainer, TrainingSettings
 
+KIND = "encoder-decoder"  # of a model, unless told
 VOCABULARY = 4000  # of a BPE, unless told
 LARGEST_VOCABULARY = 1_000_000
 
@@ -41,6 +45,28 @@ def require_meaning(options: argparse.Namespace) -> None:
         raise ValueError(
             f"vocabulary ({options.vocabulary}) must be left out where tokens are characters: give --units bpe"
         )
+
+
+def start_of(options: argparse.Namespace) -> Inspectable | None:
+    """The checkpoint to begin with, if one was given: kind, network and tokens are its.
+
+    Raises:
+        ValueError: it cannot be opened or trained, or the network was to be another one.
+    """
+    if options.start is None:
+        return None
+    start = open_checkpoint(options.start)
+    require_ours(start.model)
+    others = [name for name in network_options(options) if name not in RATES]
+    others += [name for name in ("units", "vocabulary") if getattr(options, name, None) is not None]
+    others += ["kind"] if options.kind not in (KIND, start.kind) else []
+    if others:
+        raise ValueError(
+            f"{others[0]} ({getattr(options, others[0])}) must be left out with --start: kind, network and tokens are "
+            f"those of {options.start}, of which only {', '.join(RATES)} can be others"
+        )
+    options.kind = start.kind
+    return start
 
 
 def vocabulary_of(options: argparse.Namespace) -> int:

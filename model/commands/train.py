@@ -11,14 +11,17 @@ import torch
 
 from model import training_state
 from model.card import card
+from model.changes import with_rates
 from model.checkpoints import save_checkpoint
 from model.commands.checking import (
+    KIND,
     VOCABULARY,
     require_checkpoint,
     require_folder,
     require_meaning,
     require_one_vocabulary,
     require_place,
+    start_of,
     units_of,
     vocabulary_of,
     with_useful_merges,
@@ -31,12 +34,13 @@ from model.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.curves import Curves
 from model.device import keep_freed_memory
 from model.forecast import forecast, require_memory, table_memory
+from model.inspectable import Inspectable
 from model.materials import Material, Units, prepare
 from model.precision import slower
 from model.processes import Processes, launched
 from model.products import ONEDNN, OWN, Products, choose_products
 from model.reading import SPEC_HELP, name_of
-from model.saving import Source, training_record
+from model.saving import Source, begun_from, training_record
 from model.training import Trainer, TrainingSettings
 from model.transformer import build
 
@@ -55,7 +59,10 @@ def add_parser(commands: Any) -> None:
         "--validation", help="others to validate on: then all of the data is trained on, none kept apart"
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint to write")
-    parser.add_argument("--kind", default="encoder-decoder", choices=get_args(Kind), help="which stacks the model has")
+    parser.add_argument(
+        "--start", type=Path, metavar="CHECKPOINT", help="begin with its weights: its kind, network and tokens"
+    )
+    parser.add_argument("--kind", default=KIND, choices=get_args(Kind), help="which stacks the model has")
     parser.add_argument("--preset", default="small", choices=list(PRESETS), help="size of the model")
     parser.add_argument(
         "--units", choices=get_args(Units), help="what a token is: mixed is BPE to characters, joint one BPE for both"
@@ -82,6 +89,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     keep_freed_memory()
+    start = start_of(options)
     require_meaning(options)
     for place in (options.out, _last(options.out)) if options.keep_last else (options.out,):
         require_place(place, _state(options.out), options.replace)
@@ -89,15 +97,22 @@ def run(options: argparse.Namespace) -> None:
         require_folder(options.log_dir)
     settings = settings_of(options)
     units, vocabulary = units_of(options), vocabulary_of(options)
-    material = prepare(options.kind, options.data, units, vocabulary, validation=options.validation)
+    tokenizers = (start.source_tokenizer, start.target_tokenizer) if start else None
+    material = prepare(options.kind, options.data, units, vocabulary, tokenizers, options.validation)
     settings = with_useful_merges(settings, options, material)
     require_one_vocabulary(options, material)
     with closing(launched()) as processes:
-        _run(options, settings, material, processes)
+        _run(options, settings, material, processes, start)
 
 
-def _run(options: argparse.Namespace, settings: TrainingSettings, material: Material, processes: Processes) -> None:
-    config = _config(options, material)
+def _run(
+    options: argparse.Namespace,
+    settings: TrainingSettings,
+    material: Material,
+    processes: Processes,
+    start: Inspectable | None,
+) -> None:
+    config = _config(options, material, start)
     if options.dry_run:
         if processes.main:
             print_costs(config, material, settings)
@@ -108,6 +123,8 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
     say = print if processes.main else say_nothing
     state = _state(options.out)
     model = build(config).to(processes.device)
+    if start:
+        model.load_state_dict(start.model.state_dict())
     products = _products(options, config, settings, state, processes)
     products.use()
     say(str(products))
@@ -125,6 +142,8 @@ def _run(options: argparse.Namespace, settings: TrainingSettings, material: Mate
     def save(folder: Path) -> None:
         if processes.main:
             record = _record(options, trainer, material, kept="best" if folder == options.out else "last")
+            if start:
+                record["note"] = begun_from(start)
             dtype = torch.float16 if options.half else torch.float32
             with trainer.averaged_weights():
                 text = card(folder.name, config, model.parameter_count(), record)
@@ -175,7 +194,9 @@ def _state(folder: Path) -> Path:
     return folder.parent / f"{folder.name}.resume"
 
 
-def _config(options: argparse.Namespace, material: Material) -> TransformerConfig:
+def _config(options: argparse.Namespace, material: Material, start: Inspectable | None) -> TransformerConfig:
+    if start:
+        return with_rates(start.config, network_options(options))
     source, target = (len(tokenizer) for tokenizer in material.tokenizers)
     chosen: dict[str, Any] = {"source_vocabulary": source, "target_vocabulary": target} | network_options(options)
     for kind, names in ONE_STACK.items():

@@ -13,7 +13,7 @@ from model.checkpoints import open_checkpoint, save_checkpoint
 from model.data import Pair
 from model.reading import read_pairs
 from model.text import train_bpe
-from tests.benchmarks.multi30k import BEAM, STEPS, pairs_of, score, training_options, write_tsv
+from tests.benchmarks.multi30k import BEAM, CYCLES, pairs_of, place_of, score, training_options, write_tsv
 from tests.model.examples import network, sentences
 
 
@@ -39,9 +39,14 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path) -> None:
 
 def test_the_command_takes_the_options(tmp_path, capsys) -> None:
     data = write_tsv(tmp_path / "pairs.tsv", [Pair(pair.source, pair.source) for pair in sentences(60)])
-    assert main([*training_options(data, data, tmp_path / "out", STEPS), "--dry-run"]) == 0
-    assert not (tmp_path / "out").exists()
-    assert "parameters" in capsys.readouterr().out
+    for cycle in range(1, len(CYCLES) + 1):
+        if cycle > 1:
+            tokenizer = train_bpe([pair.source for pair in sentences(60)], 90)
+            sizes = {"source_vocabulary": len(tokenizer), "target_vocabulary": len(tokenizer)}
+            save_checkpoint(place_of(tmp_path / "out", cycle - 1), network(**sizes), (tokenizer, tokenizer))
+        assert main([*training_options(data, data, tmp_path / "out", cycle), "--dry-run"]) == 0
+        assert not place_of(tmp_path / "out", cycle).exists()
+        assert "parameters" in capsys.readouterr().out
 
 
 def test_the_score_is_sacrebleus_without_case(tmp_path) -> None:
