@@ -98,8 +98,7 @@ class Film:
     @property
     def latest(self) -> int:
         """The step of the last frame."""
-        with self._lock:
-            return self._frames[-1].step
+        return self._frames[-1].step
 
     @property
     def key_frames(self) -> list[KeyFrame]:
@@ -177,9 +176,7 @@ class Film:
             self._frames.put(frames)
             self.edition = next(_editions)
 
-    def attention(
-        self, kind: AttentionKind, after: int = -1
-    ) -> UInt8[np.ndarray[Any, Any], "frame layer head query key"]:
+    def attention(self, kind: AttentionKind, after: int = -1) -> UInt8[Array, "frame layer head query key"]:
         """All frames of one attention, weights as 0 to 255; after: only those of later steps.
 
         Raises:
