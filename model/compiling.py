@@ -12,13 +12,14 @@ from model.errors import first_line
 
 
 def compiled(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The same function, compiled at its first calls: for their lengths, then for any.
+    """The same function, compiled at its first calls: for their lengths, then for any, and once more for each other
+    form: with padding and without, for longer texts, for a single one.
 
     Raises (when called):
         ValueError: it cannot be compiled, most often for want of a C++ compiler.
     """
     # Which positions are to be predicted is data: without this, the graph ends where they are selected.
-    patched = torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+    patched = torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, recompile_limit=32)
     quick = patched(torch.compile(compute))
 
     def call(*inputs: Any) -> Tensor:

@@ -21,8 +21,8 @@ def summed_loss(model: Network, batch: Batch, label_smoothing: float) -> Float[T
 class Hits(NamedTuple):
     """How well a batch is predicted.
 
-    loss: cross-entropy in nats, added up. tokens: of those to predict, for how many the most probable one is right.
-    texts: for how many rows all of them are.
+    loss: cross-entropy in nats, added up, without label smoothing. tokens: of those to predict, for how many the most
+    probable one is right. texts: in how many rows none is wrong.
     """
 
     loss: float
@@ -31,7 +31,7 @@ class Hits(NamedTuple):
 
 
 def loss_and_hits(model: Network, batch: Batch) -> Hits:
-    """Without label smoothing."""
+    """What a batch's labels say of the model's logits."""
     logits, labels = _asked(model, batch)
     right = logits.argmax(dim=-1) == labels
     missed = (batch.labels != IGNORED).nonzero()[:, 0][~right].unique()  # rows

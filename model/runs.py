@@ -80,10 +80,12 @@ class Curves:
         return steps[measured], values[measured]
 
     def overview(self, name: str, most: int) -> list[float]:
-        """At most so many values of a curve that each step has, evenly spaced, the first among them."""
+        """At most so many values of a curve that each step has, evenly spaced from the first on."""
         with self._lock:
-            column, every = self._columns[name], max(1, -(-len(self._rows) // most))
-            values = [float(row.values[column]) for row in islice(self._rows, 0, None, every)]
+            column, rows = self._columns[name], self._rows
+            first = next((index for index, row in enumerate(rows) if not math.isnan(row.values[column])), len(rows))
+            every = max(1, -(-(len(rows) - first) // most))
+            values = [float(row.values[column]) for row in islice(rows, first, None, every)]
         return [value for value in values if not math.isnan(value)]
 
     def table(self) -> tuple[Array, Array]:

@@ -72,7 +72,7 @@ class Trainer:
         )
         options = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": settings.weight_decay}
         self.optimizer = FusedAdamW(self.gradients, settings.rate, **options)
-        self.products = OWN.name  # the library of float32 products, kept for a resume
+        self.products, self.begun = OWN.name, ""  # library of float32 products, origin of the weights: for a resume
         self.scaler = self._new_scaler()
         self.epochs = Epochs(train, settings)
         self.accuracy = self.exact = math.nan

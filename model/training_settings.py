@@ -70,7 +70,7 @@ class StepReport:
     loss: nats per predicted token, with label smoothing. tokens: computed, padding included.
     gradient_norm: before clipping; gradient_norms: the same for each layer, embedding and output.
     validation: nats per predicted token, on the steps that validate; accuracy: the share of these tokens that the model
-    holds for the most probable; exact: of texts, where it does so everywhere: greedy decoding writes just these.
+    holds for the most probable; exact: of texts, in which it does so everywhere.
     """
 
     step: int

@@ -43,6 +43,7 @@ def save(trainer: Trainer, path: Path) -> None:
         "config": trainer.model.config.to_json(),
         "data": trainer.data_digest,
         "products": trainer.products,
+        "begun": trainer.begun,
     }
     write_tensors(path, tensors_of(trainer), metadata | figures_of(trainer))
 
@@ -73,6 +74,11 @@ def load(trainer: Trainer, path: Path) -> list[str]:
             f"{path} is not a training state of this version: it lacks {', '.join(sorted(lacking))}: "
             "delete the file to start afresh"
         )
+    if trainer.begun not in ("", metadata.get("begun", "")):
+        raise ValueError(
+            f"{path} is of a run that did not begin with that checkpoint: leave out --start to go on with it"
+        )
+    trainer.begun = metadata.get("begun", "")
     changes = _changes(trainer, path, metadata)
     _require_same_size(trainer, path, tensors)
     if metadata["data"] != trainer.data_digest:

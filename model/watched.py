@@ -13,11 +13,12 @@ from model import training_state
 from model.camera import Probe
 from model.changes import Choices, drop_out
 from model.copies import sharing, trainable
+from model.exactness import counts_exactly
 from model.film import Film, KeyFrame
 from model.forecast import require_room
 from model.gradients import Gains, Updates
 from model.inspectable import Inspectable
-from model.materials import Answers, Material, Translations
+from model.materials import Material
 from model.pace import Pace
 from model.recovery import settled
 from model.runs import Curves, Mark, Run
@@ -54,7 +55,7 @@ class Watched:
         model = trainable(start.model)
         self.trainer = Trainer(model, train, validation, settings)
         self._steps = self.trainer.steps()
-        self._has_rule = isinstance(material, Translations | Answers) and material.task and len(validation)
+        self._counts_exactly = counts_exactly(material, validation)
         own = copy.copy(start)
         own.model = model
         self.lens = sharing(own)
@@ -199,7 +200,7 @@ class Watched:
             **shown,
             "validation": report.validation,
             "accuracy": report.accuracy,
-            "exact match": report.exact if self._has_rule else None,
+            "exact match": report.exact if self._counts_exactly else None,
         }
         self.run.curves.add(report.step, figures)
 

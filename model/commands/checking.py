@@ -6,6 +6,8 @@ import argparse
 import dataclasses
 from pathlib import Path
 
+import torch
+
 from model.changes import RATES
 from model.checkpoints import CONFIG, open_checkpoint
 from model.commands.options import network_options
@@ -16,7 +18,7 @@ from model.inspectable import Inspectable
 from model.materials import Material, Units
 from model.training import Trainer, TrainingSettings
 
-KIND = "encoder-decoder"  # of a model, unless told
+KIND, PRESET = "encoder-decoder", "small"  # of a model, unless told
 VOCABULARY = 4000  # of a BPE, unless told
 LARGEST_VOCABULARY = 1_000_000
 
@@ -48,24 +50,25 @@ def require_meaning(options: argparse.Namespace) -> None:
 
 
 def start_of(options: argparse.Namespace) -> Inspectable | None:
-    """The checkpoint to begin with, if one was given: kind, network and tokens are its.
+    """The checkpoint to begin with, if one was given.
 
     Raises:
-        ValueError: it cannot be opened or trained, or the network was to be another one.
+        ValueError: it cannot be opened or trained, would be overwritten, or the network was to be another one.
     """
     if options.start is None:
         return None
-    start = open_checkpoint(options.start)
+    if options.start.resolve() == options.out.resolve():
+        raise ValueError(f"start and out are both {options.out}: give --out another folder")
+    start = open_checkpoint(options.start, torch.device("cpu"), torch.float32)
     require_ours(start.model)
     others = [name for name in network_options(options) if name not in RATES]
-    others += [name for name in ("units", "vocabulary") if getattr(options, name, None) is not None]
-    others += ["kind"] if options.kind not in (KIND, start.kind) else []
+    others += [name for name in ("preset", "units", "vocabulary") if getattr(options, name, None) is not None]
+    others += ["kind"] if getattr(options, "kind", start.kind) != start.kind else []
     if others:
         raise ValueError(
             f"{others[0]} ({getattr(options, others[0])}) must be left out with --start: kind, network and tokens are "
             f"those of {options.start}, of which only {', '.join(RATES)} can be others"
         )
-    options.kind = start.kind
     return start
 
 

@@ -15,6 +15,7 @@ from model.changes import with_rates
 from model.checkpoints import save_checkpoint
 from model.commands.checking import (
     KIND,
+    PRESET,
     VOCABULARY,
     require_checkpoint,
     require_folder,
@@ -62,13 +63,18 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--start", type=Path, metavar="CHECKPOINT", help="begin with its weights: its kind, network and tokens"
     )
-    parser.add_argument("--kind", default=KIND, choices=get_args(Kind), help="which stacks the model has")
-    parser.add_argument("--preset", default="small", choices=list(PRESETS), help="size of the model")
+    unless = argparse.SUPPRESS  # so that it is known what was given
+    parser.add_argument(
+        "--kind", default=unless, choices=get_args(Kind), help=f"which stacks the model has (default: {KIND})"
+    )
+    parser.add_argument(
+        "--preset", default=unless, choices=list(PRESETS), help=f"size of the model (default: {PRESET})"
+    )
     parser.add_argument(
         "--units", choices=get_args(Units), help="what a token is: mixed is BPE to characters, joint one BPE for both"
     )
     parser.add_argument(
-        "--vocabulary", type=int, default=argparse.SUPPRESS, help=f"size of a BPE vocabulary (default: {VOCABULARY})"
+        "--vocabulary", type=int, default=unless, help=f"size of a BPE vocabulary (default: {VOCABULARY})"
     )
     parser.add_argument(
         "--products",
@@ -90,6 +96,8 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     keep_freed_memory()
     start = start_of(options)
+    options.kind = getattr(options, "kind", start.kind if start else KIND)
+    options.preset = getattr(options, "preset", PRESET)
     require_meaning(options)
     for place in (options.out, _last(options.out)) if options.keep_last else (options.out,):
         require_place(place, _state(options.out), options.replace)
@@ -100,7 +108,8 @@ def run(options: argparse.Namespace) -> None:
     tokenizers = (start.source_tokenizer, start.target_tokenizer) if start else None
     material = prepare(options.kind, options.data, units, vocabulary, tokenizers, options.validation)
     settings = with_useful_merges(settings, options, material)
-    require_one_vocabulary(options, material)
+    if not start:
+        require_one_vocabulary(options, material)
     with closing(launched()) as processes:
         _run(options, settings, material, processes, start)
 
@@ -132,6 +141,7 @@ def _run(
         say(slow)
     trainer = Trainer(model, train, validation, settings, processes)
     trainer.products = products.name
+    trainer.begun = begun_from(start) if start else ""
     if state.exists():
         changes = "".join(f"; {change}" for change in trainer.load_state(state))
         require_checkpoint(trainer, options.out, state)
@@ -142,8 +152,7 @@ def _run(
     def save(folder: Path) -> None:
         if processes.main:
             record = _record(options, trainer, material, kept="best" if folder == options.out else "last")
-            if start:
-                record["note"] = begun_from(start)
+            record |= {"note": trainer.begun} if trainer.begun else {}
             dtype = torch.float16 if options.half else torch.float32
             with trainer.averaged_weights():
                 text = card(folder.name, config, model.parameter_count(), record)

@@ -85,7 +85,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train on Multi30k, and translate test_2016_flickr.")
     parser.add_argument("folder", type=Path, help="where the .gz files are")
     parser.add_argument("out", type=Path, help="folders of the checkpoints to write, without their numbers")
-    parser.add_argument("--cycles", type=int, choices=range(1, len(CYCLES) + 1), default=len(CYCLES))
+    parser.add_argument(
+        "--cycles", type=int, choices=range(1, len(CYCLES) + 1), default=len(CYCLES), help="of the rate"
+    )
     parser.add_argument(
         "--length-penalty", type=float, default=LENGTH_PENALTY, help=f"of the beam search ({LENGTH_PENALTY})"
     )

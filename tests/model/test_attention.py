@@ -136,6 +136,20 @@ def test_every_path_gives_the_same(dtype, tolerance, case, seed):
             assert_close(found, step_by_step, rtol=0, atol=tolerance * largest)
 
 
+@pytest.mark.parametrize("options", [{}, {"position": "rotary"}, {"position": "alibi"}, {"n_key_value_heads": 2}])
+def test_what_is_compiled_is_the_same_self_attention(options):
+    module = attention(n_heads=4, **options).train()
+    x = torch.randn(3, 5, 16, dtype=torch.float64, requires_grad=True)
+    mask = Mask(keys=torch.arange(5) < torch.tensor([[5], [3], [0]]), causal=True)
+    inputs, results = (x, *module.parameters()), []
+    for context in (path_of(True), patch.object(torch.compiler, "is_compiling", lambda: True)):
+        with context:
+            result = module(x, x, mask)
+        results.append((result, *torch.autograd.grad(result.square().sum(), inputs)))
+    for stepwise, compiled in zip(*results, strict=True):
+        assert_close(compiled, stepwise, rtol=0, atol=1e-12 * max(1.0, float(stepwise.detach().abs().max())))
+
+
 @pytest.mark.parametrize(("dtype", "length"), [(torch.float32, 64), (torch.bfloat16, 65), (torch.float32, 65)])
 def test_only_short_texts_are_trained_in_products(dtype, length):
     module = attention(dtype=dtype)

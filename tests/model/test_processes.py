@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from model.__main__ import main
 from model.checkpoints import open_checkpoint
-from model.corpus import IGNORED, PairCorpus
+from model.corpus import IGNORED, Batch, PairCorpus
 from model.processes import LaunchedProcesses, Processes, launched
 from model.training import summed_loss
 from tests.model.examples import TINY, network, sentences, tokenizers, write_pairs
@@ -47,6 +47,9 @@ def test_the_shares_of_all_processes_are_the_batch(rows, count):
     gradients = [torch.autograd.grad(loss, list(model.parameters())) for loss in losses]
     for place, gradient in enumerate(expected):
         assert_close(sum(each[place] for each in gradients), gradient, rtol=1e-4, atol=1e-5)
+    assert not any(share.whole for share in shares)
+    filled = Batch(batch.inputs, batch.labels.clamp(min=0), whole=True)
+    assert [Rank(rank, count).share(filled).whole for rank in range(count)] == [rank < rows for rank in range(count)]
     for share, own in zip(shares, gradients, strict=True):
         if (share.labels == IGNORED).all():
             assert all(not gradient.any() for gradient in own)

@@ -7,10 +7,11 @@ import pytest
 from model.runs import Curves
 
 
-@pytest.mark.parametrize(("count", "most", "kept"), [(0, 3, []), (3, 3, [0, 1, 2]), (4, 3, [0, 2]), (10, 3, [0, 4, 8])])
+@pytest.mark.parametrize(("count", "most", "kept"), [(0, 3, []), (3, 3, [1, 2, 3]), (4, 3, [1, 3]), (10, 3, [1, 5, 9])])
 def test_an_overview_is_even_and_short(count, most, kept):
     curves = Curves(["rate", "loss"])
-    for step in range(count):
+    curves.add(0, {"rate": 1.0})  # as a run begins
+    for step in range(1, count + 1):
         curves.add(step, {"rate": 1.0, "loss": 10.0 * step})
     assert curves.overview("loss", most) == [10.0 * step for step in kept]
 

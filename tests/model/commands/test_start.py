@@ -44,6 +44,7 @@ def test_it_begins_where_the_other_ended(kind, tmp_path, capsys):
         (["--units", "characters"], "units (characters)"),
         (["--vocabulary", "70"], "vocabulary (70)"),
         (["--kind", "encoder-only"], "kind (encoder-only)"),
+        (["--preset", "small"], "preset (small)"),
     ],
 )
 def test_another_network_is_refused(options, named, tmp_path, capsys):
@@ -53,3 +54,18 @@ def test_another_network_is_refused(options, named, tmp_path, capsys):
     assert main([*begun, *options]) != 0
     assert capsys.readouterr().err.startswith(f"error: {named} must be left out with --start: ")
     assert not (tmp_path / "second").exists()
+
+
+def test_a_run_goes_on_only_from_where_it_began(tmp_path, capsys):
+    for name in ("first", "second"):
+        trained(tmp_path, name, *SMALL)
+    trained(tmp_path, "third", "--start", str(tmp_path / "first"))
+    again = ["train", "--data", str(tmp_path / "pairs.tsv"), "--out", str(tmp_path / "third"), *RUN, "--epochs", "2"]
+    capsys.readouterr()
+    assert main([*again, "--start", str(tmp_path / "second")]) != 0
+    assert "is of a run that did not begin with that checkpoint: leave out --start" in capsys.readouterr().err
+    assert main([*again, "--start", str(tmp_path / "first")]) == 0
+    assert "going on at step" in capsys.readouterr().out
+    assert "Trained on in Vitrine from first" in (tmp_path / "third" / "README.md").read_text(encoding="utf-8")
+    assert main([*again, "--start", str(tmp_path / "third")]) != 0
+    assert "give --out another folder" in capsys.readouterr().err
