@@ -76,7 +76,8 @@ def load(trainer: Trainer, path: Path) -> list[str]:
         )
     if trainer.begun not in ("", metadata.get("begun", "")):
         raise ValueError(
-            f"{path} is of a run that did not begin with that checkpoint: leave out --start to go on with it"
+            f"{path} is of a run that did not begin with that checkpoint: leave out --start, or give the one that it "
+            "began with"
         )
     trainer.begun = metadata.get("begun", "")
     changes = _changes(trainer, path, metadata)

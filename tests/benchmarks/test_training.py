@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.benchmarks import training
+from tests.benchmarks.training_networks import CHARACTERS, SETTINGS, Setting
 
 
 @pytest.mark.benchmark
-@pytest.mark.parametrize("setting", training.SETTINGS, ids=["characters", "translation"])
-def test_the_losses_follow_the_same_curve(setting: training.Setting) -> None:
+@pytest.mark.parametrize("setting", SETTINGS, ids=["characters", "translation"])
+def test_the_losses_follow_the_same_curve(setting: Setting) -> None:
     curves = training.losses(setting)
     assert curves["float32"] == pytest.approx(curves["plain"], abs=1e-3)
     assert curves["bfloat16"] == pytest.approx(curves["plain"], abs=2e-2)
@@ -18,5 +19,5 @@ def test_the_losses_follow_the_same_curve(setting: training.Setting) -> None:
 @pytest.mark.benchmark
 def test_training_is_no_slower_than_a_plain_loop() -> None:
     """With a bound far enough away to hold on a busy machine: the targets are in training.py."""
-    seconds = training.times(training.subjects(training.CHARACTERS), 2, 7)
+    seconds = training.times(training.subjects(CHARACTERS), 2, 7)
     assert training.ratio(seconds, "float32") > 0.75
