@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import get_args
 
@@ -18,43 +17,14 @@ from model.analysis.heads import entropy
 from model.attention import MultiHeadAttention
 from model.inspectable import Inspectable
 from model.norms import Norm
-from model.tasks import find_task
-from model.text import Tokens
+from model.probe import Probe
 from model.trace import AttentionKind, Trace, ordinary
-from model.writing import Translator
 
 KINDS: tuple[AttentionKind, ...] = get_args(AttentionKind)
 LEVELS = 255  # an attention weight is kept as one of so many steps from 0 to 1
 TOP = 5  # predictions kept for each position
 TOKENS, PROBABILITIES, LOSS = "predictions.tokens", "predictions.probabilities", "loss"
 NORMS = "norms"  # all norms in one row, in the order of their slots
-
-
-@dataclass(frozen=True)
-class Probe:
-    """The text that a training is watched on. target: of a model with two stacks, what the decoder reads."""
-
-    source: Tokens
-    target: Tokens | None = None
-
-    def labels(self, lens: Inspectable) -> list[int]:
-        """What the model should say at each position, as far as that is known; none if it fills in hidden tokens."""
-        if self.target is not None:
-            return [*self.target.ids[1:], *lens.target_tokenizer.ending]
-        return self.source.ids[1:] if lens.kind == "decoder-only" else []
-
-
-def probe_of(lens: Inspectable, source: str, target: str = "", task: str = "") -> Probe:
-    """The probe of these texts. An empty target is what the rule of `task` makes of the source, else what the model
-    writes for it now; models with one stack have none.
-    """
-    tokens = lens.source_tokens(source)
-    if not isinstance(lens, Translator):
-        return Probe(tokens)
-    if task and not target:
-        with suppress(ValueError):  # a source that is none of the task
-            target = find_task(task).solve(source)
-    return Probe(tokens, lens.target_tokens(target) if target else lens.trace_generated(tokens)[1])
 
 
 @dataclass(frozen=True)
@@ -106,50 +76,72 @@ class Camera:
         self.slots: dict[str, Slot] = {}
         self._found: _Found | None = None
 
-    def take(self, step: int) -> tuple[Frame, dict[str, float]]:
-        """A frame, and the figures of this moment for the curves."""
+    def take(self, steps: Iterable[int]) -> list[tuple[Frame, dict[str, float]]]:
+        """A frame of each step, and the figures of that moment for the curves. steps: when one is given, the lens is
+        the model as it is then.
+        """
+        taken, looks = [], []
         with torch.inference_mode():
-            trace = self.lens.trace_tokens(self.probe.source, self.probe.target)
-            found = self._found = self._found or _Found.within(trace)
-            maps = {kind: self._weights(trace, found, kind) for kind in found.attention}
-            blocks = self._blocks(trace, found)
-            if not self.slots:
-                of_maps: list[Block] = [([kind], weights[None]) for kind, weights in maps.items()]
-                self.slots = {**_slots(of_maps, of_weights=True), **_slots(blocks, of_weights=False)}
-                self.slots[NORMS] = Slot(False, 0, (self.slots[TOKENS].first,))
-            weights = torch.cat([(each * LEVELS).round_().flatten() for each in maps.values()]).to(torch.uint8)
-            values = torch.cat([block.flatten() for _, block in blocks])
-            figures = _entropies(found, maps) | _idle_units(trace, found) | {"probe loss": float(values[-1])}
-        return Frame(step, weights.cpu().numpy(), values.cpu().numpy()), figures
+            for step in steps:
+                taken.append(step)
+                looks.append(self._look())
+            return list(zip(*self._frames(taken, looks), strict=True)) if looks else []
 
-    def _weights(self, trace: Trace, found: _Found, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
-        """`trace.attention(kind)` in float32, all layers at once: the steps from query to weight have no weights."""
-        paths, visible, attention = found.attention[kind], found.visible[kind], found.modules[kind]
-        query, key = (torch.stack([trace[f"{path}.{side}"] for path in paths]) for side in ("query", "key"))
-        with ordinary():
-            biased = attention.biased(attention.scaled(attention.scores(query, key)))
-            return attention.weights(attention.masked(biased, visible), visible).float()
+    def _look(self) -> _Look:
+        trace = self.lens.trace_tokens(self.probe.source, self.probe.target)
+        found = self._found = self._found or _Found.within(trace)
+        biases: dict[AttentionKind, Tensor] = {}
+        for kind, paths in found.attention.items():
+            query, (queries, keys) = trace[f"{paths[0]}.query"], found.visible[kind].shape
+            if (bias := found.modules[kind].biased.bias(queries, keys, query)) is not None:
+                biases[kind] = bias
+        return _Look(trace, biases)
 
-    def _blocks(self, trace: Trace, found: _Found) -> list[Block]:
+    def _frames(self, steps: Sequence[int], looks: Sequence[_Look]) -> tuple[list[Frame], list[dict[str, float]]]:
+        """All at once: a tiny model's frames cost calls, not products."""
+        found, traces = self._found, [look.trace for look in looks]
+        assert found
+        maps = {kind: _weights(looks, found, kind) for kind in found.attention}
+        blocks = self._blocks(traces, found)
+        if not self.slots:
+            of_maps: list[Block] = [([kind], weights[:, None]) for kind, weights in maps.items()]
+            self.slots = {**_slots(of_maps, of_weights=True), **_slots(blocks, of_weights=False)}
+            self.slots[NORMS] = Slot(False, 0, (self.slots[TOKENS].first,))
+        weights = torch.cat([(each * LEVELS).round_().flatten(1) for each in maps.values()], dim=1).to(torch.uint8)
+        values = torch.cat([block.flatten(1) for _, block in blocks], dim=1).cpu()
+        columns = _entropies(found, maps) | _idle_units(traces, found) | {"probe loss": values[:, -1].tolist()}
+        figures = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        rows = zip(steps, weights.cpu().numpy(), values.numpy(), strict=True)
+        return [Frame(step, row.copy(), numbers.copy()) for step, row, numbers in rows], figures
+
+    def _blocks(self, traces: Sequence[Trace], found: _Found) -> list[Block]:
         blocks: list[Block] = []
         for names in found.norms:
-            inputs = torch.stack([trace[f"{name}.input"] for name in names]).float()
+            inputs = _stacked(traces, [f"{name}.input" for name in names]).float()
             blocks += [([f"{name}.mean" for name in names], Norm.mean(inputs))]
             blocks += [([f"{name}.std" for name in names], Norm.std(inputs))]
         for names in found.stream:
-            blocks += [(names, torch.stack([trace[name] for name in names]).float().norm(dim=-1))]
-        log_probabilities = trace["output.logits"].float().log_softmax(dim=-1)
+            blocks += [(names, _stacked(traces, names).float().norm(dim=-1))]
+        log_probabilities = _stacked(traces, ["output.logits"]).float().log_softmax(dim=-1)
         best, tokens = log_probabilities.topk(min(TOP, log_probabilities.shape[-1]), dim=-1)
-        known = log_probabilities[: len(self.labels)].gather(1, self.labels[:, None])
+        known = log_probabilities[:, 0, : len(self.labels)].gather(2, self.labels.expand(len(traces), -1)[:, :, None])
         return [
             *blocks,
-            ([TOKENS], tokens.float()[None]),
-            ([PROBABILITIES], best.exp()[None]),
-            ([LOSS], -known.mean()[None]),
+            ([TOKENS], tokens.float()),
+            ([PROBABILITIES], best.exp()),
+            ([LOSS], -known.mean(dim=1)),
         ]
 
 
-Block = tuple[list[str], Tensor]  # quantities of one shape: their names, and (quantity, …)
+@dataclass(frozen=True)
+class _Look:
+    """A forward pass on the probe, and what positions added to the scores: the same in all layers of a stack."""
+
+    trace: Trace
+    biases: Mapping[AttentionKind, Float[Tensor, "head query key"]]
+
+
+Block = tuple[list[str], Tensor]  # quantities of one shape: their names, and (frame, quantity, …)
 
 
 @dataclass(frozen=True)
@@ -182,7 +174,7 @@ def _slots(blocks: Iterable[Block], of_weights: bool) -> dict[str, Slot]:
     slots: dict[str, Slot] = {}
     first = 0
     for names, block in blocks:
-        for name, tensor in zip(names, block, strict=True):
+        for name, tensor in zip(names, block[0], strict=True):
             slots[name] = Slot(of_weights, first, tuple(tensor.shape))
             first += tensor.numel()
     return slots
@@ -195,24 +187,40 @@ def _by_stack(names: Iterable[str]) -> list[list[str]]:
     return [found for found in stacks if found]
 
 
-def _entropies(found: _Found, maps: Mapping[AttentionKind, Tensor]) -> dict[str, float]:
-    """The entropy of every head on the probe, in nats."""
+def _stacked(traces: Sequence[Trace], names: Sequence[str]) -> Float[Tensor, "frame quantity *shape"]:
+    stacked = torch.stack([trace[name] for trace in traces for name in names])
+    return stacked.unflatten(0, (len(traces), len(names)))
+
+
+def _weights(looks: Sequence[_Look], found: _Found, kind: AttentionKind) -> Float[Tensor, "frame layer head query key"]:
+    """`trace.attention(kind)` in float32, all frames and layers at once."""
+    paths, visible, attention = found.attention[kind], found.visible[kind], found.modules[kind]
+    traces, biases = [look.trace for look in looks], [look.biases[kind] for look in looks if kind in look.biases]
+    query, key = (_stacked(traces, [f"{path}.{side}" for path in paths]) for side in ("query", "key"))
+    with ordinary():
+        scores = attention.scaled(attention.scores(query, key))
+        biased = scores + torch.stack(biases)[:, None] if biases else scores
+        return attention.weights(attention.masked(biased, visible), visible).float()
+
+
+def _entropies(found: _Found, maps: Mapping[AttentionKind, Tensor]) -> dict[str, list[float]]:
+    """The entropy of every head on the probe, in nats, in each frame."""
     return {
-        f"entropy/{path}/{head}": value
+        f"entropy/{path}/{head}": column
         for kind, weights in maps.items()
-        for path, heads in zip(found.attention[kind], entropy(weights).tolist(), strict=True)
-        for head, value in enumerate(heads)
+        for path, heads in zip(found.attention[kind], entropy(weights).permute(1, 2, 0).tolist(), strict=True)
+        for head, column in enumerate(heads)
     }
 
 
-def _idle_units(trace: Trace, found: _Found) -> dict[str, float]:
+def _idle_units(traces: Sequence[Trace], found: _Found) -> dict[str, list[float]]:
     """The share of each feed-forward's units that stay at or below 0 at every position of the probe.
 
     For ReLU these are dead on the probe: their output is 0, and so is their gradient.
     """
-    shares: dict[str, float] = {}
+    shares: dict[str, list[float]] = {}
     for names in found.hidden:
-        idle = torch.stack([trace[name] for name in names]).amax(dim=1) <= 0
-        for name, share in zip(names, idle.float().mean(dim=-1).tolist(), strict=True):
-            shares[f"dead units/{name.removesuffix('.hidden')}"] = share
+        idle = _stacked(traces, names).amax(dim=2) <= 0
+        for name, column in zip(names, idle.float().mean(dim=-1).T.tolist(), strict=True):
+            shares[f"dead units/{name.removesuffix('.hidden')}"] = column
     return shares

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.camera import Probe, probe_of
 from model.checkpoints import INSPECTABLES
 from model.config import TransformerConfig
 from model.device import choose_device
 from model.inspectable import Inspectable
 from model.materials import Material, prepare
+from model.probe import Probe, probe_of
 from model.randomness import seeded
 from model.saving import Source
 from model.tasks import MADE

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from model.camera import Probe
 from model.changes import Choices
 from model.copies import alone
 from model.device import compute_alone
 from model.failures import explained
+from model.probe import Probe
 from model.slots import Slots
 from model.snapshots import Snapshot, Status, View
 from model.training import BrokenOffError
@@ -44,10 +44,8 @@ class Driver:
         self.seen = clock()
         self._view: View | None = None
         self._view_wanted = self._view_is_old = self._ended = self._unseen = False
-        self._last_unfilmed = False  # of a run only some steps are
         self._in_haste = False  # a job is coming that makes the step that is being done superfluous
         self._wanted, self._message = 0, ""
-        self._counted = False  # a number of steps is wanted, each of them filmed, and not all there are
         self._status: Status = "preparing"
         self._speeds: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self.worker.do(self._begin)
@@ -84,17 +82,15 @@ class Driver:
         """A step of many batches is not done to its end: a `halt`, a `leap` or `free` follows."""
         self._in_haste = True
 
-    def want(self, step: Callable[[Watched], int], counted: bool = False) -> None:
+    def want(self, step: Callable[[Watched], int]) -> None:
         """Train to the step that `step` says."""
         own = self.own
         if not self._ended:
-            self._counted = counted
             self._wanted, self._status, self._message, self._unseen = step(own), "idle", "", False
 
     def want_more(self, steps: int) -> None:
-        """Train so many steps more than are wanted already, and film each, unless all are wanted."""
-        counted = self._counted or self._wanted <= self.own.stands
-        self.want(lambda own: max(self._wanted, own.stands) + steps, counted)
+        """Train so many steps more than are wanted already."""
+        self.want(lambda own: max(self._wanted, own.stands) + steps)
 
     def halt(self, status: Status) -> None:
         """Train no further."""
@@ -150,16 +146,15 @@ class Driver:
             return self._train
         if self._status != "waiting":
             self._slots.leave(self)
-        return self._look if own and (self._view_is_old or self._last_unfilmed) else None
+        return self._look if own and self._view_is_old else None
 
     def _train(self) -> None:
         began = time.perf_counter()
-        self._view_is_old = self._last_unfilmed = True  # a step that fails may go back
+        self._view_is_old = True  # a step that fails may go back
         try:
-            report = self.own.step(filmed=self._counted or self.own.stands + 1 == self._wanted)
+            report = self.own.step(at_once=False)
         except BrokenOffError:
             return
-        self._last_unfilmed = self.own.unfilmed
         if self._view_wanted:
             self._look()
         self._speeds.append((report.tokens, time.perf_counter() - began))
@@ -167,9 +162,7 @@ class Driver:
     def _look(self) -> None:
         own = self.own
         self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself
-        if self._status != "running":
-            self._last_unfilmed = False
-            own.catch_up()
+        own.catch_up()
         lens = alone(own.lens)
         trace = lens.trace_tokens(own.probe.source, own.probe.target)
         self._view = View(own.stands, own.probe, lens, trace)
@@ -185,7 +178,7 @@ class Driver:
         if own is None:
             self.snapshot = replace(self.snapshot, status=self._status, message=self._message)
             return
-        curves, film = own.run.curves, own.run.film
+        film = own.run.film
         tokens, seconds = (sum(column) for column in zip(*self._speeds, strict=True)) if self._speeds else (0, 0.0)
         wanted = max(own.stands, min(self._wanted, own.trainer.total_steps))
         self.snapshot = Snapshot(
@@ -194,10 +187,10 @@ class Driver:
             step=own.stands,
             wanted=wanted,
             total=own.trainer.total_steps,
-            loss=curves.latest("loss"),
-            validation=curves.latest("validation"),
-            accuracy=curves.latest("accuracy"),
-            exact_match=curves.latest("exact match"),
+            loss=own.latest("loss"),
+            validation=own.latest("validation"),
+            accuracy=own.latest("accuracy"),
+            exact_match=own.latest("exact match"),
             tokens_per_second=tokens / seconds if seconds else None,
             seconds_left=(wanted - own.stands) * seconds / len(self._speeds) if seconds else None,
             message=self._message,
@@ -205,6 +198,6 @@ class Driver:
             run=own.run.number,
             marks=tuple(own.run.changes),
             frames=len(film),
-            film_every=own.pace.every,
+            film_every=film.every,
             key_steps=tuple(key.step for key in film.key_frames),
         )

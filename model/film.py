@@ -5,22 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from jaxtyping import UInt8
-from torch import Tensor
 
-from model.camera import KINDS, LEVELS, TOKENS, Camera, Frame, Probe
-from model.changes import Choices
+from model.camera import KINDS, LEVELS, TOKENS, Camera, Frame
 from model.copies import alone
 from model.inspectable import Inspectable
-from model.network import Network
+from model.key_frame import KeyFrame
+from model.probe import Probe
 from model.thinning import Thinned
 from model.trace import AttentionKind
 
@@ -30,25 +27,6 @@ KEY_EVERY = 10  # steps between two key frames, as long as all fit
 
 Array = npt.NDArray[Any]
 _editions = itertools.count(1)
-
-
-@dataclass(frozen=True)
-class KeyFrame:
-    """All that a run needs to go on from a step exactly as it did.
-
-    run: the number of the one it belongs to. tensors: weights, moments and average. figures: progress and scaling.
-    Random numbers follow from the seed, which is among the choices, and the step.
-    """
-
-    run: int
-    step: int
-    choices: Choices
-    tensors: Mapping[str, Tensor]
-    figures: Mapping[str, str]
-
-    @property
-    def size(self) -> int:
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
 
 
 class Change(NamedTuple):
@@ -74,7 +52,7 @@ class Film:
         key_budget: int = KEY_BUDGET,
         key_every: int = KEY_EVERY,
     ) -> None:
-        """lens: of the model that is trained, seen without dropout. Budgets in bytes."""
+        """lens: of the model as it is at a step whenever a frame of that is taken. Budgets in bytes."""
         self.lens = lens
         self.keys: Thinned[KeyFrame] = Thinned(key_budget, key_every, KEYS)
         self._frames: Thinned[Frame] = Thinned(budget)
@@ -124,14 +102,28 @@ class Film:
         """Bytes of all frames and key frames."""
         return self._frames.size + self.keys.size
 
-    def record(self, step: int) -> dict[str, float]:
-        """Take a frame of the model as it is after `step`; gives the figures of this moment for the curves."""
+    @property
+    def frame_size(self) -> int:
+        """Bytes of one frame."""
+        return self._frames[0].size
+
+    @property
+    def every(self) -> int:
+        """The distance in steps between two frames, thinned as they are."""
+        return self._frames.every
+
+    def wants(self, step: int) -> bool:
+        """Whether a frame of this step stays when later ones come."""
+        return self._frames.wants(step)
+
+    def record(self, steps: Iterable[int]) -> list[dict[str, float]]:
+        """Take a frame of each step, see `Camera.take`; gives the figures of each moment for the curves."""
         camera = self._camera
-        frame, figures = camera.take(step)
+        taken = camera.take(steps)
         with self._lock:
             if camera is self._camera:  # else another probe was chosen meanwhile
-                self._frames.put([frame])
-        return figures
+                self._frames.put(frame for frame, _ in taken)
+        return [figures for _, figures in taken]
 
     def record_key(self, key: KeyFrame) -> None:
         with self._lock:
@@ -140,10 +132,10 @@ class Film:
     def show(self, probe: Probe, step: int) -> None:
         """Record another probe from now, after `step`, on; frames of the old one are forgotten."""
         if probe == self.probe:
-            self.record(step)
+            self.record([step])
             return
         camera = Camera(self.lens, probe)
-        self._turn_to(camera, [camera.take(step)[0]])
+        self._turn_to(camera, [frame for frame, _ in camera.take([step])])
 
     def rerender(self, probe: Probe) -> Iterator[float]:
         """Show a probe in the past too: each key frame gives a frame of it. Yields the share done.
@@ -155,8 +147,8 @@ class Film:
         own = Camera(alone(self.lens), probe)
         keys, frames = self.key_frames, []
         for number, key in enumerate(keys, start=1):
-            _load(own.lens.model, key)
-            frames.append(own.take(key.step)[0])
+            key.load(own.lens.model)
+            frames += [frame for frame, _ in own.take([key.step])]
             yield number / len(keys)
         with self._lock:
             if self.probe not in (before, probe):
@@ -242,9 +234,3 @@ class Film:
         with self._lock:
             self._frames.shrink(int(self._frames.budget * share))
             self.keys.shrink(int(self.keys.budget * share))
-
-
-@torch.no_grad()
-def _load(model: Network, key: KeyFrame) -> None:
-    for name, parameter in model.named_parameters():
-        parameter.copy_(key.tensors[f"model.{name}"])

@@ -63,8 +63,9 @@ class Gradients:
 
 def norm_of(row: Float[Tensor, " all"]) -> Float[Tensor, ""]:
     """The Euclidean norm."""
-    pieces = row.split(PIECE)
-    return row.norm() if len(pieces) == 1 else torch.stack([piece.norm() for piece in pieces]).norm()
+    if len(row) <= PIECE:
+        return torch.linalg.vector_norm(row)
+    return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(piece) for piece in row.split(PIECE)]))
 
 
 def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
@@ -73,23 +74,21 @@ def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
 
 
 class Updates:
-    """How far each step moves the weights."""
+    """How far steps move the weights."""
 
     def __init__(self, gradients: Gradients) -> None:
-        self._weights, self._parts = gradients.weights.whole, gradients.parts
-        self._before = self._weights.clone()
+        self._parts = gradients.parts
 
-    def begin(self) -> None:
-        """Before a step."""
-        self._before.copy_(self._weights)
-
-    def ratios(self) -> dict[str, float]:
-        """After it: ‖Δw‖ / ‖w‖ of each layer, embedding and output; about 10⁻³ is usual while a model learns."""
-        rows = (self._before.sub_(self._weights), self._weights)
+    @torch.no_grad()
+    def ratios(self, before: Float[Tensor, " all"], after: Float[Tensor, " all"]) -> dict[str, float]:
+        """‖Δw‖ / ‖w‖ of each layer, embedding and output, by "update ratio/" and its name, from the row of weights
+        before and after a step; about 10⁻³ is usual while a model learns.
+        """
+        rows = (after - before, after)
         norms = torch.stack([norm_of(part) for row in rows for part in row.split(list(self._parts.values()))])
         moved, weights = norms.cpu().double().view(2, -1)
         ratios = torch.where(weights > 0, moved / weights, 0.0).tolist()
-        return dict(zip(self._parts, ratios, strict=True))
+        return dict(zip(self.parts("update ratio/"), ratios, strict=True))
 
     def parts(self, *prefixes: str) -> list[str]:
         """The name of each layer, embedding and output, behind each of these."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from model import saving
-from model.camera import Probe
 from model.changes import Choices
 from model.driver import Driver
-from model.film import KeyFrame
 from model.inspectable import Inspectable
+from model.key_frame import KeyFrame
 from model.materials import Material
+from model.probe import Probe
 from model.runs import Run
 from model.slots import Slots
 from model.snapshots import Snapshot, View
@@ -43,11 +43,10 @@ class LiveTraining:
         slots: Slots | None = None,
         clock: Callable[[], float] = time.monotonic,
         unseen: float = UNSEEN,
-        share: float | None = None,
         **budgets: int,
     ) -> None:
-        """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. share: of the time,
-        for the film of a run to the end; without it each step is filmed. budgets: of the film.
+        """source: for the model card. unseen: seconds without `heartbeat` after which it pauses.
+        budgets: of the film.
 
         Raises:
             ValueError: the settings cannot be watched.
@@ -56,7 +55,7 @@ class LiveTraining:
         self.start, self.material, self.source = start, material, source or saving.Source()
         self._choices = Choices.of(settings, start.config)  # as asked for, perhaps not in force yet
         self._driver = Driver(
-            lambda: Watched(start, material, settings, probe, share, **budgets),
+            lambda: Watched(start, material, settings, probe, **budgets),
             self._choices,
             slots or Slots(1),
             clock,
@@ -109,13 +108,13 @@ class LiveTraining:
         return self._driver.worker.settled(timeout)
 
     def advance(self, steps: int = 1) -> None:
-        """Train so many steps more, each of them filmed."""
+        """Train so many steps more."""
         if steps < 1:
             raise ValueError(f"steps ({steps}) must be at least 1")
         self._do(lambda: self._driver.want_more(steps))
 
     def run(self) -> None:
-        """Train to the end of the run, filmed as often as the share of the time allows."""
+        """Train to the end of the run."""
         self._do(lambda: self._driver.want(lambda own: own.trainer.total_steps))
 
     def pause(self) -> None:

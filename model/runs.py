@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from model.changes import Choices
-from model.film import Film, KeyFrame
+from model.film import Film
+from model.key_frame import KeyFrame
 from model.thinning import Thinned
 
 Array = npt.NDArray[Any]

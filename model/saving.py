@@ -57,6 +57,7 @@ def training_record(trainer: Trainer, material: Material, source: Source, exampl
 
 def frozen(watched: Watched, start: Inspectable, source: Source) -> tuple[Inspectable, Record]:
     """A run as it is now: its model, which no training changes any more, and what training.json says of it."""
+    watched.develop()
     with watched.trainer.averaged_weights():
         lens = alone(watched.lens)
     example = watched.lens.source_tokenizer.decode(watched.probe.source.ids)

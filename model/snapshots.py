@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from model.camera import Probe
 from model.changes import Choices
 from model.inspectable import Inspectable
+from model.probe import Probe
 from model.runs import Mark
 from model.trace import Trace
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
 from model import training_state
-from model.camera import Probe
 from model.changes import Choices, drop_out
 from model.copies import sharing, trainable
 from model.exactness import counts_exactly
-from model.film import Film, KeyFrame
+from model.film import Film
 from model.forecast import require_room
-from model.gradients import Gains, Updates
 from model.inspectable import Inspectable
+from model.key_frame import KeyFrame
 from model.materials import Material
-from model.pace import Pace
+from model.moments import Moments
+from model.probe import Probe
 from model.recovery import settled
 from model.runs import Curves, Mark, Run
 from model.training import Trainer
@@ -43,13 +42,12 @@ class Watched:
         material: Material,
         settings: TrainingSettings,
         probe: Probe,
-        share: float | None = None,
         **budgets: int,
     ) -> None:
-        """share: see `Pace`. budgets: see `Film`."""
+        """budgets: see `Film`."""
         if settings.compile:
             raise ValueError("compile (True) must be off in live training: a compiled network cannot be looked into")
-        self.material, self.budgets, self.pace = material, budgets, Pace(share)
+        self.material, self.budgets = material, budgets
         config = start.model.config
         train, validation = material.corpora(config.max_length, settings.undo_merges)
         model = trainable(start.model)
@@ -59,11 +57,11 @@ class Watched:
         own = copy.copy(start)
         own.model = model
         self.lens = sharing(own)
-        self._updates, self._gains = Updates(self.trainer.gradients), Gains(model)
-        film = Film(self.lens, probe, **budgets)
-        figures = film.record(0)
-        layers = {"loss", "rate", "gradient norm", *self._updates.parts("gradient norm/", "update ratio/")}
-        curves = Curves([*sorted(layers), *self._gains.drifts(), *figures])
+        self._moments = Moments(own, self.trainer.gradients)
+        film = Film(self._moments.lens, probe, **budgets)
+        (figures,) = film.record([0])
+        norms = [f"gradient norm/{part}" for part in self.trainer.gradients.parts]
+        curves = Curves(["gradient norm", *norms, "loss", "rate", *self._moments.names, *figures])
         curves.add(0, figures)
         self.choices = Choices.of(settings, model.config)
         self.run = Run(1, film, curves, self.choices)
@@ -85,17 +83,15 @@ class Watched:
         found = (*parameters, *(each.grad for each in parameters), *moments, *keys)
         return sum({id(each): each.nbytes for each in found if isinstance(each, Tensor)}.values())
 
-    def step(self, filmed: bool = False) -> StepReport:
-        """Train one step and watch it. filmed: it leaves a frame whatever the pace.
+    def step(self, at_once: bool = True) -> StepReport:
+        """Train one step and watch it. at_once: else it may wait for others before it is on film and curves.
 
         Raises:
             FloatingPointError: the loss or a gradient is not finite; the run stands where all was well.
         """
-        began, film = time.perf_counter(), self.run.film
+        film = self.run.film
+        before = self._moments.begin(self.stands) if film.wants(self.stands + 1) else None
         key = film.keys.wants(self.stands + 1)
-        filmed = filmed or key or self.pace.due(self.stands + 1)
-        if filmed:
-            self._updates.begin()
         try:
             report = next(self._steps)
         except Exception as error:
@@ -104,20 +100,28 @@ class Watched:
                 raise FloatingPointError(settled(self, error)) from error
             raise
         self.failed = None
-        self._note(report, filmed, time.perf_counter() - began)
+        self._moments.end(report.step, self._figures(report), before)
         if key:
             film.record_key(self.capture())
+        if at_once or self._moments.many(film):
+            self.develop()
         return report
 
-    @property
-    def unfilmed(self) -> bool:
-        """Whether the step after which the run stands was left out of the film."""
-        return self.run.film.latest < self.stands
+    def develop(self) -> None:
+        """Put all steps so far onto film and curves."""
+        self._moments.develop(self.run)
 
     def catch_up(self) -> None:
-        """Film that step, if it was left out."""
-        if self.unfilmed:
-            self.run.film.record(self.stands)
+        """The same, and film the newest step even where the film is thinned."""
+        self.develop()
+        if self.run.film.latest < self.stands:
+            self._moments.load()
+            self.run.film.record([self.stands])
+
+    def latest(self, name: str) -> float | None:
+        """The newest value of a curve, on it or not yet."""
+        waiting = self._moments.latest(name)
+        return self.run.curves.latest(name) if waiting is None else waiting
 
     @property
     def probe(self) -> Probe:
@@ -125,6 +129,8 @@ class Watched:
 
     def show(self, probe: Probe) -> None:
         """Watch another probe from now on."""
+        self.develop()
+        self._moments.load()
         self.run.film.show(probe, self.stands)
 
     def capture(self) -> KeyFrame:
@@ -184,25 +190,16 @@ class Watched:
         first, now = self.run.film.keys[0], self.choices
         self.branch(first, {name: mine for name, (mine, _) in now.differences(first.choices).items()})
 
-    def _note(self, report: StepReport, filmed: bool, trained: float) -> None:
-        """trained: seconds that the step took. What must be looked at costs time, and is measured with the frames."""
-        began = time.perf_counter()
-        shown: dict[str, float] = {}
-        if filmed:
-            ratios = {f"update ratio/{part}": ratio for part, ratio in self._updates.ratios().items()}
-            shown = ratios | self._gains.drifts() | self.run.film.record(report.step)
-        self.pace.note(trained, time.perf_counter() - began if filmed else None)
-        figures = {
+    def _figures(self, report: StepReport) -> dict[str, float | None]:
+        return {
             "loss": report.loss,
             "rate": report.rate,
             "gradient norm": report.gradient_norm,
             **{f"gradient norm/{part}": norm for part, norm in report.gradient_norms.items()},
-            **shown,
             "validation": report.validation,
             "accuracy": report.accuracy,
             "exact match": report.exact if self._counts_exactly else None,
         }
-        self.run.curves.add(report.step, figures)
 
     def require_room(self, choices: Choices) -> None:
         """Larger batches fit into memory: to be asked before anything is changed.
@@ -223,6 +220,8 @@ class Watched:
 
     def _restore(self, key: KeyFrame) -> None:
         self.failed = None
+        self.develop()
+        self._moments.forget()
         self._use(key.choices)
         training_state.restore(self.trainer, key.tensors, key.figures)
 

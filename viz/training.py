@@ -28,7 +28,6 @@ RUN = "run"  # in the address: a reconnect finds the training again
 EVERY = 0.5  # seconds between looks at a training
 ENTRY = "training"  # in the list of models
 STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
-FILMING = 0.02  # of the time of a training: more often than that no frame is taken
 MOVING = ("preparing", "running", "waiting")
 
 
@@ -71,8 +70,8 @@ def begin(
     Raises:
         ValueError: the settings do not go together with the data.
     """
-    from model.camera import Probe
     from model.live import LiveTraining
+    from model.probe import Probe
     from model.writing import Translator
 
     bench.run = bench.run or secrets.token_urlsafe(9)
@@ -81,7 +80,7 @@ def begin(
     target = bench.target if same else None
     if target is None and isinstance(lens, Translator):
         target = lens.target_tokens("")
-    made = partial(LiveTraining, lens, material, settings, source=source, share=FILMING)
+    made = partial(LiveTraining, lens, material, settings, source=source)
     live = trainings().begin(bench.run, lambda slots: made(Probe(tokens, target), slots=slots))
     bench.say(RUN, bench.run)
     st.session_state[Key.MODEL] = ENTRY
@@ -110,7 +109,7 @@ def material_of(lens: Inspectable, data: Data) -> Material:
 
 def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
     """The model as it is after the newest step, and its trace of the text in the fields; the training watches it."""
-    from model.camera import Probe
+    from model.probe import Probe
     from viz import input_bar
 
     view = live.view()

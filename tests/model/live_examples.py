@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from model.camera import Probe, probe_of
 from model.checkpoints import INSPECTABLES
 from model.config import Kind, TransformerConfig
 from model.data import Pair
 from model.inspectable import Inspectable
 from model.live import LiveTraining
 from model.materials import Answers, Material, Sentences, Translations
+from model.probe import Probe, probe_of
 from model.tasks import task_pairs
 from model.training_settings import TrainingSettings
 from model.transformer import build

@@ -9,14 +9,17 @@ import torch
 import torch.nn.functional as F
 from numpy.testing import assert_allclose, assert_array_equal
 
-from model.camera import KINDS, LOSS, PROBABILITIES, TOKENS, Camera
+from model.camera import KINDS, LOSS, PROBABILITIES, TOKENS, Camera, Frame
+from model.copies import alone
 from model.film import Film
 from model.thinning import Thinned
+from model.trace import Trace
 from tests.model.live_examples import SETTINGS, material, probe, start, watched
 
 OPTIONS = {
     "encoder-decoder": {},
     "decoder-only": {"position": "alibi", "n_key_value_heads": 1, "activation": "swiglu"},
+    "decoder-only, biased": {"position": "relative", "norm": "rms"},
     "encoder-only": {"position": "rotary", "norm": "none", "residual": False, "qk_norm": True},
 }
 
@@ -91,12 +94,30 @@ def test_cutting_and_putting():
 
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_a_frame_holds_what_a_trace_says(kind):
+    """Each of several that are taken together, as the weights are when it is its turn."""
+    options, kind = OPTIONS[kind], kind.partition(",")[0]
     learned = material(kind)
-    lens = start(learned, kind, **OPTIONS[kind])
+    lens = start(learned, kind, **options)
     chosen = probe(lens, "abcd")
     camera = Camera(lens, chosen)
-    frame, figures = camera.take(7)
-    trace = lens.trace_tokens(chosen.source, chosen.target)
+
+    def steps():
+        for step in (3, 7):
+            with torch.no_grad():
+                for parameter in lens.model.parameters():
+                    parameter *= 1 + 0.1 * (step - 3)
+            yield step
+
+    before = alone(lens).trace_tokens(chosen.source, chosen.target)
+    taken = camera.take(steps())
+    assert [frame.step for frame, _ in taken] == [3, 7]
+    check_frame(camera, *taken[0], before)
+    check_frame(camera, *taken[1], lens.trace_tokens(chosen.source, chosen.target))
+
+
+def check_frame(camera: Camera, frame: Frame, figures: dict[str, float], trace: Trace) -> None:
+    """By hand, from the trace."""
+    lens, chosen = camera.lens, camera.probe
     read = {name: slot.read([frame])[0] for name, slot in camera.slots.items()}
     for attention in KINDS:
         if paths := trace.attention_paths(attention):
@@ -122,7 +143,7 @@ def test_a_frame_holds_what_a_trace_says(kind):
         assert read[TOKENS][place].tolist() == best.tolist()
         assert_allclose(read[PROBABILITIES][place], row[best], rtol=1e-5)
     expected = math.nan
-    if kind != "encoder-only":
+    if lens.kind != "encoder-only":
         ids = chosen.target.ids if chosen.target else chosen.source.ids
         labels = ids[1:] + ([lens.target_tokenizer.end] if chosen.target else [])
         expected = float(F.cross_entropy(trace["output.logits"][: len(labels)], torch.tensor(labels)))
@@ -205,7 +226,7 @@ def test_a_small_budget_holds():
     size = given.run.film.size - given.run.film.keys.size
     film = Film(given.lens, given.probe, budget=5 * size)
     for step in range(12):
-        film.record(step)
+        film.record([step])
     assert len(film) <= 5
     assert film.steps[0] == 0
     assert film.steps[-1] == 11

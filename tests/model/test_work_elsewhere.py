@@ -108,7 +108,7 @@ def test_a_run_is_filmed_and_goes_back_to_a_key_frame(pretended, kind):
     lens = live_examples.start(learned, kind)
     lens.model.to(NAME)
     run = Watched(lens, learned, replace(SETTINGS, validate_every=2), live_examples.probe(lens), key_every=2)
-    first = [run.step(filmed=True).loss for _ in range(3)]
+    first = [run.step().loss for _ in range(3)]
     key = run.run.film.key_frames[1]
     assert {each.device.type for each in key.tensors.values()} == {"cpu"}
     run.rewind(key)

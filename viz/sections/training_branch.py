@@ -18,7 +18,7 @@ from viz.training import training
 from viz.workbench import workbench
 
 if TYPE_CHECKING:
-    from model.film import KeyFrame
+    from model.key_frame import KeyFrame
     from model.live import LiveTraining
 
 NAMES = (

@@ -18,7 +18,7 @@ from viz.sections import training_branch
 from viz.sections.memory import remembered
 from viz.sections.training_start import nothing_begun
 from viz.sides import SIDES
-from viz.training import FILMING, training
+from viz.training import training
 from viz.words import attention_name
 from viz.workbench import Key, Workbench, choose, workbench
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from model.film import Film, KeyFrame
+    from model.film import Film
+    from model.key_frame import KeyFrame
     from model.live import LiveTraining
     from model.runs import Run
     from model.trace import AttentionKind
@@ -62,11 +63,8 @@ def show() -> None:
     header["run"] = run.number
     training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)()
     if (every := live.snapshot.film_every) > 1:
-        text = _(
-            "1, 10 or 100 steps are all filmed; training on takes a frame every {every} steps, so that filming takes "
-            "at most {share:.0%} of the time."
-        )
-        st.caption(text.format(every=every, share=FILMING))
+        text = _("The film is full: of the steps so far it keeps one in {every}, evenly, and takes no others.")
+        st.caption(text.format(every=every))
 
 
 def described(film: Film, kind: AttentionKind) -> dict[str, Any]:

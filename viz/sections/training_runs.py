@@ -22,7 +22,7 @@ from viz.words import significant
 from viz.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.film import KeyFrame
+    from model.key_frame import KeyFrame
     from model.live import LiveTraining
     from model.runs import Run
 

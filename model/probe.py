@@ -1,0 +1,38 @@
+"""The text that a training is watched on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from model.inspectable import Inspectable
+from model.tasks import find_task
+from model.text import Tokens
+from model.writing import Translator
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The text that a training is watched on. target: of a model with two stacks, what the decoder reads."""
+
+    source: Tokens
+    target: Tokens | None = None
+
+    def labels(self, lens: Inspectable) -> list[int]:
+        """What the model should say at each position, as far as that is known; none if it fills in hidden tokens."""
+        if self.target is not None:
+            return [*self.target.ids[1:], *lens.target_tokenizer.ending]
+        return self.source.ids[1:] if lens.kind == "decoder-only" else []
+
+
+def probe_of(lens: Inspectable, source: str, target: str = "", task: str = "") -> Probe:
+    """The probe of these texts. An empty target is what the rule of `task` makes of the source, else what the model
+    writes for it now; models with one stack have none.
+    """
+    tokens = lens.source_tokens(source)
+    if not isinstance(lens, Translator):
+        return Probe(tokens)
+    if task and not target:
+        with suppress(ValueError):  # a source that is none of the task
+            target = find_task(task).solve(source)
+    return Probe(tokens, lens.target_tokens(target) if target else lens.trace_generated(tokens)[1])
