@@ -74,6 +74,7 @@ class Camera:
         self.lens, self.probe = lens, probe
         self.labels = torch.tensor(probe.labels(lens), dtype=torch.long, device=lens.device)
         self.slots: dict[str, Slot] = {}
+        self.latest: tuple[int, Trace] | None = None  # the step of the last frame, and the pass it was taken from
         self._found: _Found | None = None
 
     def take(self, steps: Iterable[int]) -> list[tuple[Frame, dict[str, float]]]:
@@ -85,6 +86,7 @@ class Camera:
             for step in steps:
                 taken.append(step)
                 looks.append(self._look())
+                self.latest = step, looks[-1].trace
             return list(zip(*self._frames(taken, looks), strict=True)) if looks else []
 
     def _look(self) -> _Look:
@@ -102,6 +104,9 @@ class Camera:
         found, traces = self._found, [look.trace for look in looks]
         assert found
         maps = {kind: _weights(looks, found, kind) for kind in found.attention}
+        for kind, paths in found.attention.items():
+            for path, newest in zip(paths, maps[kind][-1], strict=True):  # whoever looks at this pass needs them too
+                traces[-1].keep(f"{path}.weights", newest)
         blocks = self._blocks(traces, found)
         if not self.slots:
             of_maps: list[Block] = [([kind], weights[:, None]) for kind, weights in maps.items()]

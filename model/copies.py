@@ -29,10 +29,7 @@ def trainable(network: Network) -> Network:
         ValueError: the model is run by transformers' own code, and cannot be copied.
     """
     require_ours(network)
-    made = {parameter: nn.Parameter(parameter.detach().float().clone()) for parameter in network.parameters()}
-    copied = _copied(network, made)
-    assert isinstance(copied, Network)
-    return copied.train()
+    return _with_weights(network, lambda weight: nn.Parameter(weight.detach().float().clone())).train()
 
 
 def require_ours(network: Network) -> None:
@@ -51,19 +48,32 @@ def require_ours(network: Network) -> None:
 def _with_model(lens: Inspectable, of: Callable[[nn.Parameter], nn.Parameter]) -> Inspectable:
     require_ours(lens.model)
     other = copy.copy(lens)
-    made = {parameter: of(parameter) for parameter in lens.model.parameters()}
-    copied = _copied(lens.model, made)
-    assert isinstance(copied, Network)
-    other.model = copied.eval()
+    other.model = _with_weights(lens.model, of)
+    if other.model.training:
+        other.model.eval()
     return other
 
 
-def _copied(module: nn.Module, made: dict[nn.Parameter, nn.Parameter]) -> nn.Module:
+def _with_weights(network: Network, of: Callable[[nn.Parameter], nn.Parameter]) -> Network:
+    """A copy with other weights, those that are used twice made once."""
+    made: dict[nn.Parameter, nn.Parameter] = {}
+
+    def once(weight: nn.Parameter) -> nn.Parameter:
+        if weight not in made:
+            made[weight] = of(weight)
+        return made[weight]
+
+    copied = _copied(network, once)
+    assert isinstance(copied, Network)
+    return copied
+
+
+def _copied(module: nn.Module, of: Callable[[nn.Parameter], nn.Parameter]) -> nn.Module:
     """Much quicker than copy.deepcopy: what is neither a module nor a weight is constant, and is shared."""
     copied = object.__new__(type(module))
     copied.__dict__ = dict(module.__dict__)
     weights: Iterable[tuple[str, nn.Parameter | None]] = module._parameters.items()
-    copied.__dict__["_parameters"] = {name: None if old is None else made[old] for name, old in weights}
+    copied.__dict__["_parameters"] = {name: None if weight is None else of(weight) for name, weight in weights}
     children = module._modules.items()
-    copied.__dict__["_modules"] = {name: None if child is None else _copied(child, made) for name, child in children}
+    copied.__dict__["_modules"] = {name: None if child is None else _copied(child, of) for name, child in children}
     return copied

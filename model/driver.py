@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from model.changes import Choices
-from model.copies import alone
 from model.device import compute_alone
 from model.failures import explained
 from model.probe import Probe
@@ -160,12 +159,8 @@ class Driver:
         self._speeds.append((report.tokens, time.perf_counter() - began))
 
     def _look(self) -> None:
-        own = self.own
         self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself
-        own.catch_up()
-        lens = alone(own.lens)
-        trace = lens.trace_tokens(own.probe.source, own.probe.target)
-        self._view = View(own.stands, own.probe, lens, trace)
+        self._view = self.own.look()
 
     def _fail(self, error: Exception) -> None:
         own = self.watched

@@ -19,7 +19,7 @@ from model.inspectable import Inspectable
 from model.key_frame import KeyFrame
 from model.probe import Probe
 from model.thinning import Thinned
-from model.trace import AttentionKind
+from model.trace import AttentionKind, Trace
 
 BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
 KEYS = 50  # are enough to choose from
@@ -118,7 +118,17 @@ class Film:
 
     def record(self, steps: Iterable[int]) -> list[dict[str, float]]:
         """Take a frame of each step, see `Camera.take`; gives the figures of each moment for the curves."""
+        return self._record(self._camera, steps)
+
+    def look(self, step: int) -> tuple[Probe, Trace]:
+        """What the newest frame shows, `step`, and the pass it was taken from; taken now if it is not there yet."""
         camera = self._camera
+        if camera.latest is None or camera.latest[0] != step:
+            self._record(camera, [step])
+        assert camera.latest
+        return camera.probe, camera.latest[1]
+
+    def _record(self, camera: Camera, steps: Iterable[int]) -> list[dict[str, float]]:
         taken = camera.take(steps)
         with self._lock:
             if camera is self._camera:  # else another probe was chosen meanwhile

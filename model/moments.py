@@ -15,7 +15,7 @@ from model.inspectable import Inspectable
 from model.rows import weights_in_a_row
 from model.runs import Run
 
-MANY = 8  # steps that wait: once the first is filmed, caches hold what the others need
+MANY = 16  # steps that wait: once the first is filmed, caches hold what the others need
 HELD = 16 << 20  # bytes that they may take, about
 WHILE_FILMED = 16  # bytes that a frame takes for each that is kept of it, about
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,25 +22,16 @@ from model.observing import changed, changing, observe, recording
 from model.observing import ordinary as ordinary
 from model.position_bias import Unbiased
 from model.projections import for_each_head
+from model.quantities import ATTENTION_PATHS as ATTENTION_PATHS
+from model.quantities import OBSERVED
+from model.quantities import AttentionKind as AttentionKind
 
 if TYPE_CHECKING:
     import pandas
 
     from model.analysis.checks import Check
 
-AttentionKind = Literal["encoder", "decoder", "cross"]
-ATTENTION_PATHS: dict[str, str] = {
-    "encoder": "encoder.layers.{}.self_attention",
-    "decoder": "decoder.layers.{}.self_attention",
-    "cross": "decoder.layers.{}.cross_attention",
-}
-# Modules of these names compute something worth seeing; their path is the quantity's name.
-OBSERVED = frozenset(
-    {"query", "key", "value", "heads", "output", "bias", *MAPS}
-    | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
-    | {"linear", "gated", "transform"}
-)
-KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once a view has asked for it
+KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once it has been computed
 
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
 _parts: WeakKeyDictionary[nn.Module, dict[str, nn.Module]] = WeakKeyDictionary()  # of each, by their paths
@@ -98,10 +90,7 @@ class Trace:
         if path in self._masks and quantity in (*self.maps_of(path), "visible"):
             if name in self._maps:
                 return self._maps[name]
-            tensor = self._map(path, quantity)
-            if tensor.numel() <= KEPT_MAP:
-                self._maps[name] = tensor
-            return tensor
+            return self.keep(name, self._map(path, quantity))
         if path in self._norm_inputs and quantity in ("input", "mean", "std"):
             x = self._one(self._norm_inputs[path])
             return x if quantity == "input" else getattr(Norm, quantity)(x)
@@ -144,9 +133,21 @@ class Trace:
 
     def example(self, index: int) -> Trace:
         """The trace of another example of the same batch; it shares the tensors."""
-        other = Trace(self.model, self.maps)
-        other._tensors, other._norm_inputs, other._masks = self._tensors, self._norm_inputs, self._masks
-        other._example, other.changes = index, self.changes
+        other = copy.copy(self)
+        other._example, other._maps = index, {}
+        other.source_tokens, other.target_tokens = [], []
+        return other
+
+    def keep(self, name: str, tensor: Tensor) -> Tensor:
+        """A map that has been computed, unless it is large; gives it back."""
+        if tensor.numel() <= KEPT_MAP:
+            self._maps[name] = tensor
+        return tensor
+
+    def on(self, model: nn.Module) -> Trace:
+        """The same trace as if a copy of the model, with the weights of then, had left it; it shares the tensors."""
+        other = copy.copy(self)
+        other.model, other._modules = model, _parts.setdefault(model, {})
         return other
 
     def maps_of(self, path: str) -> list[str]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model import training_state
 from model.changes import Choices, drop_out
-from model.copies import sharing, trainable
+from model.copies import alone, sharing, trainable
 from model.exactness import counts_exactly
 from model.film import Film
 from model.forecast import require_room
@@ -21,6 +21,7 @@ from model.moments import Moments
 from model.probe import Probe
 from model.recovery import settled
 from model.runs import Curves, Mark, Run
+from model.snapshots import View
 from model.training import Trainer
 from model.training_settings import StepReport, TrainingSettings
 
@@ -111,12 +112,13 @@ class Watched:
         """Put all steps so far onto film and curves."""
         self._moments.develop(self.run)
 
-    def catch_up(self) -> None:
-        """The same, and film the newest step even where the film is thinned."""
+    def look(self) -> View:
+        """The newest step, on film and curves by then; its frame stays until there is a newer one."""
         self.develop()
-        if self.run.film.latest < self.stands:
-            self._moments.load()
-            self.run.film.record([self.stands])
+        self._moments.load()
+        probe, trace = self.run.film.look(self.stands)
+        lens = alone(self._moments.lens)
+        return View(self.stands, probe, lens, trace.on(lens.model))
 
     def latest(self, name: str) -> float | None:
         """The newest value of a curve, on it or not yet."""
@@ -214,7 +216,7 @@ class Watched:
     def _use(self, choices: Choices) -> None:
         if choices.settings != self.trainer.settings:
             self.trainer.change(choices.settings)
-        for network in (self.trainer.model, self.lens.model):
+        for network in (self.trainer.model, self.lens.model, self._moments.lens.model):
             drop_out(network, choices.rates)
         self.choices = choices
 

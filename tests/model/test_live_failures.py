@@ -130,7 +130,7 @@ def test_a_look_that_does_not_fit_into_memory_is_no_endless_loop(monkeypatch):
     def breaks_off(lens):
         raise MemoryError
 
-    monkeypatch.setattr("model.driver.alone", breaks_off)
+    monkeypatch.setattr("model.watched.alone", breaks_off)
     given.advance(1)
     assert status(given) == "failed"
     monkeypatch.undo()

@@ -126,7 +126,7 @@ def test_steps_that_a_full_film_would_not_keep_are_not_looked_at(monkeypatch):
         plain.step()
     everything = dict(zip(*plain.run.curves.get("update ratio/decoder.embedding"), strict=True))
     assert [everything[step] for step in taken[1:]] == ratios[1].tolist()  # each of one step, not of several
-    given.catch_up()
+    given.look()
     assert given.run.film.steps.tolist() == [0, 8, 16, 24, 25]
 
 
