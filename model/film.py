@@ -197,7 +197,7 @@ class Film:
         """A quantity in all frames, (frame, …); after: only in those of later steps."""
         with self._lock:
             slot = self._camera.slots[name]
-            return slot.read([frame for frame in self._frames if frame.step > after])
+            return slot.read(self._frames.since(after))
 
     def frame_difference(self, a: int, b: int) -> dict[str, Array]:
         """By name, frame b minus frame a; attention as weights from −1 to 1. Tokens have no difference."""

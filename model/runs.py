@@ -72,7 +72,7 @@ class Curves:
                 points = [(step, value) for step, value in self._sparse[name] if step > after]
             else:
                 column = self._columns[name]
-                points = [(row.step, row.values[column]) for row in self._rows if row.step > after]
+                points = [(row.step, row.values[column]) for row in self._rows.since(after)]
         steps, values = (
             np.array([step for step, _ in points], np.int64),
             np.array([value for _, value in points], float),
@@ -102,7 +102,7 @@ class Curves:
             if name in self._sparse:
                 return self._sparse[name][-1][1] if self._sparse[name] else None
             column = self._columns[name]
-            values = (float(row.values[column]) for row in reversed(list(self._rows)))
+            values = (float(row.values[column]) for row in reversed(self._rows))
             return next((value for value in values if not math.isnan(value)), None)
 
     def until(self, step: int) -> Curves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -40,6 +41,10 @@ class Thinned(Generic[Item]):
 
     def __getitem__(self, index: int) -> Item:
         return self._items[index]
+
+    def since(self, step: int) -> list[Item]:
+        """Those later than `step`."""
+        return self._items[bisect_right(self._items, step, key=lambda item: item.step) :]
 
     def wants(self, step: int) -> bool:
         """Whether an item of this step stays when later ones come."""

@@ -206,8 +206,8 @@ class Trace:
 
     def _require_complete(self) -> None:
         left_out = () if self.maps else MAPS
-        names = (name for name in _attached[self.model] if name.rpartition(".")[2] not in left_out)
-        if missing := [name for name in names if name not in self._tensors]:
+        absent = (name for name in _attached[self.model] if name not in self._tensors)
+        if missing := [name for name in absent if name.rpartition(".")[2] not in left_out]:
             missed = f"{missing[0]} ({len(missing)} such)"
             raise RuntimeError(f"the forward pass left no {missed}: run the whole model once inside record()")
 
