@@ -86,8 +86,11 @@ class Camera:
             for step in steps:
                 taken.append(step)
                 looks.append(self._look())
-                self.latest = step, looks[-1].trace
-            return list(zip(*self._frames(taken, looks), strict=True)) if looks else []
+            if not looks:
+                return []
+            made = list(zip(*self._frames(taken, looks), strict=True))
+        self.latest = taken[-1], looks[-1].trace
+        return made
 
     def _look(self) -> _Look:
         trace = self.lens.trace_tokens(self.probe.source, self.probe.target)
@@ -105,7 +108,7 @@ class Camera:
         assert found
         maps = {kind: _weights(looks, found, kind) for kind in found.attention}
         for kind, paths in found.attention.items():
-            for path, newest in zip(paths, maps[kind][-1], strict=True):  # whoever looks at this pass needs them too
+            for path, newest in zip(paths, maps[kind][-1].clone(), strict=True):  # who looks at this pass needs them
                 traces[-1].keep(f"{path}.weights", newest)
         blocks = self._blocks(traces, found)
         if not self.slots:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from model.changes import Choices
 from model.device import compute_alone
 from model.failures import explained
+from model.moments import MANY
 from model.probe import Probe
 from model.slots import Slots
 from model.snapshots import Snapshot, Status, View
@@ -17,7 +18,7 @@ from model.training import BrokenOffError
 from model.watched import Watched
 from model.worker import Job, Worker
 
-RECENT = 20  # steps that the speed is measured on
+RECENT = 2 * MANY  # steps that the speed is measured on: some of them stop to be filmed
 
 
 class Driver:

@@ -128,6 +128,10 @@ class Film:
         assert camera.latest
         return camera.probe, camera.latest[1]
 
+    def forget_look(self) -> None:
+        """The run goes on elsewhere: the pass behind the newest frame is not asked for any more."""
+        self._camera.latest = None
+
     def _record(self, camera: Camera, steps: Iterable[int]) -> list[dict[str, float]]:
         taken = camera.take(steps)
         with self._lock:

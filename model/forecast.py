@@ -55,8 +55,8 @@ def require_room(
         ValueError: it does not, or there is nothing to train on.
     """
     costs = forecast(config, corpus, settings)
-    # Twice: the model that it begins with is kept, and the page is given copies to look into.
-    whole = 2 * (costs.training_memory + table_memory(config))
+    # Twice: the model that it begins with is kept, and the page is given copies to look into. And those of `Moments`.
+    whole = 2 * (costs.training_memory + table_memory(config)) + 3 * costs.memory["weights"]
     require_memory(costs.memory["activations"] if begun else whole, device, freed)
 
 

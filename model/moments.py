@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxtyping import Float
 from torch import Tensor
 
+from model.camera import TOKENS
 from model.copies import alone
 from model.film import Film
 from model.gradients import Gains, Gradients, Updates
@@ -16,17 +18,19 @@ from model.rows import weights_in_a_row
 from model.runs import Run
 
 MANY = 16  # steps that wait: once the first is filmed, caches hold what the others need
+LONGEST = 0.5  # seconds that one waits, or a step longer
 HELD = 16 << 20  # bytes that they may take, about
-WHILE_FILMED = 16  # bytes that a frame takes for each that is kept of it, about
+WHILE_FILMED = 16  # bytes that a frame takes for each that is kept of it, and for each logit, about
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A step, its figures, and the weights before and after it where these are to be seen."""
+    """A step, its figures, and the weights before and after it where these are to be seen. at: when it was noted."""
 
     step: int
     figures: Mapping[str, float | None]
     weights: tuple[Float[Tensor, " all"], Float[Tensor, " all"]] | None
+    at: float = field(default_factory=time.monotonic)
 
 
 class Moments:
@@ -49,9 +53,17 @@ class Moments:
         return [*self._updates.parts("update ratio/"), *self._gains.drifts()]
 
     def many(self, film: Film) -> bool:
-        """Whether so many wait that it is time to develop them."""
-        each = self._trained.nbytes + WHILE_FILMED * film.frame_size
-        return len(self._waiting) >= max(1, min(MANY, HELD // each))
+        """Whether so many wait, or for so long, that it is time to develop them."""
+        logits = film.shape(TOKENS)[0] * self.lens.config.vocabulary
+        each = self._trained.nbytes + WHILE_FILMED * (film.frame_size + logits)
+        late = bool(self._waiting) and time.monotonic() - self._waiting[0].at > LONGEST
+        return late or len(self._waiting) >= max(1, min(MANY, HELD // each))
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All that is held here, but for the frames that are being made."""
+        weights = [row for moment in self._waiting for row in moment.weights or ()]
+        return [self._here, *weights, *(self._newest or ())[1:]]
 
     def latest(self, name: str) -> float | None:
         """The newest of these figures among those that wait."""

@@ -81,7 +81,7 @@ class Watched:
         parameters, states = list(self.trainer.model.parameters()), list(self.trainer.optimizer.state.values())
         moments = [moment for state in states for moment in list(state.values())]
         keys = [tensor for run in self.runs for key in run.film.key_frames for tensor in key.tensors.values()]
-        found = (*parameters, *(each.grad for each in parameters), *moments, *keys)
+        found = (*parameters, *(each.grad for each in parameters), *moments, *keys, *self._moments.tensors)
         return sum({id(each): each.nbytes for each in found if isinstance(each, Tensor)}.values())
 
     def step(self, at_once: bool = True) -> StepReport:
@@ -159,6 +159,7 @@ class Watched:
             ValueError: its run is not kept any more.
         """
         run = self._run_of(key)
+        self.develop()
         if run is not self.run:
             self._keep_state()
         self._restore(key)
@@ -174,6 +175,7 @@ class Watched:
         """
         parent = self._run_of(key)
         choices = key.choices.with_changes(changes, self.trainer.model.config)
+        self.develop()
         self._keep_state()
         for run in self.runs:
             run.film.shrink(0.5)  # so all films together stay within twice the budgets
@@ -222,8 +224,8 @@ class Watched:
 
     def _restore(self, key: KeyFrame) -> None:
         self.failed = None
-        self.develop()
         self._moments.forget()
+        self.run.film.forget_look()
         self._use(key.choices)
         training_state.restore(self.trainer, key.tensors, key.figures)
 

@@ -6,7 +6,7 @@ A click begins the demonstration, and Chromium shows its page until the goal is 
 click on, the steps those of the first validation (every 100 steps) at which it is. Then the training pauses, and the
 film plays from its first frame to its last at each speed: so many frames of it are drawn a second, and so many
 milliseconds lie between two animation frames of the browser. Nothing is asked of the server meanwhile. With `--steps`
-the training pauses after so many steps, 100 more are filmed one by one, and only the film is measured.
+the training pauses after so many steps and 100 more, and only the film is measured.
 """
 
 from __future__ import annotations

@@ -1,37 +1,39 @@
 """Each step is filmed, with the weights that it left, though several are filmed together."""
 
-from dataclasses import replace
+import math
 
 import pytest
 import torch
-from numpy.testing import assert_array_equal
 
 from model import moments
 from model.camera import Camera
-from model.driver import Driver
-from model.watched import Watched
+from model.watched import RUNS, Watched
 from tests.model.live_examples import (
     KEY_EVERY,
-    LONG,
     SETTINGS,
-    Gate,
     expected_losses,
-    live,
-    losses,
     material,
     probe,
-    settled,
     start,
-    status,
     watched,
 )
 
 pytestmark = pytest.mark.unchecked
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """However long a step takes here."""
+    monkeypatch.setattr(moments, "LONGEST", math.inf)
+
+
 def step(given: Watched, count: int) -> None:
     for _ in range(count):
         given.step(at_once=False)
+
+
+def fails(*_given):
+    raise RuntimeError("no room")
 
 
 def film_and_curves(given: Watched) -> dict[str, list[float]]:
@@ -58,7 +60,8 @@ def test_steps_that_are_filmed_together_are_those_filmed_one_by_one(options):
 
 def test_where_the_weights_or_the_frames_are_large_each_step_is_filmed_at_once(monkeypatch):
     given = watched()
-    each = given.trainer.gradients.weights.whole.nbytes + moments.WHILE_FILMED * given.run.film.frame_size
+    logits = 5 * given.lens.config.vocabulary
+    each = given.trainer.gradients.weights.whole.nbytes + moments.WHILE_FILMED * (given.run.film.frame_size + logits)
     monkeypatch.setattr(moments, "HELD", 2 * each)
     step(given, 1)
     assert given.run.film.latest == 0
@@ -67,6 +70,14 @@ def test_where_the_weights_or_the_frames_are_large_each_step_is_filmed_at_once(m
     monkeypatch.setattr(moments, "HELD", 1)
     step(given, 1)
     assert given.run.film.latest == 3
+
+
+def test_slow_steps_do_not_wait(monkeypatch):
+    given = watched()
+    monkeypatch.setattr(moments, "LONGEST", -1)
+    for count in (1, 2):
+        step(given, 1)
+        assert given.run.film.latest == count
 
 
 def test_who_leaves_a_run_or_its_text_finds_all_steps_on_the_film():
@@ -85,6 +96,39 @@ def test_who_leaves_a_run_or_its_text_finds_all_steps_on_the_film():
     assert given.run.film.steps.tolist() == [6]
     assert given.run.curves.get("probe loss")[1].tolist()[: len(before)] == before
     assert len(given.run.curves.get("probe loss")[1]) == 7
+
+
+@pytest.mark.parametrize("name", ["rewind", "branch"])
+def test_a_frame_that_fails_leaves_all_runs_as_they_are(monkeypatch, name):
+    given = watched()
+    step(given, 3)
+    for _ in range(RUNS - 1):
+        given.restart()
+    step(given, 2)
+    monkeypatch.setattr(Camera, "take", fails)
+    runs, budget = list(given.runs), given.run.film._frames.budget
+    with pytest.raises(RuntimeError, match="no room"):
+        given.rewind(given.runs[0].film.keys[0]) if name == "rewind" else given.branch(given.run.film.keys[0], {})
+    assert (given.runs, given.run.film._frames.budget) == (runs, budget)
+    assert given.run in given.runs
+    monkeypatch.undo()
+    given.branch(given.run.film.keys[0], {})
+    assert len(given.runs) == RUNS
+    assert [run.film._camera.latest is None for run in given.runs] == [True] * (RUNS - 1) + [False]
+
+
+def test_a_step_of_the_same_number_in_another_run_begins_with_other_weights():
+    """The update ratio of the first step after going back is that of the run gone back to."""
+    given, name = watched(), "update ratio/decoder.layers.0"
+    step(given, 5)
+    given.develop()
+    expected = given.run.curves.get(name)[1].tolist()
+    given.branch(given.run.film.keys[0], {"rate": 0.05})
+    step(given, 4)
+    given.rewind(next(key for key in given.runs[0].film.key_frames if key.step == 4))
+    step(given, 1)
+    given.develop()
+    assert given.run.curves.get(name)[1].tolist() == expected
 
 
 def test_the_first_step_after_going_back_moves_the_weights_from_where_they_were_put():
@@ -126,107 +170,23 @@ def test_steps_that_a_full_film_would_not_keep_are_not_looked_at(monkeypatch):
         plain.step()
     everything = dict(zip(*plain.run.curves.get("update ratio/decoder.embedding"), strict=True))
     assert [everything[step] for step in taken[1:]] == ratios[1].tolist()  # each of one step, not of several
-    given.look()
+    view = given.look()
     assert given.run.film.steps.tolist() == [0, 8, 16, 24, 25]
+    logits = given.lens.trace_tokens(given.probe.source, given.probe.target)["output.logits"]
+    assert torch.equal(view.trace["output.logits"], logits)
+    assert torch.equal(view.lens.trace_tokens(view.probe.source, view.probe.target)["output.logits"], logits)
 
 
-def test_a_frame_that_fails_loses_no_loss(monkeypatch):
+@pytest.mark.parametrize("part", ["take", "_look", "_frames"])
+def test_a_frame_that_fails_loses_no_loss(monkeypatch, part):
     given = watched()
     step(given, 3)
-
-    def fails(camera, steps):
-        raise RuntimeError("no room")
-
-    monkeypatch.setattr(Camera, "take", fails)
+    monkeypatch.setattr(Camera, part, fails)
     with pytest.raises(RuntimeError, match="no room"):
         given.develop()
     monkeypatch.undo()
+    assert given.look().step == given.run.film.latest == 3
     step(given, 2)
     given.develop()
     assert given.run.curves.get("loss")[1].tolist() == expected_losses(5)
-    assert given.run.film.steps.tolist() == [0, 4, 5]
-
-
-def test_a_run_to_the_end_is_filmed_step_by_step():
-    training = live()
-    training.run()
-    assert status(training) == "finished"
-    assert training.current.film.steps.tolist() == list(range(41))
-    assert losses(training) == expected_losses(40)
-    assert (training.snapshot.film_every, training.snapshot.frames) == (1, 41)
-    training.close()
-
-
-@pytest.mark.parametrize("looked_at", [False, True])
-def test_where_a_run_stands_still_there_is_a_frame(looked_at):
-    """The film is full, so that the step where it is held would be left out."""
-    size = watched().run.film.frame_size
-    training = settled(live(budget=3 * size))
-    training.advance(5)
-    gate = Gate(settled(training))
-    training.run()
-    assert gate.reached.wait(LONG)
-    if looked_at:
-        training.view()  # so that step 6 leaves a look while the training still runs
-    training.pause()
-    gate.open.set()
-    assert status(training) == "paused"
-    assert training.snapshot.film_every == 4
-    assert training.current.film.steps[-1] == training.snapshot.step == 6
-    assert training.snapshot.frames == len(training.current.film)
-    training.close()
-
-
-def test_where_fewer_steps_end_a_run_there_is_a_frame():
-    training = settled(live(budget=3 * watched().run.film.frame_size))
-    training.advance(6)
-    gate = Gate(settled(training))
-    training.run()
-    assert gate.reached.wait(LONG)
-    training.view()
-    training.change(steps=7)
-    gate.open.set()
-    assert status(training) == "finished"
-    assert training.current.film.steps[-1] == training.snapshot.step == 7
-    training.close()
-
-
-def test_what_is_shown_while_it_trains_is_on_film_and_curves():
-    training = settled(live())
-    gate = Gate(training)
-    training.run()
-    assert gate.reached.wait(LONG)
-    training.view()
-    training.pause()
-    gate.open.set()
-    settled(training)
-    shown = training.view()
-    assert shown.step == training.current.film.latest == training.current.curves.get("loss")[0][-1]
-    weights = shown.trace.attention("cross")
-    assert torch.equal(
-        (weights * 255).round().to(torch.uint8), torch.from_numpy(training.current.film.series("cross")[-1])
-    )
-    training.close()
-
-
-def test_a_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
-    looks, look = [], Driver._look
-    monkeypatch.setattr(Driver, "_look", lambda driver: (looks.append(driver), look(driver)))
-    training = settled(live())
-    training.view()
-    looks.clear()
-    training.advance(1)
-    settled(training)
-    assert len(looks) == 1
-    training.close()
-
-
-def test_what_waits_is_saved(tmp_path):
-    training = settled(live(replace(SETTINGS, validate_every=1)))
-    training.advance(3)
-    settled(training)
-    own = training._driver.own
-    step(own, 2)
-    training.zip("given")
-    assert_array_equal(own.run.film.steps, range(6))
-    training.close()
+    assert given.run.film.steps.tolist() == [0, 3, 4, 5]

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 from tests.app_reading import component, sound
-from tests.model.live_examples import SETTINGS, live, probe
+from tests.model.live_examples import SETTINGS, live, probe, watched
 from viz.sections import training_branch, training_film
 from viz.sections.option_fields import written
 from viz.workbench import Workbench
@@ -45,6 +45,21 @@ def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypa
     assert len(run.film) == len(run.film.key_frames) + (run.film.steps[-1] not in [k.step for k in run.film.key_frames])
     assert not app.button
     assert np.diff(run.film.steps).min() > 0
+    training.close()
+
+
+def test_a_film_that_is_full_says_which_steps_it_keeps(monkeypatch):
+    training = live(budget=4 * watched().run.film.frame_size)
+    monkeypatch.setattr(training_film, "training", lambda bench: training)
+    for steps, said in (
+        (2, []),
+        (6, ["The film is full: of the steps so far it keeps one in 4, evenly, and takes no others."]),
+    ):
+        training.advance(steps)
+        training.settled()
+        app = AppTest.from_function(film_page, default_timeout=240).run()
+        assert [each.value for each in app.caption] == said
+    assert not app.button  # the key frames are on the film
     training.close()
 
 
