@@ -208,7 +208,8 @@ def choose_language(place: DeltaGenerator) -> None:
 def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
     asked = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: _("in training: {name}").format(name=live.start.name)} if live else {}
-    showing.take_wanted(names)
+    called = {each.format(name=live.start.name) for each in i18n.everywhere("in training: {name}")} if live else set()
+    showing.take_wanted(training.ENTRY, called - set(words.values()))
     name = st.selectbox(
         _("Model"),
         names,
@@ -218,7 +219,6 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
         format_func=lambda name: words.get(name, name),
     )
     name = name or ""
-    showing.state().named = (name, i18n.language())
     known = (*names, *words.values(), *showing.state().gone)  # the address has what the list shows
     if asked is not None and asked not in known:
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))

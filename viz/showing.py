@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz import assumed, i18n, opened
+from viz import assumed, opened
 from viz.i18n import _
 from viz.opening import Place, bundled_names, find, given_paths, open_place
 from viz.words import as_sentence, literal
@@ -33,9 +33,8 @@ class State:
     """Which model is shown, and what could not be.
 
     refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
-    last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. named:
-    what was chosen in the list, and in which language it was drawn. gone: what the address asked for when the user
-    deleted it.
+    last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. gone:
+    what the address asked for when the user deleted it.
     """
 
     shown: str = ""
@@ -43,7 +42,6 @@ class State:
     refused: str = ""
     precision: str = ""
     asks_heads: Sequence[int] = ()
-    named: tuple[str, str] = ("", "")
     refusal: tuple[str, str] = ("", "")
     failed: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
@@ -136,16 +134,15 @@ def fall_back(name: str, sentence: str, page: str, names: Sequence[str]) -> bool
     return bool(known.wanted)
 
 
-def take_wanted(names: Sequence[str]) -> None:
-    """Before the list of models is drawn: what it shall show. In another language it has another word for a model in
-    training, and the browser knows only the word.
+def take_wanted(entry: str, foreign: Collection[str]) -> None:
+    """Before the list of models is drawn: what it shall show. foreign: what `entry` is called in other languages, one
+    of which the browser or a copied address may have for it.
     """
     known = state()
-    name, spoken = known.named
     if known.wanted and known.failed:
         st.session_state[Key.MODEL] = known.wanted
-    elif spoken not in ("", i18n.language()) and name in names:
-        st.session_state[Key.MODEL] = name
+    elif st.query_params.get(Key.MODEL) in foreign:
+        st.session_state[Key.MODEL] = entry
 
 
 def format_of(here: Sequence[Place], name: str, lens: Inspectable) -> str:

@@ -61,6 +61,12 @@ def test_the_story_of_a_training(visit):
     for language, named in (("中文", "训练中：reverse"), ("EN", "in training: reverse")):
         page.get_by_role("radio", name=language, exact=True).click()
         expect(shown).to_have_value(named)
+    eventually(page, lambda: "in+training" in page.url)
+    other = visited.context.new_page()
+    other.goto(page.url + "&language=zh")  # copied to someone who reads another language
+    expect(other.locator('[data-testid="stSidebar"]').get_by_role("combobox")).to_have_value("训练中：reverse")
+    expect(other.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
+    other.close()
     expect(page.get_by_role("progressbar").first).to_be_visible()
     part(page, "Settings")
     field(page, "rate", "0.002")
