@@ -18,7 +18,7 @@ from model.rows import weights_in_a_row
 from model.runs import Run
 
 MANY = 16  # steps that wait: once the first is filmed, caches hold what the others need
-LONGEST = 0.5  # seconds that one waits, or a step longer
+LONGEST = 1.0  # seconds that one waits, or a step longer
 HELD = 16 << 20  # bytes that they may take, about
 WHILE_FILMED = 16  # bytes that a frame takes for each that is kept of it, and for each logit, about
 
