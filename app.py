@@ -219,7 +219,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
         format_func=lambda name: words.get(name, name),
     )
     name = name or ""
-    known = (*names, *words.values(), *showing.state().gone)  # the address has what the list shows
+    known = (*names, *called, *showing.state().gone)  # the address has what the list shows, here or elsewhere
     if asked is not None and asked not in known:
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
     return name

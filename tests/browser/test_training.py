@@ -66,6 +66,7 @@ def test_the_story_of_a_training(visit):
     other.goto(page.url + "&language=zh")  # copied to someone who reads another language
     expect(other.locator('[data-testid="stSidebar"]').get_by_role("combobox")).to_have_value("训练中：reverse")
     expect(other.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
+    expect(other.get_by_role("alert")).to_have_count(0)
     other.close()
     expect(page.get_by_role("progressbar").first).to_be_visible()
     part(page, "Settings")

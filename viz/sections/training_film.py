@@ -112,7 +112,8 @@ def visible_of(bench: Workbench, film: Film, kind: AttentionKind) -> NDArray[np.
 def render_again(film: Film, place: st.delta_generator.DeltaGenerator) -> None:
     """A button while the film does not show its text at the key frames, as after another one was typed."""
     steps = film.steps
-    lacking = {key.step for key in film.key_frames if key.step <= steps[-1]} - set(steps.tolist())
+    keys = {key.step for key in film.key_frames if key.step <= steps[-1]}
+    lacking = {step for step in keys - set(steps.tolist()) if step % film.every == 0}  # a full film keeps no others
     if len(lacking) < 2:
         return
     label = _("Show this text at {count} earlier steps too").format(count=len(lacking))

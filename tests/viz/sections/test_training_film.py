@@ -53,13 +53,15 @@ def test_a_film_that_is_full_says_which_steps_it_keeps(monkeypatch):
     monkeypatch.setattr(training_film, "training", lambda bench: training)
     for steps, said in (
         (2, []),
-        (6, ["The film is full: of the steps so far it keeps one in 4, evenly, and takes no others."]),
+        (6, ["The film is full: of the steps so far it keeps one in 8, evenly, and takes no others."]),
     ):
         training.advance(steps)
         training.settled()
         app = AppTest.from_function(film_page, default_timeout=240).run()
         assert [each.value for each in app.caption] == said
-    assert not app.button  # the key frames are on the film
+    assert training.current
+    assert training.current.film.steps.tolist() == [0, 8, 16, 20]
+    assert not app.button  # it would not keep the key frames 4 and 12
     training.close()
 
 
