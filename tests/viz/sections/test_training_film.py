@@ -51,10 +51,8 @@ def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypa
 def test_a_film_that_is_full_says_which_steps_it_keeps(monkeypatch):
     training = live(budget=4 * watched().run.film.frame_size)
     monkeypatch.setattr(training_film, "training", lambda bench: training)
-    for steps, said in (
-        (2, []),
-        (6, ["The film is full: of the steps so far it keeps one in 8, evenly, and takes no others."]),
-    ):
+    full = "The film is full: of the steps so far it keeps one in 8, evenly, and takes no others."
+    for steps, said in ((2, []), (18, [full])):
         training.advance(steps)
         training.settled()
         app = AppTest.from_function(film_page, default_timeout=240).run()
