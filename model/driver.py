@@ -95,9 +95,9 @@ class Driver:
     def halt(self, status: Status) -> None:
         """Train no further."""
         self._in_haste = False
-        if status == "finished" or self._wanted > self.own.stands:
+        if status == "stopped" or self._wanted > self.own.stands:
             self._status = status
-        self._ended = self._ended or status == "finished"
+        self._ended = self._ended or status == "stopped"
         self._wanted = 0
 
     def leap(self, there: Callable[[Watched], None]) -> None:
@@ -117,7 +117,7 @@ class Driver:
         """Keep nothing."""
         self._in_haste = False
         self.watched = self._view = None
-        self._wanted, self._status, self._message = 0, "finished", ""
+        self._wanted, self._status, self._message = 0, "stopped", ""
 
     def _begin(self) -> None:
         self.watched = self._prepare()

@@ -123,7 +123,7 @@ class LiveTraining:
 
     def stop(self) -> None:
         """End the run, and wait until its thread is gone. What was recorded stays, and can be gone back to."""
-        self._do(lambda: self._driver.halt("finished"), at_once=True)
+        self._do(lambda: self._driver.halt("stopped"), at_once=True)
         self.settled()
 
     def reset(self) -> None:

@@ -51,6 +51,12 @@ class Curves:
     def names(self) -> list[str]:
         return [*self._columns, *SPARSE]
 
+    @property
+    def stands(self) -> int:
+        """The newest step."""
+        with self._lock:
+            return self._rows[-1].step
+
     def add(self, step: int, figures: Mapping[str, float | None]) -> None:
         values = np.full(len(self._columns), math.nan)
         with self._lock:

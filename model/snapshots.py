@@ -11,13 +11,14 @@ from model.probe import Probe
 from model.runs import Mark
 from model.trace import Trace
 
-Status = Literal["preparing", "idle", "waiting", "running", "paused", "failed", "finished"]
+Status = Literal["preparing", "idle", "waiting", "running", "paused", "failed", "finished", "stopped"]
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """Where a training stands.
 
+    status: a run that is stopped has ended; one that is finished goes on when its settings have more steps.
     choices: the settings in force. step: the last that is done; wanted: the one to train to; total: the run's last.
     busy: something is under way, so that another snapshot will differ. ahead: how many others wait before it.
     accuracy: the share of tokens predicted rightly in the validation split; exact_match: of texts, where a rule says

@@ -58,6 +58,7 @@ def status_sentence(snapshot: Snapshot) -> str:
         "waiting": _("waiting: place {count} in the queue").format(count=snapshot.ahead + 1),
         "failed": said(snapshot.message),
         "finished": _("finished"),
+        "stopped": _("stopped"),
     }.get(snapshot.status, "")
 
 
@@ -75,7 +76,7 @@ def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
         nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": refused}
         return {**nothing, "words": words, "possible": [] if refused else ["advance", "run"]}
     snapshot = live.snapshot
-    possible = {"advance", "run", "pause" if snapshot.status in training.MOVING else "run", "reset"}
+    onward = {"advance", "run", "pause" if snapshot.status in training.MOVING else "run"}
     return {
         "status": snapshot.status,
         "step": snapshot.step,
@@ -83,7 +84,7 @@ def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
         "sentence": status_sentence(snapshot),
         "words": words,
-        "possible": sorted(possible),
+        "possible": sorted({"reset"} if snapshot.status in training.OVER else {*onward, "reset"}),
     }
 
 

@@ -29,6 +29,7 @@ EVERY = 0.5  # seconds between looks at a training
 ENTRY = "training"  # in the list of models
 STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
 MOVING = ("preparing", "running", "waiting")
+OVER = ("finished", "stopped")
 
 
 @st.cache_resource(show_spinner=False)

@@ -64,7 +64,7 @@ def test_the_largest_change_is_the_films_and_the_difference_that_of_its_frames(s
     expect(shown.film.locator(".note")).to_contain_text(f"{change.variation:.3g}"[:5])
     shown.press("difference")
     before, after = film.steps[[change.before, change.after]]
-    expect(shown.film.locator(".large .heading")).to_contain_text(f"step {after} minus step {before}")
+    expect(shown.film.locator(".large .heading")).to_contain_text(f"step {after:,} minus step {before:,}")
     shown.film.locator(".opener").click()
     with shown.page.expect_download() as download:
         shown.page.get_by_role("button", name="CSV", exact=True).click()

@@ -66,7 +66,7 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     film.get_by_role("slider").press("End")
     film.locator(".step.b").click()
     film.locator(".step.difference").click()
-    expect(film.locator(".large .heading")).to_contain_text(f"step {before + 1} minus step {first}")
+    expect(film.locator(".large .heading")).to_contain_text(f"step {before + 1:,} minus step {first:,}")
 
     part(page, "Runs")
     page.get_by_role("button", name="Go back to step 0").click()

@@ -27,9 +27,9 @@ def test_it_pauses_between_steps_and_goes_on():
     given.pause()  # there is nothing to pause
     assert status(given) == "idle"
     given.stop()
-    assert (given.snapshot.status, given.snapshot.busy) == ("finished", False)
+    assert (given.snapshot.status, given.snapshot.busy) == ("stopped", False)
     given.run()
-    assert status(given) == "finished"
+    assert status(given) == "stopped"
     assert losses(given) == expected_losses(3)
     given.rewind(given.current.film.key_frames[0])
     given.advance(3)

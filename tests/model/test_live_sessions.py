@@ -165,7 +165,7 @@ def test_twenty_runs_leave_no_thread_and_no_memory():
         models.append(weakref.ref(given._driver.own.trainer.model))
         given.run()
         given.stop()
-        assert given.snapshot.status == "finished"
+        assert given.snapshot.status == "stopped"
         given.close()
     assert threads() == before
     gc.collect()

@@ -21,3 +21,11 @@ def test_an_overview_leaves_out_what_was_not_measured():
     for step, loss in enumerate([1.0, None, 2.0, math.nan]):
         curves.add(step, {"loss": loss})
     assert curves.overview("loss", 4) == [1.0, 2.0]
+
+
+def test_curves_stand_at_the_newest_step_however_thin_they_are():
+    curves = Curves(["loss"], budget=4 * 8)
+    for step in range(12):
+        curves.add(step, {"loss": 1.0})
+        assert curves.stands == step
+    assert len(curves.get("loss")[0]) < 12

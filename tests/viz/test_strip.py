@@ -41,7 +41,8 @@ def test_each_button_does_what_it_says(begun):
     for steps, stands in ((1, 1), (10, 11), (100, 30)):  # no further than the run's end
         press("advance", count=steps)
         assert settled(begun).snapshot.step == stands
-    assert strip.strip_data(begun, "")["sentence"] == "finished"
+    ended = strip.strip_data(begun, "")
+    assert (ended["sentence"], ended["possible"]) == ("finished", ["reset"])  # no button that would do nothing
     press("reset")
     assert (settled(begun).snapshot.step, len(begun.runs)) == (0, 2)
     press("run")
@@ -104,9 +105,10 @@ def test_stop_ends_the_run_and_keeps_what_it_recorded(begun):
     gate.open.set()
     training_runs._stop()
     snapshot = begun.snapshot
-    assert snapshot.status == "finished"
+    assert snapshot.status == "stopped"
     assert len(begun.current.curves.get("loss")[0]) == snapshot.step
-    assert strip.status_sentence(snapshot) == "finished"
+    assert strip.status_sentence(snapshot) == "stopped"
+    assert strip.strip_data(begun, "")["possible"] == ["reset"]
 
 
 def test_what_does_not_simply_run_is_said(begun):

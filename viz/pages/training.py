@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.inspectable import Inspectable
+from model.snapshots import Snapshot
 from viz import training
 from viz.i18n import _
 from viz.parts import Views
@@ -83,15 +84,26 @@ def standing(place: DeltaGenerator, bench: Workbench) -> None:
         )
     elif snapshot.status == "failed":
         place.error(as_sentence(said(snapshot.message)))
-    elif snapshot.status == "finished":
-        place.info(
-            _(
-                "The run has ended after step {step}. To go on, raise the steps under Settings, or go back or branch "
-                "under Runs."
-            ).format(step=f"{snapshot.step:,}")
-        )
+    elif snapshot.status in training.OVER:
+        place.info(over(snapshot))
     elif snapshot.unseen:
         place.info(_("The training paused because nobody looked at it any more: ▶ in the sidebar trains on."))
+
+
+def over(snapshot: Snapshot) -> str:
+    """Why a run is at its end, and how to go on."""
+    step, patience = f"{snapshot.step:,}", snapshot.choices.settings.patience
+    if snapshot.status == "stopped":
+        return _("The run was stopped after step {step}. To go on, go back or branch under Runs.").format(step=step)
+    if snapshot.step < snapshot.total:
+        return _(
+            "The run has ended after step {step}: patience is {patience}, and as many validations gave no new best "
+            "loss. To go on, go back or branch under Runs."
+        ).format(step=step, patience=patience)
+    return _(
+        "The run has ended after step {step}. To go on, raise the steps under Settings, or go back or branch "
+        "under Runs."
+    ).format(step=step)
 
 
 def segment_name(segment: str) -> str:

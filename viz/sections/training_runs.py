@@ -70,7 +70,7 @@ def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:
             _("branched from"): ""
             if run.parent is None
             else _("{run} after step {step}").format(run=run.parent, step=f"{run.begins:,}"),
-            _("steps"): run.film.latest if len(run.film) else run.begins,
+            _("steps"): run.curves.stands,
             _("training loss"): _figure(run, "loss"),
             _("validation loss"): _figure(run, "validation"),
             _("exact match"): _share(run.curves.latest("exact match")),
@@ -121,7 +121,13 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
         args=(number, key.step),
         help=_("What this run did after it is forgotten"),
     )
-    buttons.button(_("Stop"), key=Part.STOP, on_click=_stop, help=_("Ends the run; what it recorded stays"))
+    buttons.button(
+        _("Stop"),
+        key=Part.STOP,
+        on_click=_stop,
+        disabled=live.snapshot.status == "stopped",
+        help=_("Ends the run; what it recorded stays"),
+    )
     buttons.button(
         _("Give it up"),
         key=Part.GIVE_UP,

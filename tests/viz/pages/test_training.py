@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import zipfile
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -27,6 +28,7 @@ from tests.viz.small import write_small
 from viz import training
 from viz.opening import CHECKPOINTS as BUNDLED
 from viz.opening import find, open_place, places
+from viz.sections import training_demonstration, training_start
 from viz.sections.training_saving import refused
 
 
@@ -52,14 +54,28 @@ def test_a_branch_of_a_running_training_runs_on(monkeypatch):
     assert given.runs[1].parent == 1
 
 
+def test_a_run_out_of_patience_says_so(monkeypatch):
+    rough = replace(training_demonstration.REVERSE.settings, steps=60, warmup=0, rate=1.0, patience=2)
+    short = replace(training_demonstration.REVERSE, settings=rough)
+    monkeypatch.setattr(training_start, "REVERSE", short)
+    app = demonstrated()
+    snapshot = live(app).snapshot
+    assert snapshot.status == "finished"
+    assert snapshot.step < 60
+    assert f"ended after step {snapshot.step}: patience is 2, and as many validations gave no new" in words(app)
+
+
 def test_stop_is_a_button_and_ends_the_run():
     app = sound(part(demonstrated(), "settings"))
     app.text_input(key="setting_steps").set_value("6").run()
     assert live(app).snapshot.status == "idle"
     part(app, "runs").button(key="runs_stop").click().run()
-    assert "ended after step 3" in words(sound(app))
+    assert "stopped after step 3. To go on, go back or branch" in words(sound(app))
+    assert app.button(key="runs_stop").disabled
     live(app).run()
-    assert (live(app).snapshot.status, live(app).snapshot.step) == ("finished", 3)
+    live(app).change(steps=9)
+    live(app).run()
+    assert (live(app).snapshot.status, live(app).snapshot.step) == ("stopped", 3)
     assert len(app.dataframe[0].value) == 1  # what it recorded stays
 
 
