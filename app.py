@@ -106,7 +106,8 @@ def main() -> None:
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
     with strip_place:
-        st.fragment(strip.strip, run_every=every and (strip.SELDOM if trained else every))(bench, lens, moving)
+        stands = training.standing(live)
+        st.fragment(strip.strip, run_every=strip.pace(live, moving, trained))(bench, lens, moving, stands)
     st.fragment(arrange, key=ARRANGED)(bench, lens, chosen, trained, every if trained else None)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 STRIP = "training_strip"
 DRAWN = 200  # points of the loss
 SELDOM = 15.0  # seconds between runs of its own where looks at the training bring it news: should one of them fail
+RESTING = 3.0  # where nothing moves: an open page is a sign of life, and another one may have done something
 
 
 def facts(snapshot: Snapshot) -> list[dict[str, str]]:
@@ -100,15 +101,26 @@ def news(bench: Workbench, live: LiveTraining | None, refused: str = "") -> tupl
     return {**strip_data(live, refused), "film": film, "at": time.monotonic() if live else None}, frames
 
 
-def strip(bench: Workbench, lens: Inspectable, moving: bool) -> None:
-    """The strip, drawn again and again while a training moves; the whole page, when one begins to.
+def pace(live: LiveTraining | None, moving: bool, trained: bool) -> float | None:
+    """Seconds between runs of the strip. Where the model in training is shown and moves, each look at it brings the
+    strip's news along; it is seldom drawn by itself.
+    """
+    if live is None:
+        return None
+    if not moving:
+        return RESTING
+    return SELDOM if trained else training.EVERY
 
-    Where the model in training is shown, each look at it brings the strip's news along; it is seldom drawn by itself.
+
+def strip(bench: Workbench, lens: Inspectable, moving: bool, stands: training.Standing | None) -> None:
+    """The strip, drawn again and again while there is a training; the whole page, when one begins to move, or is
+    elsewhere than where it stood as the page was drawn.
     """
     i18n.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)
     bench.moving = moving
-    if training.is_moving(live) != moving or bench.begun:  # before news are taken: what is taken counts as sent
+    elsewhere = not moving and training.standing(live) != stands  # another tab of the same address did it
+    if training.is_moving(live) != moving or bench.begun or elsewhere:  # before news are taken: what is taken is sent
         bench.begun = False
         st.rerun()
     header, frames = news(bench, live, no_training(lens.model.ours, lens.predicts))

@@ -30,6 +30,7 @@ ENTRY = "training"  # in the list of models
 STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
 MOVING = ("preparing", "running", "waiting")
 OVER = ("finished", "stopped")
+Standing = tuple[int, int, int]
 
 
 @st.cache_resource(show_spinner=False)
@@ -123,7 +124,9 @@ def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
         trace = view.trace
     else:
         trace = lens.trace_tokens(tokens, target)
-        live.set_probe(probe)
+        if bench.watched != (live.number, probe):  # else another tab chose a text since: the film is of the last choice
+            live.set_probe(probe)
+    bench.watched = live.number, probe
     bench.show(lens, (source, target_text), trace, tokens, target, view.step if view else 0)
     return lens
 
@@ -145,6 +148,11 @@ def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str
     if bench.target is None or bench.traced != (source, typed) or before is not lens.target_tokenizer:
         return lens.trace_generated(lens.source_tokens(source))[1]
     return bench.target
+
+
+def standing(live: LiveTraining | None) -> Standing | None:
+    """Where a training is: its number, its run's and its step."""
+    return (live.number, live.snapshot.run, live.snapshot.step) if live else None
 
 
 def is_moving(live: LiveTraining | None) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from model import Inspectable, Trace
     from model.analysis.differences import Comparison
     from model.decoding import Generation
+    from model.probe import Probe
     from model.text import Tokens
     from model.trace import AttentionKind
 
@@ -94,6 +95,7 @@ class Workbench:
     traced: tuple[str, str] = ("", "")
     run: str = ""  # the key of this session's training
     step: int | None = None  # of the training that the shown model has
+    watched: tuple[int, Probe] | None = None  # the number of a training, and what this session would have it watch
     begun: bool = False
     message: str = ""
     moving: bool = False  # the strip, or the page, looks at the training again and again

@@ -38,6 +38,11 @@ def part(page: Page, name: str) -> None:
     page.get_by_role("radio", name=name, exact=True).click()
 
 
+def heads(page: Page) -> list[str]:
+    """What the thumbnails of all heads say of them."""
+    return page.locator(".vitrine.heads button[aria-label^=layer]").all_inner_texts()
+
+
 def test_the_story_of_a_training(visit):
     visited = visit()
     page = visited.open(model="reverse")
@@ -104,3 +109,22 @@ def test_the_story_of_a_training(visit):
     eventually(page, lambda: "model=a-story" not in page.url)
     page.get_by_role("button", name="Give it up").click()
     expect(page.get_by_text("No training has begun")).to_be_visible()
+
+
+def test_a_second_tab_of_a_training_that_rests_follows_it(visit):
+    visited = visit()
+    page = visited.open(model="reverse")
+    page.get_by_role("button", name="Train one step").click()
+    reaches(page, 1)
+    eventually(page, lambda: "run=" in page.url)
+    stands_still(page)
+    other = visited.context.new_page()
+    other.goto(page.url)
+    reaches(other, 1)
+    stands_still(other)
+    before = heads(other)
+    page.get_by_role("button", name="Train 10 steps").click()
+    reaches(page, 11)
+    reaches(other, 11)
+    eventually(other, lambda: heads(other) == heads(page) != before)  # what it shows, too
+    other.close()

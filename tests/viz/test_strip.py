@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from model.live import LiveTraining
+from model.live_registry import KEPT
 from tests.model.live_examples import LONG, SETTINGS, Gate, live, settled
 from viz import strip
 from viz.sections import training_runs
@@ -67,9 +68,36 @@ def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun, mo
     press("advance", count=1)
     assert settled(begun).snapshot.step == 1
     with pytest.raises(RerunError):
-        strip.strip(bench, begun.start, moving=False)
+        strip.strip(bench, begun.start, moving=False, stands=strip.training.standing(begun))
     assert bench.sent.steps == set()
     assert not bench.begun
+
+
+def test_an_open_page_keeps_a_training_that_rests_and_sees_what_another_tab_does_to_it(begun, monkeypatch):
+    class RerunError(Exception):
+        pass
+
+    def again() -> None:
+        raise RerunError
+
+    bench = strip.workbench()
+    monkeypatch.setattr(strip.st, "rerun", again)
+    monkeypatch.setattr(strip.i18n, "use", lambda language: None)
+    strip.st.session_state[Key.LANGUAGE] = "en"
+    drawn: list[dict[str, Any]] = []
+    monkeypatch.setattr(strip, "training_strip", lambda header, *_: drawn.append(header))
+    stood = strip.training.standing(begun)
+    strip.strip(bench, begun.start, moving=False, stands=stood)
+    assert [header["step"] for header in drawn] == [0]
+    begun.advance(1)  # in another tab
+    assert settled(begun).snapshot.step == 1
+    with pytest.raises(RerunError):
+        strip.strip(bench, begun.start, moving=False, stands=stood)
+    assert len(drawn) == 1
+    assert strip.pace(None, moving=False, trained=False) is None
+    often = [strip.pace(begun, moving, trained) for moving, trained in ((False, True), (True, True), (True, False))]
+    assert often == [strip.RESTING, strip.SELDOM, strip.training.EVERY]
+    assert max(often) < KEPT
 
 
 def test_it_says_where_a_run_stands_and_how_long_it_takes(begun):

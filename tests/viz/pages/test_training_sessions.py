@@ -40,6 +40,22 @@ def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
     assert live(apps[1]).snapshot.step == 3
 
 
+def test_two_tabs_of_one_training_with_two_texts_leave_its_film_alone():
+    first = demonstrated()
+    given, key = live(first), first.session_state["workbench"].run
+    second = page(run=key, model=f"in training: {given.start.name}")
+    second.text_input(key="source").set_value("abc").run()
+    assert live(second) is given
+    assert given.current.film.probe.source.labels == [*"abc", "</s>"]
+    edition = given.current.film.edition
+    for app, text in ((first, "transformer"), (second, "abc"), (first, "transformer")):
+        assert sound(app.run()).session_state["workbench"].source.labels == [*text, "</s>"]
+        assert given.settled(20.0)
+    assert given.current.film.edition == edition  # of the text that was chosen last
+    first.text_input(key="source").set_value("edcba").run()
+    assert live(first).current.film.probe.source.labels == [*"edcba", "</s>"]
+
+
 def test_a_training_whose_model_was_deleted_goes_on_and_is_saved(here):
     app = page(begin="on", training_data="phrases")
     app.session_state["setting_steps"] = "1"
