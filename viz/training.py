@@ -151,8 +151,11 @@ def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str
 
 
 def standing(live: LiveTraining | None) -> Standing | None:
-    """Where a training is: its number, its run's and its step."""
-    return (live.number, live.snapshot.run, live.snapshot.step) if live else None
+    """Where a training is: its number, its film's edition, which no other text or run has, and its step."""
+    if live is None:
+        return None
+    run = live.current
+    return live.number, run.film.edition if run else 0, live.snapshot.step
 
 
 def is_moving(live: LiveTraining | None) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from model.live import LiveTraining
 from model.live_registry import KEPT
-from tests.model.live_examples import LONG, SETTINGS, Gate, live, settled
+from tests.model.live_examples import LONG, SETTINGS, Gate, live, probe, settled
 from viz import strip
 from viz.sections import training_runs
 from viz.workbench import Key, Workbench
@@ -89,11 +89,14 @@ def test_an_open_page_keeps_a_training_that_rests_and_sees_what_another_tab_does
     stood = strip.training.standing(begun)
     strip.strip(bench, begun.start, moving=False, stands=stood)
     assert [header["step"] for header in drawn] == [0]
-    begun.advance(1)  # in another tab
-    assert settled(begun).snapshot.step == 1
-    with pytest.raises(RerunError):
+    for done in (lambda: begun.advance(1), lambda: begun.set_probe(probe(begun.start, "dcba"))):  # in another tab
+        done()
+        settled(begun)
+        with pytest.raises(RerunError):
+            strip.strip(bench, begun.start, moving=False, stands=stood)
+        stood = strip.training.standing(begun)
         strip.strip(bench, begun.start, moving=False, stands=stood)
-    assert len(drawn) == 1
+    assert [header["step"] for header in drawn] == [0, 1, 1]
     assert strip.pace(None, moving=False, trained=False) is None
     often = [strip.pace(begun, moving, trained) for moving, trained in ((False, True), (True, True), (True, False))]
     assert often == [strip.RESTING, strip.SELDOM, strip.training.EVERY]
