@@ -17,8 +17,9 @@ from model.analysis.heads import entropy
 from model.attention import MultiHeadAttention
 from model.inspectable import Inspectable
 from model.norms import Norm
+from model.observing import ordinary
 from model.probe import Probe
-from model.trace import AttentionKind, Trace, ordinary
+from model.trace import AttentionKind, Trace
 
 KINDS: tuple[AttentionKind, ...] = get_args(AttentionKind)
 LEVELS = 255  # an attention weight is kept as one of so many steps from 0 to 1
@@ -77,62 +78,68 @@ class Camera:
         self.latest: tuple[int, Trace] | None = None  # the step of the last frame, and the pass it was taken from
         self._found: _Found | None = None
 
-    def take(self, steps: Iterable[int]) -> list[tuple[Frame, dict[str, float]]]:
+    def take(self, steps: Iterable[int], several: Inspectable | None = None) -> list[tuple[Frame, dict[str, float]]]:
         """A frame of each step, and the figures of that moment for the curves. steps: when one is given, the lens is
-        the model as it is then.
+        the model as it is then. several: reads all of them in one pass, see `Several`.
         """
-        taken, looks = [], []
         with torch.inference_mode():
-            for step in steps:
-                taken.append(step)
-                looks.append(self._look())
-            if not looks:
+            if several:
+                taken = list(steps)
+                looks = [self._look(several, len(taken))]
+            else:
+                taken, looks = [], []
+                for step in steps:
+                    taken.append(step)
+                    looks.append(self._look(self.lens))
+            if not taken:
                 return []
             made = list(zip(*self._frames(taken, looks), strict=True))
-        self.latest = taken[-1], looks[-1].trace
+        self.latest = taken[-1], looks[-1].trace.on(self.lens.model)
         return made
 
-    def _look(self) -> _Look:
-        trace = self.lens.trace_tokens(self.probe.source, self.probe.target)
+    def _look(self, lens: Inspectable, times: int = 1) -> _Look:
+        trace = lens.trace_tokens(self.probe.source, self.probe.target, times)
         found = self._found = self._found or _Found.within(trace)
         biases: dict[AttentionKind, Tensor] = {}
         for kind, paths in found.attention.items():
             query, (queries, keys) = trace[f"{paths[0]}.query"], found.visible[kind].shape
             if (bias := found.modules[kind].biased.bias(queries, keys, query)) is not None:
                 biases[kind] = bias
-        return _Look(trace, biases)
+        return _Look(trace, times, biases)
 
     def _frames(self, steps: Sequence[int], looks: Sequence[_Look]) -> tuple[list[Frame], list[dict[str, float]]]:
         """All at once: a tiny model's frames cost calls, not products."""
-        found, traces = self._found, [look.trace for look in looks]
+        found, newest = self._found, looks[-1].trace
         assert found
         maps = {kind: _weights(looks, found, kind) for kind in found.attention}
         for kind, paths in found.attention.items():
-            for path, newest in zip(paths, maps[kind][-1].clone(), strict=True):  # who looks at this pass needs them
-                traces[-1].keep(f"{path}.weights", newest)
-        blocks = self._blocks(traces, found)
+            for path, weights in zip(paths, maps[kind][-1].clone(), strict=True):  # who looks at this pass needs them
+                newest.keep(f"{path}.weights", weights)
+        blocks = self._blocks(looks, found)
         if not self.slots:
             of_maps: list[Block] = [([kind], weights[:, None]) for kind, weights in maps.items()]
             self.slots = {**_slots(of_maps, of_weights=True), **_slots(blocks, of_weights=False)}
             self.slots[NORMS] = Slot(False, 0, (self.slots[TOKENS].first,))
         weights = torch.cat([(each * LEVELS).round_().flatten(1) for each in maps.values()], dim=1).to(torch.uint8)
         values = torch.cat([block.flatten(1) for _, block in blocks], dim=1).cpu()
-        columns = _entropies(found, maps) | _idle_units(traces, found) | {"probe loss": values[:, -1].tolist()}
+        columns = _entropies(found, maps) | _idle_units(looks, found) | {"probe loss": values[:, -1].tolist()}
         figures = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         rows = zip(steps, weights.cpu().numpy(), values.numpy(), strict=True)
         return [Frame(step, row.copy(), numbers.copy()) for step, row, numbers in rows], figures
 
-    def _blocks(self, traces: Sequence[Trace], found: _Found) -> list[Block]:
+    def _blocks(self, looks: Sequence[_Look], found: _Found) -> list[Block]:
         blocks: list[Block] = []
         for names in found.norms:
-            inputs = _stacked(traces, [f"{name}.input" for name in names]).float()
+            inputs = _stacked(looks, [f"{name}.input" for name in names]).float()
             blocks += [([f"{name}.mean" for name in names], Norm.mean(inputs))]
             blocks += [([f"{name}.std" for name in names], Norm.std(inputs))]
         for names in found.stream:
-            blocks += [(names, _stacked(traces, names).float().norm(dim=-1))]
-        log_probabilities = _stacked(traces, ["output.logits"]).float().log_softmax(dim=-1)
+            blocks += [(names, _stacked(looks, names).float().norm(dim=-1))]
+        log_probabilities = _stacked(looks, ["output.logits"]).float().log_softmax(dim=-1)
         best, tokens = log_probabilities.topk(min(TOP, log_probabilities.shape[-1]), dim=-1)
-        known = log_probabilities[:, 0, : len(self.labels)].gather(2, self.labels.expand(len(traces), -1)[:, :, None])
+        known = log_probabilities[:, 0, : len(self.labels)].gather(
+            2, self.labels.expand(len(log_probabilities), -1)[:, :, None]
+        )
         return [
             *blocks,
             ([TOKENS], tokens.float()),
@@ -143,9 +150,12 @@ class Camera:
 
 @dataclass(frozen=True)
 class _Look:
-    """A forward pass on the probe, and what positions added to the scores: the same in all layers of a stack."""
+    """A forward pass on the probe, at one moment or several in one batch, and what positions added to the scores: the
+    same in all layers of a stack, and at all these moments. trace: of the last of them.
+    """
 
     trace: Trace
+    times: int
     biases: Mapping[AttentionKind, Float[Tensor, "head query key"]]
 
 
@@ -195,19 +205,19 @@ def _by_stack(names: Iterable[str]) -> list[list[str]]:
     return [found for found in stacks if found]
 
 
-def _stacked(traces: Sequence[Trace], names: Sequence[str]) -> Float[Tensor, "frame quantity *shape"]:
-    stacked = torch.stack([trace[name] for trace in traces for name in names])
-    return stacked.unflatten(0, (len(traces), len(names)))
+def _stacked(looks: Sequence[_Look], names: Sequence[str]) -> Float[Tensor, "frame quantity *shape"]:
+    every = [torch.stack([look.trace.examples(name) for name in names], dim=1) for look in looks]
+    return every[0] if len(every) == 1 else torch.cat(every)
 
 
 def _weights(looks: Sequence[_Look], found: _Found, kind: AttentionKind) -> Float[Tensor, "frame layer head query key"]:
     """`trace.attention(kind)` in float32, all frames and layers at once."""
     paths, visible, attention = found.attention[kind], found.visible[kind], found.modules[kind]
-    traces, biases = [look.trace for look in looks], [look.biases[kind] for look in looks if kind in look.biases]
-    query, key = (_stacked(traces, [f"{path}.{side}" for path in paths]) for side in ("query", "key"))
+    query, key = (_stacked(looks, [f"{path}.{side}" for path in paths]) for side in ("query", "key"))
+    biases = [look.biases[kind].expand(look.times, -1, -1, -1) for look in looks if kind in look.biases]
     with ordinary():
         scores = attention.scaled(attention.scores(query, key))
-        biased = scores + torch.stack(biases)[:, None] if biases else scores
+        biased = scores + torch.cat(biases)[:, None] if biases else scores
         return attention.weights(attention.masked(biased, visible), visible).float()
 
 
@@ -221,14 +231,14 @@ def _entropies(found: _Found, maps: Mapping[AttentionKind, Tensor]) -> dict[str,
     }
 
 
-def _idle_units(traces: Sequence[Trace], found: _Found) -> dict[str, list[float]]:
+def _idle_units(looks: Sequence[_Look], found: _Found) -> dict[str, list[float]]:
     """The share of each feed-forward's units that stay at or below 0 at every position of the probe.
 
     For ReLU these are dead on the probe: their output is 0, and so is their gradient.
     """
     shares: dict[str, list[float]] = {}
     for names in found.hidden:
-        idle = _stacked(traces, names).amax(dim=2) <= 0
+        idle = _stacked(looks, names).amax(dim=2) <= 0
         for name, column in zip(names, idle.float().mean(dim=-1).T.tolist(), strict=True):
             shares[f"dead units/{name.removesuffix('.hidden')}"] = column
     return shares

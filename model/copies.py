@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,12 +15,12 @@ from model.network import Network
 
 def sharing(lens: Inspectable) -> Inspectable:
     """The same weights in modules of their own: the copy evaluates while the model is in training mode."""
-    return _with_model(lens, lambda weight: weight)
+    return with_weights(lens, lambda weight: weight)
 
 
 def alone(lens: Inspectable) -> Inspectable:
     """Weights of its own, as they are now, which no training changes."""
-    return _with_model(lens, lambda weight: nn.Parameter(weight.detach().clone(), requires_grad=False))
+    return with_weights(lens, lambda weight: nn.Parameter(weight.detach().clone(), requires_grad=False))
 
 
 def trainable(network: Network) -> Network:
@@ -29,7 +30,7 @@ def trainable(network: Network) -> Network:
         ValueError: the model is run by transformers' own code, and cannot be copied.
     """
     require_ours(network)
-    return _with_weights(network, lambda weight: nn.Parameter(weight.detach().float().clone())).train()
+    return _network_with(network, lambda weight: nn.Parameter(weight.detach().float().clone())).train()
 
 
 def require_ours(network: Network) -> None:
@@ -45,20 +46,25 @@ def require_ours(network: Network) -> None:
 
 
 @torch.no_grad()
-def _with_model(lens: Inspectable, of: Callable[[nn.Parameter], nn.Parameter]) -> Inspectable:
+def with_weights(lens: Inspectable, of: Callable[[nn.Parameter], Any]) -> Inspectable:
+    """The same in modules of their own, with what `of` puts in the place of each weight.
+
+    Raises:
+        ValueError: the model is run by transformers' own code.
+    """
     require_ours(lens.model)
     other = copy.copy(lens)
-    other.model = _with_weights(lens.model, of)
+    other.model = _network_with(lens.model, of)
     if other.model.training:
         other.model.eval()
     return other
 
 
-def _with_weights(network: Network, of: Callable[[nn.Parameter], nn.Parameter]) -> Network:
+def _network_with(network: Network, of: Callable[[nn.Parameter], Any]) -> Network:
     """A copy with other weights, those that are used twice made once."""
-    made: dict[nn.Parameter, nn.Parameter] = {}
+    made: dict[nn.Parameter, Any] = {}
 
-    def once(weight: nn.Parameter) -> nn.Parameter:
+    def once(weight: nn.Parameter) -> Any:
         if weight not in made:
             made[weight] = of(weight)
         return made[weight]
@@ -68,7 +74,7 @@ def _with_weights(network: Network, of: Callable[[nn.Parameter], nn.Parameter]) 
     return copied
 
 
-def _copied(module: nn.Module, of: Callable[[nn.Parameter], nn.Parameter]) -> nn.Module:
+def _copied(module: nn.Module, of: Callable[[nn.Parameter], Any]) -> nn.Module:
     """Much quicker than copy.deepcopy: what is neither a module nor a weight is constant, and is shared."""
     copied = object.__new__(type(module))
     copied.__dict__ = dict(module.__dict__)

@@ -116,15 +116,16 @@ class Film:
         """Whether a frame of this step stays when later ones come."""
         return self._frames.wants(step)
 
-    def record(self, steps: Iterable[int]) -> list[dict[str, float]]:
+    def record(self, steps: Iterable[int], several: Inspectable | None = None) -> list[dict[str, float]]:
         """Take a frame of each step, see `Camera.take`; gives the figures of each moment for the curves."""
-        return self._record(self._camera, steps)
+        camera = self._camera
+        return self._record(camera, camera.take(steps, several))
 
     def look(self, step: int) -> tuple[Probe, Trace]:
         """What the newest frame shows, `step`, and the pass it was taken from; taken now if it is not there yet."""
         camera = self._camera
         if camera.latest is None or camera.latest[0] != step:
-            self._record(camera, [step])
+            self._record(camera, camera.take([step]))
         assert camera.latest
         return camera.probe, camera.latest[1]
 
@@ -132,8 +133,7 @@ class Film:
         """The run goes on elsewhere: the pass behind the newest frame is not asked for any more."""
         self._camera.latest = None
 
-    def _record(self, camera: Camera, steps: Iterable[int]) -> list[dict[str, float]]:
-        taken = camera.take(steps)
+    def _record(self, camera: Camera, taken: list[tuple[Frame, dict[str, float]]]) -> list[dict[str, float]]:
         with self._lock:
             if camera is self._camera:  # else another probe was chosen meanwhile
                 self._frames.put(frame for frame, _ in taken)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -61,11 +61,11 @@ class Gradients:
         return float(norm_of(self.weights.whole))
 
 
-def norm_of(row: Float[Tensor, " all"]) -> Float[Tensor, ""]:
-    """The Euclidean norm."""
-    if len(row) <= PIECE:
-        return torch.linalg.vector_norm(row)
-    return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(piece) for piece in row.split(PIECE)]))
+def norm_of(rows: Float[Tensor, "*rows all"]) -> Float[Tensor, "*rows"]:
+    """The Euclidean norm of each row."""
+    if rows.shape[-1] > PIECE:
+        rows = torch.stack([torch.linalg.vector_norm(piece, dim=-1) for piece in rows.split(PIECE, dim=-1)], dim=-1)
+    return torch.linalg.vector_norm(rows, dim=-1)
 
 
 def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
@@ -80,15 +80,17 @@ class Updates:
         self._parts = gradients.parts
 
     @torch.no_grad()
-    def ratios(self, before: Float[Tensor, " all"], after: Float[Tensor, " all"]) -> dict[str, float]:
-        """‖Δw‖ / ‖w‖ of each layer, embedding and output, by "update ratio/" and its name, from the row of weights
-        before and after a step; about 10⁻³ is usual while a model learns.
+    def ratios(
+        self, moved: Float[Tensor, "moment all"], weights: Float[Tensor, "moment all"]
+    ) -> list[dict[str, float]]:
+        """‖Δw‖ / ‖w‖ of each layer, embedding and output, by "update ratio/" and its name; about 10⁻³ is usual while a
+        model learns. moved: by how much a step has changed all weights. weights: what they are after it.
         """
-        rows = (after - before, after)
-        norms = torch.stack([norm_of(part) for row in rows for part in row.split(list(self._parts.values()))])
-        moved, weights = norms.cpu().double().view(2, -1)
-        ratios = torch.where(weights > 0, moved / weights, 0.0).tolist()
-        return dict(zip(self.parts("update ratio/"), ratios, strict=True))
+        sizes = list(self._parts.values())
+        norms = torch.stack([norm_of(part) for rows in (moved, weights) for part in rows.split(sizes, dim=-1)])
+        changes, all_weights = norms.cpu().double().view(2, len(sizes), -1)
+        ratios = torch.where(all_weights > 0, changes / all_weights, 0.0).T.tolist()
+        return [dict(zip(self.parts("update ratio/"), row, strict=True)) for row in ratios]
 
     def parts(self, *prefixes: str) -> list[str]:
         """The name of each layer, embedding and output, behind each of these."""
@@ -100,17 +102,20 @@ class Gains:
 
     def __init__(self, model: Network) -> None:
         norms = {path: module for path, module in model.named_modules() if isinstance(module, Norm)}
-        self.paths = list(norms)
+        self.names = [f"γ drift/{path}" for path in norms]
         self.weights: list[Tensor] = [norm.weight for norm in norms.values()]
-        self.start = [weight.detach().clone() for weight in self.weights]
+        self.start = torch.stack([weight.detach() for weight in self.weights]) if norms else None
 
     @torch.no_grad()
-    def drifts(self) -> dict[str, float]:
-        """√(mean (γ − γ₀)²) of each norm, by "γ drift/" and its path."""
-        if not self.paths:
-            return {}
-        moved = (torch.stack(self.weights) - torch.stack(self.start)).square().mean(dim=-1).sqrt().tolist()
-        return {f"γ drift/{path}": drift for path, drift in zip(self.paths, moved, strict=True)}
+    def drifts(self, weights: Sequence[Float[Tensor, "moment d_model"]]) -> list[dict[str, float]]:
+        """√(mean (γ − γ₀)²) of each norm, by "γ drift/" and its path, at each moment; none where there is no norm.
+
+        weights: every γ, at these moments.
+        """
+        if self.start is None:
+            return []
+        moved = (torch.stack(list(weights), dim=1) - self.start).square().mean(dim=-1).sqrt()
+        return [dict(zip(self.names, row, strict=True)) for row in moved.tolist()]
 
 
 def part_of(name: str) -> str:

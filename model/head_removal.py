@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.interventions import AttentionChange, Intervention
-from model.trace import ATTENTION_PATHS, AttentionKind
+from model.quantities import ATTENTION_PATHS
+from model.trace import AttentionKind
 
 
 class HeadsRemoved(Intervention):

@@ -81,12 +81,15 @@ class Inspectable:
             raise ValueError(f"{self.name} is {self.kind}: it reads one text and has no target; leave the target out")
         return self.trace_tokens(self.source_tokens(source))
 
-    def trace_tokens(self, source: Tokens, target: Tokens | None = None) -> Trace:
-        """One forward pass on tokens as the stacks get them, everything kept."""
+    def trace_tokens(self, source: Tokens, target: Tokens | None = None, times: int = 1) -> Trace:
+        """One forward pass on tokens as the stacks get them, everything kept.
+
+        times: examples of a batch that are all alike; the trace is of the last one.
+        """
         texts = [source] if target is None else [source, target]
         with torch.inference_mode(), record(self.model) as trace:
-            self.model(*(self._ids(tokens) for tokens in texts))
-        return self._named(trace, source, target)
+            self.model(*(self._ids(tokens).expand(times, -1) for tokens in texts))
+        return self._named(trace.example(times - 1) if times > 1 else trace, source, target)
 
     def _named(self, trace: Trace, source: Tokens, target: Tokens | None) -> Trace:
         """A trace that knows what its tokens are called, and which of them are special."""

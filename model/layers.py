@@ -167,7 +167,7 @@ class EmbeddingSum(nn.Module):
         self.dropout = config.dropout
 
     def forward(
-        self, tokens: Float[Tensor, "batch length d_model"], positions: Float[Tensor, "1 length d_model"]
+        self, tokens: Float[Tensor, "batch length d_model"], positions: Float[Tensor, "#batch length d_model"]
     ) -> Float[Tensor, "batch length d_model"]:
         return dropout(self.norm(tokens + positions), self.dropout, self.training)
 

@@ -70,7 +70,7 @@ class LearnedPositions(nn.Module):
 
     def forward(
         self, tokens: Float[Tensor, "batch length d_model"], first: int = 0
-    ) -> Float[Tensor, "1 length d_model"]:
+    ) -> Float[Tensor, "#batch length d_model"]:
         end = first + tokens.shape[1]
         if end > len(self.table):
             raise ValueError(

@@ -32,6 +32,11 @@ class Row:
         places = zip(self.whole.split(self.sizes), tensors, strict=True)
         self.parts = [place[: each.numel()].view(each.shape) for place, each in places]
 
+    def parts_of(self, rows: Float[Tensor, "row all"]) -> list[Float[Tensor, "row ..."]]:
+        """Each tensor, from several rows like this one: views of them."""
+        places = zip(rows.split(self.sizes, dim=1), self.parts, strict=True)
+        return [place[:, : each.numel()].view(len(rows), *each.shape) for place, each in places]
+
     @torch.no_grad()
     def fill(self, tensors: Sequence[Tensor]) -> None:
         """The values of these."""

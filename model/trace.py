@@ -13,17 +13,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.attention import MAPS as MAPS
-from model.attention import MultiHeadAttention, explicit_attention
+from model.attention import MAPS, MultiHeadAttention, explicit_attention
 from model.errors import require
 from model.masks import Mask
 from model.norms import Norm
-from model.observing import changed, changing, observe, recording
-from model.observing import ordinary as ordinary
+from model.observing import changed, changing, observe, ordinary, recording
 from model.position_bias import Unbiased
 from model.projections import for_each_head
-from model.quantities import ATTENTION_PATHS as ATTENTION_PATHS
-from model.quantities import OBSERVED
+from model.quantities import ATTENTION_PATHS, OBSERVED
 from model.quantities import AttentionKind as AttentionKind
 
 if TYPE_CHECKING:
@@ -97,6 +94,11 @@ class Trace:
         require(self.model, name)
         raise KeyError(f"{name!r} is not a quantity of this trace; names() lists them")
 
+    def examples(self, name: str) -> Float[Tensor, "example ..."]:
+        """What the pass itself left of this name, or a norm read, of all examples of the batch."""
+        read = self._norm_inputs.get(name.removesuffix(".input")) if name.endswith(".input") else None
+        return self._tensors[name] if read is None else read
+
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
         """The attention weights of all layers and heads of one kind."""
         return torch.stack([self[f"{path}.weights"] for path in self.attention_paths(kind)])
@@ -134,8 +136,7 @@ class Trace:
     def example(self, index: int) -> Trace:
         """The trace of another example of the same batch; it shares the tensors."""
         other = copy.copy(self)
-        other._example, other._maps = index, {}
-        other.source_tokens, other.target_tokens = [], []
+        other._example, other._maps, other.source_tokens, other.target_tokens = index, {}, [], []
         return other
 
     def keep(self, name: str, tensor: Tensor) -> Tensor:
@@ -205,9 +206,8 @@ class Trace:
         self._masks[path] = inputs[2]
 
     def _require_complete(self) -> None:
-        left_out = () if self.maps else MAPS
-        absent = (name for name in _attached[self.model] if name not in self._tensors)
-        if missing := [name for name in absent if name.rpartition(".")[2] not in left_out]:
+        absent = [name for name in _attached[self.model] if name not in self._tensors]
+        if missing := [name for name in absent if self.maps or name.rpartition(".")[2] not in MAPS]:
             missed = f"{missing[0]} ({len(missing)} such)"
             raise RuntimeError(f"the forward pass left no {missed}: run the whole model once inside record()")
 

@@ -13,9 +13,10 @@ from model.beam import SearchTree, beam_search, require_room
 from model.context import Context
 from model.decoding import Alternative, Generation, Guess, greedy
 from model.inspectable import Inspectable
+from model.observing import ordinary
 from model.sampling import Sampling, Step, sample
 from model.text import Tokens, clean
-from model.trace import Trace, ordinary, record
+from model.trace import Trace, record
 from model.transformer import Transformer
 
 CONTINUATION = 50  # tokens that a language model writes unless told

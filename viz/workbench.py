@@ -240,7 +240,7 @@ DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}  # of the bundled model:
 
 def attention_kinds(model: nn.Module) -> list[AttentionKind]:
     """The kinds of attention that this model has."""
-    from model.trace import ATTENTION_PATHS, AttentionKind
+    from model.quantities import ATTENTION_PATHS, AttentionKind
 
     paths = {path for path, _module in model.named_modules()}
     return [kind for kind in get_args(AttentionKind) if ATTENTION_PATHS[kind].format(0) in paths]

@@ -15,7 +15,8 @@ from model.head_removal import removed_heads
 from model.interventions import kind_and_layer
 from model.masks import ChangedMask, Mask
 from model.norms import Norm
-from model.trace import AttentionKind, ordinary
+from model.observing import ordinary
+from model.trace import AttentionKind
 
 if TYPE_CHECKING:
     from model.trace import Trace

@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.trace import MAPS, AttentionKind, Trace
+from model.attention import MAPS
+from model.trace import AttentionKind, Trace
 
 if TYPE_CHECKING:
     import pandas

@@ -16,9 +16,10 @@ from model.errors import require
 from model.layers import DecoderLayer, EncoderLayer, FeedForward
 from model.masks import Mask
 from model.network import Network
+from model.observing import ordinary
 from model.projections import HeadProjection
 from model.text import Tokenizer
-from model.trace import Trace, ordinary
+from model.trace import Trace
 
 SMALL = 0.01  # activations no larger than this count as off, where the activation function is never exactly 0
 REMEMBERED = 2000  # texts, of which a repeated one is not counted again

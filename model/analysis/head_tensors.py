@@ -20,10 +20,11 @@ from model.config import Kind, TransformerConfig
 from model.errors import CheckpointError
 from model.foreign.opening import renamed_weights
 from model.foreign.told import Told
+from model.quantities import ATTENTION_PATHS
 from model.safe_folder import read_config
 from model.safe_json import read_record
 from model.tensors import read_tensors
-from model.trace import ATTENTION_PATHS, AttentionKind
+from model.trace import AttentionKind
 
 # Matrices (out, in) of attentions in transformers' own code: queries, keys, values, output.
 NAMES = re.compile(

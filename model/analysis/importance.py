@@ -16,8 +16,10 @@ from model.head_removal import EachRemoved, RemovedHead
 from model.inspectable import Inspectable
 from model.interventions import Intervention, intervening
 from model.network import Network
+from model.observing import ordinary
+from model.quantities import ATTENTION_PATHS
 from model.text import Tokens
-from model.trace import ATTENTION_PATHS, AttentionKind, ordinary
+from model.trace import AttentionKind
 
 AT_ONCE = 4096  # tokens of the copies of a text that are computed together, at most; one copy is, however long
 

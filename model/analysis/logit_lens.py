@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from model.analysis.predictions import entropies
 from model.network import Network
-from model.trace import Trace, ordinary
+from model.observing import ordinary
+from model.trace import Trace
 
 TOGETHER = 256  # positions whose logits are held at a time
 

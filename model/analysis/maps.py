@@ -12,10 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.attention import MultiHeadAttention
-from model.observing import changed
+from model.observing import changed, ordinary
 from model.position_bias import PositionBias
 from model.projections import for_each_head
-from model.trace import KEPT_MAP, AttentionKind, Trace, ordinary
+from model.trace import KEPT_MAP, AttentionKind, Trace
 
 AT_ONCE = 1 << 20  # numbers of a layer's maps that are computed together; one head's are, however many
 CELLS = 1 << 22  # of a layer's maps that are looked into at once; of longer texts every k-th query

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.network import Network
-from model.trace import ordinary
+from model.observing import ordinary
 from model.transformer import Transformer
 
 

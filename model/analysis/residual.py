@@ -14,7 +14,8 @@ from model.config import TransformerConfig
 from model.errors import require
 from model.layers import DecoderLayer, EncoderLayer
 from model.network import Network
-from model.trace import Trace, ordinary
+from model.observing import ordinary
+from model.trace import Trace
 
 SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 

@@ -13,7 +13,8 @@ from model.head_removal import EachRemoved, RemovedHead, removed_heads
 from model.hosted.opening import open_network
 from model.interventions import Causal, intervening
 from model.network import Network
-from model.trace import ATTENTION_PATHS, record
+from model.quantities import ATTENTION_PATHS
+from model.trace import record
 from tests.model.examples import network, one_stack
 from tests.model.hosted.models import hosted, inputs, settings_in, theirs
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from model.attention import MAPS
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.config import Position, TransformerConfig
 from model.corpus import AnswerCorpus, MaskedCorpus, TextCorpus
@@ -14,7 +15,7 @@ from model.decoding import greedy
 from model.network import Network
 from model.sampling import Sampling
 from model.text import train_bpe, train_text_characters
-from model.trace import MAPS, record
+from model.trace import record
 from model.training import Trainer, TrainingSettings
 from model.transformer import DecoderOnly, EncoderOnly, Transformer, build
 from tests.model.examples import config, one_stack, sentences

@@ -3,7 +3,8 @@
 import math
 
 import pytest
-import torch
+from numpy.testing import assert_allclose
+from torch.testing import assert_close
 
 from model import moments
 from model.camera import Camera
@@ -36,15 +37,23 @@ def fails(*_given):
     raise RuntimeError("no room")
 
 
-def film_and_curves(given: Watched) -> dict[str, list[float]]:
-    """Names and numbers of everything that a run has shown."""
-    film, curves = given.run.film, given.run.curves
-    series = {name: film.series(name).ravel().tolist() for name in film.names}
-    points = {name: [part.tolist() for part in curves.get(name)] for name in curves.names}
-    return {"steps": film.steps.tolist(), **series, **points}
+def assert_alike(given: Watched, other: Watched) -> None:
+    """Film and curves show the same; a pass over several moments rounds otherwise than one after another."""
+    film, theirs = given.run.film, other.run.film
+    assert film.steps.tolist() == theirs.steps.tolist()
+    assert film.names == theirs.names
+    for name in film.names:
+        step = 1 if name in film.kinds else 0  # of the 255 that a weight is kept in
+        near = {"rtol": 1e-4, "atol": max(step, 1e-5)}
+        assert_allclose(film.series(name).astype(float), theirs.series(name).astype(float), **near, err_msg=name)
+    assert given.run.curves.names == other.run.curves.names
+    for name in given.run.curves.names:
+        (steps, values), (others, expected) = given.run.curves.get(name), other.run.curves.get(name)
+        assert steps.tolist() == others.tolist()
+        assert_allclose(values, expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("options", [{}, {"position": "relative"}, {"kind": "decoder-only"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"position": "relative"}, {"norm": "none"}, {"kind": "decoder-only"}], ids=str)
 def test_steps_that_are_filmed_together_are_those_filmed_one_by_one(options):
     one_by_one, together = watched(**options), watched(**options)
     for _ in range(2 * moments.MANY + 3):
@@ -55,13 +64,15 @@ def test_steps_that_are_filmed_together_are_those_filmed_one_by_one(options):
     assert together.run.film.latest == 2 * moments.MANY
     assert together.latest("loss") == one_by_one.run.curves.latest("loss") != together.run.curves.latest("loss")
     together.develop()
-    assert film_and_curves(together) == film_and_curves(one_by_one)
+    assert_alike(together, one_by_one)
 
 
 def test_where_the_weights_or_the_frames_are_large_each_step_is_filmed_at_once(monkeypatch):
     given = watched()
     logits = 5 * given.lens.config.vocabulary
-    each = given.trainer.gradients.weights.whole.nbytes + moments.WHILE_FILMED * (given.run.film.frame_size + logits)
+    each = 2 * given.trainer.gradients.weights.whole.nbytes + moments.WHILE_FILMED * (
+        given.run.film.frame_size + logits
+    )
     monkeypatch.setattr(moments, "HELD", 2 * each)
     step(given, 1)
     assert given.run.film.latest == 0
@@ -148,7 +159,7 @@ def test_steps_that_a_full_film_would_not_keep_are_not_looked_at(monkeypatch):
     taken: list[int] = []
     take = Camera.take
     monkeypatch.setattr(
-        Camera, "take", lambda camera, steps: take(camera, (taken.append(step) or step for step in steps))
+        Camera, "take", lambda camera, steps, *how: take(camera, (taken.append(step) or step for step in steps), *how)
     )
     learned = material()
     lens = start(learned)
@@ -173,8 +184,8 @@ def test_steps_that_a_full_film_would_not_keep_are_not_looked_at(monkeypatch):
     view = given.look()
     assert given.run.film.steps.tolist() == [0, 8, 16, 24, 25]
     logits = given.lens.trace_tokens(given.probe.source, given.probe.target)["output.logits"]
-    assert torch.equal(view.trace["output.logits"], logits)
-    assert torch.equal(view.lens.trace_tokens(view.probe.source, view.probe.target)["output.logits"], logits)
+    assert_close(view.trace["output.logits"], logits)
+    assert_close(view.lens.trace_tokens(view.probe.source, view.probe.target)["output.logits"], logits)
 
 
 @pytest.mark.parametrize("part", ["take", "_look", "_frames"])

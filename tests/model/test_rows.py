@@ -68,6 +68,7 @@ def test_a_network_computes_and_learns_the_same_in_a_row(make):
     with torch.no_grad():
         for each in model.parameters():
             each *= 1.01
-    assert list(Updates(gradients).ratios(before, gradients.weights.whole).values()) == pytest.approx(
-        [0.01 / 1.01] * len(norms), rel=1e-3
-    )
+    after = torch.stack([gradients.weights.whole, before])
+    small, none = Updates(gradients).ratios(after - before, after)
+    assert list(small.values()) == pytest.approx([0.01 / 1.01] * len(norms), rel=1e-3)
+    assert list(none.values()) == [0] * len(norms)

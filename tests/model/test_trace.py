@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.trace import MAPS, Trace, record
+from model.attention import MAPS
+from model.trace import Trace, record
 from tests.model.examples import network
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 3, 9, 1, 2, 10]])  # no length equals a width of the network

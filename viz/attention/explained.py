@@ -17,7 +17,7 @@ from model.attention import Scaled
 from model.head_removal import HeadsRemoved, RemovedHead
 from model.network import Network
 from model.position_bias import Alibi, Unbiased
-from model.trace import ATTENTION_PATHS
+from model.quantities import ATTENTION_PATHS
 from viz.attention.shown import Shown, Wish
 from viz.i18n import _
 from viz.parts import classes, explanation

@@ -11,7 +11,7 @@ import torch
 
 from model.analysis.head_weights import attentions, head_norms, head_similarity
 from model.attention import MultiHeadAttention
-from model.trace import ATTENTION_PATHS
+from model.quantities import ATTENTION_PATHS
 from viz.components.views import Mount, Panel, heatmap, panels
 from viz.i18n import _
 from viz.packing.plots import array

@@ -12,7 +12,7 @@ import streamlit as st
 from model.analysis.blocks import Block, blocks, elsewhere
 from model.inspectable import Inspectable
 from model.layers import BLOCKS, Residual
-from model.trace import ATTENTION_PATHS
+from model.quantities import ATTENTION_PATHS
 from viz.components.views import Mount, model_map
 from viz.i18n import _
 from viz.map import header as map_header

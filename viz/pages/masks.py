@@ -16,7 +16,8 @@ from model.analysis.effects import prediction_changes
 from model.errors import require
 from model.inspectable import Inspectable
 from model.interventions import Cells
-from model.trace import ATTENTION_PATHS, AttentionKind
+from model.quantities import ATTENTION_PATHS
+from model.trace import AttentionKind
 from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import first_source, typed

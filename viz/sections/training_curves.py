@@ -157,7 +157,7 @@ def parts_of(title: str, run: Run, parent: Run | None) -> list[Line]:
 
 def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, list[Line]]:
     """The entropy of every head, a chart for each layer."""
-    from model.trace import ATTENTION_PATHS
+    from model.quantities import ATTENTION_PATHS
 
     stack = "encoder" if kind == "encoder" else "decoder"
     charts: dict[str, list[Line]] = {}
