@@ -84,7 +84,7 @@ class Moments:
         """Note a step. before: what `begin` gave, if it is to be seen."""
         if before is not None:
             place = sum(moment.seen for moment in self._waiting)
-            torch.sub(self._trained, before, out=self._moved[place])
+            torch.sub(self._trained, before, out=self._moved[place])  # first: `before` may stand where `after` comes
             self._newest = step, self._after[place].copy_(self._trained)
         self._waiting.append(Moment(step, figures, before is not None))
 
@@ -97,8 +97,6 @@ class Moments:
         finally:
             for moment in waiting:
                 run.curves.add(moment.step, {**moment.figures, **seen.get(moment.step, {})})
-            if self._newest:
-                self._newest = self._newest[0], self._newest[1].clone()  # its row is for others now
 
     def load(self) -> None:
         """Put the weights as they are now into the lens."""

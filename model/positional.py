@@ -77,7 +77,7 @@ class LearnedPositions(nn.Module):
                 f"length ({end}) is above max_length ({len(self.table)}): learned positions end there; "
                 "shorten the input or use sinusoidal positions"
             )
-        return self.table[None, first:end]
+        return self.table[None, first:end].clone()  # what is kept of a pass stays when the table is trained
 
 
 class NoPositions(nn.Module):

@@ -82,7 +82,8 @@ class Watched:
         moments = [moment for state in states for moment in list(state.values())]
         keys = [tensor for run in self.runs for key in run.film.key_frames for tensor in key.tensors.values()]
         found = (*parameters, *(each.grad for each in parameters), *moments, *keys, *self._moments.tensors)
-        return sum({id(each): each.nbytes for each in found if isinstance(each, Tensor)}.values())
+        storages = [each.untyped_storage() for each in found if isinstance(each, Tensor)]
+        return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
 
     def step(self, at_once: bool = True) -> StepReport:
         """Train one step and watch it. at_once: else it may wait for others before it is on film and curves.

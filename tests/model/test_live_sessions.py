@@ -137,7 +137,7 @@ def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkey
     given = settled(kept.begin("one", lambda slots: live(slots=slots)))
     weights = 4 * given.start.model.parameter_count()
     # Model, gradients, first key frame, the film's own model, and room for a step that waits to be filmed.
-    assert 6 * weights <= given.size < 6.5 * weights
+    assert 6 * weights <= given.size < 7 * weights  # rows are longer: each weight begins where kernels like it
     given.advance(5)
     settled(given)
     assert given.size > 11 * weights  # gradients, moments, two key frames with theirs

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
@@ -201,3 +202,15 @@ def test_a_frame_that_fails_loses_no_loss(monkeypatch, part):
     given.develop()
     assert given.run.curves.get("loss")[1].tolist() == expected_losses(5)
     assert given.run.film.steps.tolist() == [0, 3, 4, 5]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_a_look_shows_stays_when_the_weights_move_on(count):
+    given = watched(position="learned")
+    step(given, count)
+    view = given.look()
+    kept = {name: view.trace[name].clone() for name in view.trace.names()}
+    step(given, 3)
+    given.look()
+    assert "encoder.embedding.positions" in kept
+    assert [name for name, tensor in kept.items() if not torch.equal(view.trace[name], tensor)] == []
