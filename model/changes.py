@@ -45,6 +45,10 @@ class Choices:
         settings = {name: value for name, value in changes.items() if name in CHANGEABLE}
         return Choices(dataclasses.replace(self.settings, **settings), rates)
 
+    def value(self, name: str) -> Any:
+        """Of a setting or a rate."""
+        return self.rates[name] if name in self.rates else getattr(self.settings, name)
+
     def differences(self, other: Choices) -> dict[str, tuple[Any, Any]]:
         """What differs, by name: here, then there."""
         mine, others = (dataclasses.asdict(each.settings) | dict(each.rates) for each in (self, other))

@@ -55,9 +55,13 @@ def require_room(
         ValueError: it does not, or there is nothing to train on.
     """
     costs = forecast(config, corpus, settings)
+    require_memory(costs.memory["activations"] if begun else memory_needed(config, costs), device, freed)
+
+
+def memory_needed(config: TransformerConfig, costs: Costs) -> int:
+    """Bytes of a training that is watched, with batches of these costs."""
     # Twice: the model that it begins with is kept, and the page is given copies to look into. And those of `Moments`.
-    whole = 2 * (costs.training_memory + table_memory(config)) + 3 * costs.memory["weights"]
-    require_memory(costs.memory["activations"] if begun else whole, device, freed)
+    return 2 * (costs.training_memory + table_memory(config)) + 3 * costs.memory["weights"]
 
 
 def table_memory(config: TransformerConfig) -> int:

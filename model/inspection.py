@@ -114,10 +114,11 @@ def inspect(content: bytes, delimiter: str | None = None) -> Found:
     """
     text, faults = decode(content)
     delimiter = find_delimiter(text) if delimiter is None else delimiter
-    records, broken, blank = [], list(faults), -len(faults)
+    records, broken, blank = [], list(faults), 0
+    unread = {fault.number for fault in faults}  # the text has these lines empty
     for number, row, whole in _rows(text, delimiter):
         if not row.replace(delimiter or " ", "").strip():
-            blank += 1
+            blank += number not in unread
         elif whole:
             records.append(Record(number, _cells(row, delimiter)))
         else:

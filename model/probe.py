@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from model.inspectable import Inspectable
+from model.materials import Material, Translations
 from model.tasks import find_task
 from model.text import Tokens
 from model.writing import Translator
@@ -23,6 +24,16 @@ class Probe:
         if self.target is not None:
             return [*self.target.ids[1:], *lens.target_tokenizer.ending]
         return self.source.ids[1:] if lens.kind == "decoder-only" else []
+
+
+def right_answer(material: Material, source: str) -> str | None:
+    """The target of a source, by the rule of the material's task or as its pairs have it; None where neither knows."""
+    if not isinstance(material, Translations):
+        return None
+    if material.task:
+        with suppress(ValueError):  # a source that is none of the task
+            return find_task(material.task).solve(source)
+    return next((pair.target for part in material.pairs.values() for pair in part if pair.source == source), None)
 
 
 def probe_of(lens: Inspectable, source: str, target: str = "", task: str = "") -> Probe:

@@ -153,19 +153,27 @@ class Run:
         """All that changed on the way here."""
         return sorted((*self.turns, *self.marks), key=lambda mark: mark.step)
 
-    def go_back(self, step: int) -> None:
-        """Forget what is later than `step`, and what changed there."""
-        self.film.cut(step)
-        self.curves = self.curves.until(step)
-        self.marks = tuple(mark for mark in self.marks if mark.step < step)
-        self.turns = tuple(turn for turn in self.turns if turn.step <= step)
+    def go_back(self, key: KeyFrame) -> None:
+        """Forget what is later than a key frame, and what changed at its step after it."""
+        self.film.cut(key.step)
+        self.curves = self.curves.until(key.step)
+        self.marks = self._in_force(key)
+        self.turns = tuple(turn for turn in self.turns if turn.step <= key.step)
+
+    def _in_force(self, key: KeyFrame) -> tuple[Mark, ...]:
+        """What had changed when a key frame was taken."""
+
+        def has(mark: Mark) -> bool:
+            return all(key.choices.value(name) == new for name, (_, new) in mark.changes.items())
+
+        return tuple(mark for mark in self.marks if mark.step < key.step or (mark.step == key.step and has(mark)))
 
     def branch(self, number: int, key: KeyFrame, choices: Choices, **budgets: int) -> Run:
         """Another run that begins like this one and leaves it at a key frame."""
         step, found = key.step, key.choices.differences(choices)
-        marks = tuple(mark for mark in self.marks if mark.step < step)
         turns = [turn for turn in self.turns if turn.step <= step]
         if step and found:
             turns.append(Mark(step, found))
         film, curves = self.film.until(step, number, **budgets), self.curves.until(step)
+        marks = self._in_force(key) if step else ()
         return Run(number, film, curves, self.choices if step else choices, self.number, step, marks, tuple(turns))

@@ -169,7 +169,7 @@ class Trainer:
             raise FloatingPointError(
                 f"step {step}: loss {loss}, gradient norm {total}"
                 f"{culprit(self, () if math.isfinite(loss) else batches, seed)}; the weights are still those of step "
-                f"{step - 1}: lower the rate ({rate:.2g})"
+                f"{step - 1}: lower the rate ({self.settings.rate:.2g})"
             )
         self.gradients.clip(total, self.settings.clip)
         self.scaler.step(self.optimizer)

@@ -165,7 +165,7 @@ class Watched:
             self._keep_state()
         self._restore(key)
         probe, self.run = self.probe, run
-        run.go_back(key.step)
+        run.go_back(key)
         self.show(probe)
 
     def branch(self, key: KeyFrame, changes: Mapping[str, Any]) -> None:

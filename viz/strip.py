@@ -13,7 +13,7 @@ from viz.film_feed import film_data
 from viz.i18n import _
 from viz.opening import spare_imports
 from viz.said import said
-from viz.words import no_training, significant
+from viz.words import clock, no_training, significant
 from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def facts(snapshot: Snapshot) -> list[dict[str, str]]:
         rate = snapshot.tokens_per_second
         found.append({"text": _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), "title": str(rate)})
     if snapshot.seconds_left and snapshot.status == "running":
-        left = "{}:{:02d}".format(*divmod(round(snapshot.seconds_left), 60))
-        found.append({"text": _("{time} left").format(time=left), "title": str(snapshot.seconds_left)})
+        left = _("{time} left").format(time=clock(snapshot.seconds_left))
+        found.append({"text": left, "title": str(snapshot.seconds_left)})
     return found
 
 

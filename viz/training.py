@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,9 +19,11 @@ if TYPE_CHECKING:
     from model.live import LiveTraining
     from model.live_registry import LiveTrainings
     from model.materials import Material
+    from model.probe import Probe
     from model.saving import Source
     from model.text import Tokens
     from model.training_settings import TrainingSettings
+    from model.writing import Translator
 
 RUN = "run"  # in the address: a reconnect finds the training again
 EVERY = 0.5  # seconds between looks at a training
@@ -77,13 +78,17 @@ def begin(
     from model.writing import Translator
 
     bench.run = bench.run or secrets.token_urlsafe(9)
-    same = lens is bench.lens
-    tokens = bench.source if same and bench.source else lens.source_tokens(text or lens.example or material.example)
+    same = lens is bench.lens and bench.source is not None
+    shown, typed = bench.traced if same else (text or lens.example or material.example, "")
+    tokens = bench.source if same and bench.source else lens.source_tokens(shown)
     target = bench.target if same else None
-    if target is None and isinstance(lens, Translator):
-        target = lens.target_tokens("")
+    if isinstance(lens, Translator) and not typed:
+        target = _answer(lens, material, shown) or target or lens.target_tokens("")
+    probe = Probe(tokens, target)
     made = partial(LiveTraining, lens, material, settings, source=source)
-    live = trainings().begin(bench.run, lambda slots: made(Probe(tokens, target), slots=slots))
+    live = trainings().begin(bench.run, lambda slots: made(probe, slots=slots))
+    bench.watched, bench.rewrite = (live.number, probe), False
+    bench.untyped = None if typed else _on_film(lens, live.number, probe, shown)
     bench.say(RUN, bench.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
@@ -132,22 +137,39 @@ def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
 
 
 def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str, typed: str) -> Tokens | None:
-    """What is typed; else the right answer of a task; else what the model wrote when this text was first seen."""
+    """What is typed; else, once for each source, the right answer, or what the model writes now: where nobody knows the
+    answer, or the user asked the model.
+    """
     from model.writing import Translator
 
     if not isinstance(lens, Translator):
         return None
+    anew, bench.rewrite = bench.rewrite, False
     if typed:
         return lens.target_tokens(typed)
-    if task := str(live.material.record().get("task") or ""):
-        from model.tasks import find_task
+    if live.current and (bench.watched is None or bench.watched[0] != live.number):  # a reload: what is filmed goes on
+        bench.untyped = _on_film(lens, live.number, live.current.film.probe, source)
+    known = bench.untyped
+    if anew or known is None or known[:2] != (live.number, source):
+        target = None if anew else _answer(lens, live.material, source)
+        target = target or lens.trace_generated(lens.source_tokens(source))[1]
+        known = bench.untyped = live.number, source, target
+    return known[2]
 
-        with suppress(ValueError):  # none of this task: the model's own answer, as without a rule
-            return lens.target_tokens(find_task(task).solve(source))
-    before = bench.lens.target_tokenizer if bench.lens else None  # another's tokens are of other words
-    if bench.target is None or bench.traced != (source, typed) or before is not lens.target_tokenizer:
-        return lens.trace_generated(lens.source_tokens(source))[1]
-    return bench.target
+
+def _on_film(lens: Inspectable, number: int, probe: Probe, source: str) -> tuple[int, str, Tokens] | None:
+    """The target of this source that a training watches, if it is of that source and anything is in it."""
+    if probe.target is None or len(probe.target.ids) < 2 or probe.source != lens.source_tokens(source):
+        return None
+    return number, source, probe.target
+
+
+def _answer(lens: Translator, material: Material, source: str) -> Tokens | None:
+    """The right target, where it is known."""
+    from model.probe import right_answer
+
+    answer = right_answer(material, source)
+    return None if answer is None else lens.target_tokens(answer)
 
 
 def standing(live: LiveTraining | None) -> Standing | None:

@@ -46,6 +46,17 @@ def significant(value: float) -> str:
     return ZEROS.sub(r"\1", f"{value:.3g}").replace("-", "−")
 
 
+def clock(seconds: float) -> str:
+    """A time as minutes and seconds; a long one in hours or days."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, days = minutes // 60, minutes // 1440
+    if not hours:
+        return f"{minutes}:{rest:02d}"
+    if days < 2:
+        return _("{hours} h {minutes} min").format(hours=hours, minutes=minutes % 60)
+    return _("{days} days").format(days=f"{days:,}")
+
+
 def token_sign(label: str) -> str:
     """A token as it is written on the screen: what would be invisible gets a sign."""
     return {" ": "␣", "\n": "⏎", "\t": "⇥"}.get(label, label)

@@ -36,6 +36,7 @@ def test_lines_that_are_not_utf8_are_listed_and_the_others_read():
     assert faults[0].beginning == "caf\ufffd\tKaffee"
     found = inspect(b"one\teins\ncaf\xe9\tKaffee\n\nthree\tdrei\n")
     assert (found.blank, [record.number for record in found.records]) == (1, [1, 4])
+    assert inspect(b"one\teins\ncaf\xe9\tKaffee").blank == 0  # the last line too, though nothing ends it
 
 
 @pytest.mark.parametrize(

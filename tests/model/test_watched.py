@@ -91,6 +91,23 @@ def test_two_futures_have_the_same_batches_and_both_go_on():
     assert losses(given, 3) == other
 
 
+def test_what_was_changed_at_a_key_frame_s_step_before_it_was_taken_stays():
+    given = watched()
+    losses(given, 3)
+    given.change({"rate": 1e-3})
+    given.branch(given.run.film.key_frames[0], {})  # the state that is left is kept, changed as it is
+    first = given.runs[0]
+    key = first.film.key_frames[-1]
+    assert (key.step, key.choices.settings.rate) == (3, 1e-3)
+    given.branch(key, {"clip": 0.5})
+    assert [mark.changes for mark in given.run.changes] == [{"clip": (1.0, 0.5)}, {"rate": (5e-3, 1e-3)}]
+    given.rewind(key)
+    assert given.run.marks == (Mark(3, {"rate": (5e-3, 1e-3)}),)
+    given.change({"rate": 2e-3})
+    given.rewind(key)  # that came after it was taken
+    assert given.run.marks == (Mark(3, {"rate": (5e-3, 1e-3)}),)
+
+
 def test_a_new_beginning_keeps_the_settings_and_the_old_run():
     given = watched()
     losses(given, 3)

@@ -10,7 +10,7 @@ from model.masks import ChangedMask, Mask
 from model.trace import AttentionKind, record
 from tests.model.examples import network
 from viz.i18n import use
-from viz.words import attention_name, attention_sentence, check_explanation, check_name, significant
+from viz.words import attention_name, attention_sentence, check_explanation, check_name, clock, significant
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +36,21 @@ def english_again():
 )
 def test_numbers_have_three_significant_digits_and_a_true_minus(value, text):
     assert significant(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0:00"),
+        (75, "1:15"),
+        (3599, "59:59"),
+        (11_850, "3 h 17 min"),
+        (172_799, "47 h 59 min"),
+        (1.5e9, "17,361 days"),
+    ],
+)
+def test_a_long_time_is_said_in_hours_or_days(seconds, text):
+    assert clock(seconds) == text
 
 
 class Masked(dict[str, torch.Tensor]):

@@ -79,8 +79,13 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
             foot.error(sentence)
         if data is None and not wrong and choice(training_data.SOURCES, "", training_data.Part.SOURCE) == "own":
             foot.caption(_("There is nothing to learn from yet: choose a file, or paste a text."))
-    ready = plan is not None and settings is not None
     costs = foot.container()
+    refused, ready = "", False
+    if plan is not None and settings is not None:
+        live = training.training(bench)
+        freed = live.size if live else 0
+        refused = training_cost.refusal(plan.lens, plan.config, plan.material, settings, freed)
+        ready = not refused
     foot.button(
         _("Begin this training"),
         key=Part.BEGIN,
@@ -89,8 +94,9 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
         on_click=_begin,
         args=(plan, settings),
     )
-    if message := st.session_state.get(Part.MESSAGE):
-        foot.error(said(message))
+    asked, message = st.session_state.get(Part.MESSAGE) or (None, "")
+    if refused or (message and asked == (plan, settings)):  # what was said of another plan is of no use
+        foot.error(refused or said(message))
     if training.training(bench):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
     training_draft.keep(bench, training_network.preset_fields() if new else {})
@@ -146,10 +152,10 @@ def _material(
 
 def _begin(plan: Plan, settings: Any) -> None:
     try:
-        st.session_state[Part.MESSAGE] = ""
+        st.session_state[Part.MESSAGE] = None
         start(plan.lens, plan.config, plan.material, settings, plan.data.source)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch says RuntimeError where memory does not suffice
-        st.session_state[Part.MESSAGE] = first_line(error, LONGEST)
+        st.session_state[Part.MESSAGE] = ((plan, settings), first_line(error, LONGEST))
 
 
 def way_name(way: str, lens: Inspectable) -> str:

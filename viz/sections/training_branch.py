@@ -84,8 +84,7 @@ def chosen(live: LiveTraining) -> KeyFrame | None:
 
 def setting(key: KeyFrame, name: str) -> Any:
     """What was in force at a key frame."""
-    rates = key.choices.rates
-    return rates[name] if name in rates else getattr(key.choices.settings, name)
+    return key.choices.value(name)
 
 
 def _branch() -> None:

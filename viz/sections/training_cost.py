@@ -13,7 +13,7 @@ from model.corpus import Corpus
 from model.demonstration import fresh
 from model.device import choose_device
 from model.failures import is_out_of_memory
-from model.forecast import forecast, require_room, timed_step
+from model.forecast import forecast, memory_needed, require_memory, require_room, timed_step
 from model.inspectable import Inspectable
 from model.materials import Material
 from model.speed import estimated_step
@@ -22,7 +22,7 @@ from viz import training
 from viz.i18n import _
 from viz.said import said
 from viz.sections.memory import remembered
-from viz.words import significant
+from viz.words import clock, significant
 
 
 class Part(StrEnum):
@@ -44,13 +44,10 @@ def show(
     """Parameters, memory, steps, and the time of a step: estimated, or measured once that was asked for."""
     row = place.container(horizontal=True, vertical_alignment="center")
     facts, act = row.container(width="content"), row.container(width="content")
-    made_of = (material, config.max_length, settings.undo_merges)
-    now = (*made_of, config, settings)
+    now = (material, config, settings)
     try:
-        corpora = remembered(Part.CORPORA, made_of, lambda: material.corpora(config.max_length, settings.undo_merges))
-        found = remembered(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
-    except ValueError as error:
-        place.error(said(error))
+        corpora, found = costs_of(config, material, settings)
+    except ValueError:  # `refusal` says it
         return
     if act.button(_("Measure a step"), key=Part.MEASURE, help=_("Trains two steps of a copy, and forgets it")):
         with place:
@@ -59,7 +56,7 @@ def show(
     seconds = measured[1] if measured and measured[0] == now else None
     parts = [
         _("{count} parameters").format(count=f"{sum(parameters(config).values()):,}"),
-        _("about {size} of memory while it trains").format(size=size(found.training_memory)),
+        _("about {size} of memory while it trains").format(size=size(memory_needed(config, found))),
         _("{count} examples").format(count=f"{len(corpora[0]):,}"),
     ]
     if settings.steps:
@@ -72,6 +69,32 @@ def show(
         place.error(seconds)
 
 
+def refusal(
+    lens: Inspectable | None, config: TransformerConfig, material: Material, settings: TrainingSettings, freed: int
+) -> str:
+    """Why this cannot begin, for want of data or memory; empty if it can. freed: bytes that will be before."""
+    try:
+        _corpora, found = costs_of(config, material, settings)
+        require_memory(memory_needed(config, found), lens.device if lens else choose_device(), freed)
+    except ValueError as error:
+        return said(error)
+    return ""
+
+
+def costs_of(
+    config: TransformerConfig, material: Material, settings: TrainingSettings
+) -> tuple[tuple[Corpus, Corpus], Costs]:
+    """What is trained and validated on, and what that costs, made once of the same things.
+
+    Raises:
+        ValueError: there is nothing to train on.
+    """
+    made_of = (material, config.max_length, settings.undo_merges)
+    corpora = remembered(Part.CORPORA, made_of, lambda: material.corpora(config.max_length, settings.undo_merges))
+    now = (*made_of, config, settings)
+    return corpora, remembered(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
+
+
 def times(
     measured: float | str | None,
     config: TransformerConfig,
@@ -81,14 +104,14 @@ def times(
 ) -> list[str]:
     """Of a step, and of all: as measured, or else estimated."""
     if isinstance(measured, float):
-        seconds, step, total = measured, _("{time} ms a step"), _("{time} in all")
+        seconds, step, total = measured, _("{time} a step"), _("{time} in all")
     else:
         alone = not training.trainings().slots.busy
         guess = estimated_step(config, found, settings, lens.device if lens else choose_device(), alone)
-        seconds, step, total = float(f"{guess:.2g}"), _("about {time} ms a step, estimated"), _("about {time} in all")
-    minutes, rest = divmod(round(seconds * (settings.steps or 0)), 60)
-    said_times = [step.format(time=significant(1000 * seconds))]
-    return [*said_times, total.format(time=f"{minutes}:{rest:02d}")] if settings.steps else said_times
+        seconds, step, total = float(f"{guess:.2g}"), _("about {time} a step, estimated"), _("about {time} in all")
+    short = f"{significant(1000 * seconds)} ms" if seconds < 1 else f"{significant(seconds)} s"
+    said_times = [step.format(time=short)]
+    return [*said_times, total.format(time=clock(seconds * settings.steps))] if settings.steps else said_times
 
 
 def measure(

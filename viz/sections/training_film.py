@@ -161,7 +161,7 @@ def words() -> dict[str, Any]:
         "waiting": _("The film of this text is on its way …"),
         "frame": _("step {step}"),
         "step": _("step {step}"),
-        "loss": _("loss {loss}"),
+        "loss": _("probe's loss {loss}"),
         "between": _("step {b} minus step {a}"),
         "head": _("Layer {layer}, head {head}"),
         "guesses": _("What it holds for most probable after"),

@@ -43,9 +43,10 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Content:
-    """What was given, in this session's memory only."""
+    """What was given, in this session's memory only. place: the key of the field that has it."""
 
     data: bytes
+    place: str
 
 
 def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | None:
@@ -54,6 +55,11 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
     content: Content | None = st.session_state.get(Part.CONTENT)
     if content is None:
         return None
+    if _given(Part.FILE) and _given(Part.PASTED):
+        if content.place == Part.FILE:
+            place.caption(_("The file counts, for it came last; take it away, and the pasted text does."))
+        else:
+            place.caption(_("The pasted text counts, for it came last; empty its field, and the file does."))
     words = {FOUND: _("found by itself"), "\t": _("tab"), ",": ",", ";": ";", "": _("none: a text")}
     left, right = place.columns(2, gap="small", vertical_alignment="bottom")
     delimiter = left.selectbox(
@@ -89,7 +95,10 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
     report(place, found, chosen)
     preview(place, found, titled)
     if not chosen.texts:
-        place.error(_("No row can be used: choose other columns, or another sign between them."))
+        if any(fault.reason == "encoding" for fault in chosen.faults):
+            place.error(_("No row can be used: save the file as UTF-8."))
+        else:
+            place.error(_("No row can be used: choose other columns, or another sign between them."))
         return None
     if kind == "encoder-only":
         return Data(NAME, text="\n".join(text for (text,) in chosen.texts), held=share())
@@ -104,28 +113,32 @@ def _ask(place: DeltaGenerator) -> None:
         ["tsv", "csv", "txt"],
         key=Part.FILE,
         max_upload_size=LIMIT >> 20,
-        on_change=_take_file,
+        on_change=_take,
+        args=(Part.FILE, Part.PASTED),
     )
     paste.text_area(
         _("or paste it here"),
         key=Part.PASTED,
         height=92,
         max_chars=1_000_000,
-        on_change=_take_text,
+        on_change=_take,
+        args=(Part.PASTED, Part.FILE),
         placeholder="source\ttarget",
         persist_state="session",
     )
 
 
-def _take_file() -> None:
-    file = st.session_state[Part.FILE]
-    if file is not None:
-        st.session_state[Part.CONTENT] = Content(file.getvalue())
+def _take(first: Part, other: Part) -> None:
+    """What was given last counts while it is there, and then what is in the other field."""
+    st.session_state[Part.CONTENT] = _given(first) or _given(other)
 
 
-def _take_text() -> None:
-    text = clean(str(st.session_state[Part.PASTED] or ""))
-    st.session_state[Part.CONTENT] = Content(text.encode()) if text.strip() else None
+def _given(place: Part) -> Content | None:
+    held = st.session_state.get(place)
+    if place == Part.FILE:
+        return None if held is None else Content(held.getvalue(), place)
+    text = clean(str(held or ""))
+    return Content(text.encode(), place) if text.strip() else None
 
 
 def _columns(place: DeltaGenerator, found: Found, titled: bool, wanted: int) -> tuple[int, ...]:

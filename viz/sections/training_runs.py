@@ -125,7 +125,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
         _("Stop"),
         key=Part.STOP,
         on_click=_stop,
-        disabled=live.snapshot.status == "stopped",
+        disabled=live.snapshot.status in training.OVER,
         help=_("Ends the run; what it recorded stays"),
     )
     buttons.button(
@@ -211,8 +211,7 @@ def _give_up() -> None:
 
 
 def _now(key: KeyFrame, name: str) -> Any:
-    rates = key.choices.rates
-    return rates[name] if name in rates else getattr(key.choices.settings, name)
+    return key.choices.value(name)
 
 
 def _value(value: Any) -> str:

@@ -106,19 +106,19 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
 def change(name: str) -> None:
     """A field was changed: if a training lasts, it goes on with that."""
     live, (values, wrong) = training.training(workbench()), form().read([name])
-    st.session_state[Part.WRONG] = {}
+    refused: dict[str, str] = st.session_state.setdefault(Part.WRONG, {})
+    refused.pop(name, None)
     if live is None or wrong or name in FIRST_ONLY or values[name] == _asked(live, name):
         return
     try:
         live.change(**values)
         st.session_state[Part.SEEN] = live.choices
     except ValueError as error:
-        st.session_state[Part.WRONG] = {name: str(error)}
+        refused[name] = str(error)
 
 
 def _asked(live: LiveTraining, name: str) -> Any:
-    choices = live.choices
-    return choices.rates[name] if name in choices.rates else getattr(choices.settings, name)
+    return live.choices.value(name)
 
 
 def show(bench: Workbench) -> None:

@@ -11,7 +11,7 @@ import pytest
 from model.beginnings import task_data
 from model.data import Pair, in_split
 from model.demonstration import REVERSE
-from model.forecast import forecast
+from model.forecast import forecast, memory_needed
 from model.training_settings import TrainingSettings
 from tests.app_reading import sound
 from tests.viz.pages.training_page import (
@@ -25,7 +25,7 @@ from tests.viz.pages.training_page import (
     words,
 )
 from viz import training
-from viz.sections import training_cost, training_own, training_settings, training_start
+from viz.sections import training_begin, training_cost, training_own, training_settings, training_start
 from viz.sections.option_fields import whose, written
 
 WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
@@ -79,17 +79,67 @@ def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(mo
     monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
     monkeypatch.setattr(training_start, "fresh", pytest.fail)  # a model that there is no room for is not made
     app.session_state["begin_formTrue"] = True
-    for button, way in (("demonstration_begin", "new"), ("begin_button", "new"), ("begin_button", "on")):
+    for way in ("new", "on"):  # said before anybody clicks
         app.session_state["begin"] = way
-        app.session_state["workbench"].message = ""
-        assert not app.run().error
+        assert "max_length, the layers or batch_tokens" in app.run().error[0].value
         assert ("A copy of" in words(app)) == (way == "on")
-        app.button(key=button).click().run()
-        assert not app.exception
-        assert "max_length, the layers or batch_tokens" in app.error[0].value
-        app.session_state["begin_message"] = ""
-        assert training.trainings().get(app.session_state["workbench"].run) is before
-        assert before.current is not None
+        assert app.button(key="begin_button").disabled
+    app.button(key="demonstration_begin").click().run()
+    assert not app.exception
+    assert len([each for each in app.error if "max_length, the layers or batch_tokens" in each.value]) == 2
+    assert training.trainings().get(app.session_state["workbench"].run) is before
+    assert before.current is not None
+
+
+def test_a_size_that_does_not_fit_is_said_before_the_start_until_it_is_another(monkeypatch):
+    app = pasted(TABLE)
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 1 << 30)
+    app.text_input(key="network_max_length").set_value("100000000").run()
+    (error,) = app.error
+    assert error.value.startswith("the training needs about ")
+    needed = re.search(r"needs about ([\d.]+) GB", error.value)
+    shown = re.search(r"about ([\d.]+) GB of memory while it trains", words(app))
+    assert float(needed[1]) == pytest.approx(float(shown[1]), rel=0.01)
+    assert app.button(key="begin_button").disabled
+    app.text_input(key="network_max_length").set_value("64").run()
+    assert not sound(app).error
+    assert not app.button(key="begin_button").disabled
+
+
+def test_what_kept_a_training_from_beginning_is_said_of_that_one_only(monkeypatch):
+    app = pasted(TABLE)
+    monkeypatch.setattr(training_begin, "start", raising(RuntimeError("can't allocate memory")))
+    app.button(key="begin_button").click().run()
+    assert "allocate memory" in app.error[0].value
+    app.text_input(key="network_d_model").set_value("4").run()
+    assert not sound(app).error
+
+
+def raising(error):
+    def start(*_args):
+        raise error
+
+    return start
+
+
+def test_of_a_file_and_a_pasted_text_the_last_counts_and_then_the_other():
+    app = page(training_data="own")
+    rows = "rows to learn from: {}"
+    app.text_area(key="own_pasted").set_value("a\tb\nc\td\n").run()
+    assert rows.format(2) in words(app)
+    app.file_uploader(key="own_file").set_value(("x.tsv", b"a\tb\nc\td\ne\tf\n", "text/tab")).run()
+    assert rows.format(3) in words(app)
+    assert "The file counts" in words(app)
+    app.text_area(key="own_pasted").set_value("").run()
+    assert rows.format(3) in words(app)
+    assert "counts, for" not in words(app)
+    app.text_area(key="own_pasted").set_value("a\tb\n").run()
+    assert rows.format(1) in words(app)
+    assert "The pasted text counts" in words(app)
+    app.text_area(key="own_pasted").set_value("").run()
+    assert rows.format(3) in words(app)
+    app.file_uploader(key="own_file").set_value([]).run()
+    assert "nothing to learn from yet" in words(app)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +171,12 @@ def test_an_upload_is_read_and_one_that_is_no_text_is_refused():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"source,target\n", "No row can be used"),
+        (b"source,target\n", "No row can be used: choose other columns"),
+        (b"source,target\n" + "é,à\n".encode("latin-1") * 9, "No row can be used: save the file as UTF-8."),
+        (
+            b"a\tb\nc\td\ncaf\xe9\tx",
+            "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1",
+        ),
         ("é\tà\n".encode("latin-1") * 9, "no line of the file is in UTF-8"),
         ("a\tb\n".encode("utf-16"), "the file is in UTF-16"),
         (b'"a,b\nc,d\ne,f\n', "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1"),
@@ -163,7 +218,8 @@ def test_costs_are_shown_and_a_step_is_measured_when_asked():
     given = live(sound(app))
     assert costs[1] == f"{given.start.model.parameter_count():,}"
     train, _validation = given.material.corpora(given.start.config.max_length, 0.0)
-    needed = forecast(given.start.config, train, given.choices.settings).training_memory
+    config = given.start.config
+    needed = memory_needed(config, forecast(config, train, given.choices.settings))  # what a refusal would name
     assert costs[2] == training_cost.size(needed)
     assert re.search(r"about [\d.]+ ms a step, estimated · about \d+:\d\d in all", config_words)
 

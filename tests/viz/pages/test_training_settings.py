@@ -63,6 +63,25 @@ def test_a_setting_changes_the_training_and_is_marked():
     assert live(app).choices.rates["dropout"] == 0.25
 
 
+def test_what_is_wrong_stays_said_while_another_field_is_changed():
+    app = sound(part(demonstrated(), "settings"))
+    for name, value in {"label_smoothing": "2", "clip": "-1", "seed": "5"}.items():
+        app.text_input(key=f"setting_{name}").set_value(value).run()
+    said = alerts(app)
+    assert "label_smoothing (2" in said
+    assert "clip (-1" in said
+    assert live(app).choices.settings.seed == 5
+    app.text_input(key="setting_clip").set_value("1").run()
+    said = alerts(app)
+    assert "label_smoothing (2" in said
+    assert "clip (-1" not in said
+
+
+def alerts(app):
+    """What is said beside the fields."""
+    return " ".join(each.proto.body for each in app.get("html") if 'role="alert"' in each.proto.body)
+
+
 def test_every_setting_and_dropout_is_changed_from_its_field():
     app = sound(part(demonstrated(), "settings"))
     given = live(app)
