@@ -48,7 +48,12 @@ class Batch:
 
 @runtime_checkable
 class Corpus(Protocol):
-    """Examples by number. The same generators give the same batches."""
+    """Examples by number. The same generators give the same batches.
+
+    long: how many reach the longest length that the model reads, where longer texts are cut off, or left out.
+    """
+
+    long: int
 
     def __len__(self) -> int: ...
 
@@ -93,6 +98,7 @@ class PairCorpus:
         self.examples = encode_pairs(pairs, *tokenizers, max_length)
         self.padding = tokenizers[0].need("padding"), tokenizers[1].need("padding")
         self.max_length, self.undone = max_length, undone
+        self.long = sum(len(source) >= max_length or len(target) > max_length for source, target in self.examples)
         self.parents = tokenizers[0].parents() if undone else {}
 
     def __len__(self) -> int:
@@ -123,8 +129,8 @@ class PairCorpus:
 class RowCorpus:
     """Rows of ids of various lengths, what the corpora of one-stack models share."""
 
-    def __init__(self, rows: Sequence[list[int]], padding: int) -> None:
-        self.rows, self.padding = rows, padding
+    def __init__(self, rows: Sequence[list[int]], padding: int, long: int) -> None:
+        self.rows, self.padding, self.long = rows, padding, long
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -160,7 +166,7 @@ class AnswerCorpus(RowCorpus):
             raise ValueError(
                 f"no question with its answer fits max_length ({max_length}): the shortest needs {shortest - 1}"
             )
-        super().__init__(rows, tokenizer.need("padding"))
+        super().__init__(rows, tokenizer.need("padding"), len(pairs) - len(rows))
 
     def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
         ids = pad([self.rows[index] for index in indices], self.padding)
@@ -172,6 +178,8 @@ class AnswerCorpus(RowCorpus):
 
 class TextCorpus:
     """Running text for a decoder-only model: windows that begin with `<s>`, each token to be predicted once."""
+
+    long = 0
 
     def __init__(self, text: str, tokenizer: Tokenizer, max_length: int) -> None:
         self.ids = torch.tensor(tokenizer.encode(text).ids, dtype=torch.long)
@@ -216,7 +224,7 @@ class MaskedCorpus(RowCorpus):
         before, after = tokenizer.margins("whole")
         room = max_length - len(before) - len(after)
         rows = [[*before, *tokenizer.encode(text).ids[:room], *after] for text in texts]
-        super().__init__(rows, tokenizer.need("padding"))
+        super().__init__(rows, tokenizer.need("padding"), sum(len(row) >= max_length for row in rows))
         self.rate, self.mask, self.first, self.vocabulary = rate, tokenizer.mask, 5, len(tokenizer)
 
     def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.costs import Costs, parameters
-from model.config import TransformerConfig
+from model.config import Kind, TransformerConfig
 from model.corpus import Corpus
 from model.demonstration import fresh
 from model.device import choose_device
@@ -67,6 +67,15 @@ def show(
     line.markdown(" · ".join([*parts, *times(seconds, config, found, settings, lens)]))
     if isinstance(seconds, str):
         place.error(seconds)
+    if long := sum(corpus.long for corpus in corpora):
+        place.caption(too_long(config.kind).format(count=f"{long:,}", length=f"{config.max_length:,}"))
+
+
+def too_long(kind: Kind) -> str:
+    """What becomes of texts that are longer than a model reads."""
+    if kind == "decoder-only":
+        return _("{count} pairs are longer than max_length ({length}) and are left out: raise it to learn from them.")
+    return _("{count} texts reach max_length ({length}): what is longer is cut off. Raise it to learn from the whole.")
 
 
 def refusal(
