@@ -48,12 +48,9 @@ class Batch:
 
 @runtime_checkable
 class Corpus(Protocol):
-    """Examples by number. The same generators give the same batches.
+    """Examples by number. The same generators give the same batches."""
 
-    long: how many reach the longest length that the model reads, where longer texts are cut off, or left out.
-    """
-
-    long: int
+    long: int  # how many reach the length that the model reads, where longer texts are cut off or left out
 
     def __len__(self) -> int: ...
 

@@ -18,7 +18,7 @@ def settled(own: Watched, error: FloatingPointError) -> str:
     failed before. Then it is the last key frame that was gone on from.
     """
     what, stood, choices = str(error).partition(";")[0], own.stands, own.choices
-    rate = own.trainer.optimizer.param_groups[0]["lr"]
+    rate = own.trainer.settings.rate
     why = AGAIN if own.failed == stood else _broken(own)
     own.failed = None if why else stood
     if not why:

@@ -28,7 +28,7 @@ def test_a_gradient_that_is_not_finite_pauses_on_the_last_good_step():
     message = given.snapshot.message
     assert re.match(r"step 7: loss \d.*, gradient norm nan, not finite first in output.logits.weight; the ", message)
     assert message.endswith(
-        "run stands on step 6, its last good one: go back to an earlier step and lower the rate (0.0049), or change "
+        "run stands on step 6, its last good one: go back to an earlier step and lower the rate (0.005), or change "
         "the seed to go on with another batch"
     )
     assert given.snapshot.step == settled(given).view().step == 6

@@ -61,7 +61,12 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
     )
     wrong: dict[str, str] = st.session_state.get(Part.WRONG, {})
     form().refill()
-    broken = form().read(NAMES)[1]
+    changes, broken = _read(key)
+    if not broken:
+        try:
+            key.choices.with_changes(changes, live.start.config)
+        except ValueError as error:
+            broken = {whose(str(error), NAMES): said(error)}
     form().draw(panel, NAMES, {name: said(text) for name, text in wrong.items()} | broken, columns=4)
     if text := wrong.get(""):
         panel.error(said(text))
@@ -87,17 +92,21 @@ def setting(key: KeyFrame, name: str) -> Any:
     return key.choices.value(name)
 
 
+def _read(key: KeyFrame) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the fields change of a key frame's settings, and what is wrong with those that have no value, by name."""
+    fields = form()
+    values, wrong = fields.read(NAMES)
+    left = {name for name, value in values.items() if fields.described[name].left(value, setting(key, name))}
+    return {name: value for name, value in values.items() if name not in left}, wrong
+
+
 def _branch() -> None:
     bench = workbench()
     live = training(bench)
     key = chosen(live) if live else None
     if live is None or key is None:
         return
-    fields = form()
-    values, wrong = fields.read(NAMES)
-    changes = {
-        name: value for name, value in values.items() if not fields.described[name].left(value, setting(key, name))
-    }
+    changes, wrong = _read(key)
     if wrong:
         return
     try:

@@ -115,7 +115,8 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     app.button(key="branch_run").click().run()
     assert "Nothing is changed yet" in app.error[0].value
     app.text_input(key="branch_dropout").set_value("1.5").run()
-    app.button(key="branch_run").click().run()
+    assert any("dropout (1.5) must be" in each.proto.body for each in app.get("html"))
+    assert app.button(key="branch_run").disabled
     assert len(training.runs) == 1
     app.text_input(key="branch_dropout").set_value("0.2").run()
     app.text_input(key="branch_rate").set_value("0.001").run()
