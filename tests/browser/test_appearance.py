@@ -175,3 +175,14 @@ def test_the_input_bar_stays_on_top_and_hides_what_scrolls_under_it(visit):
     colour = "(node) => getComputedStyle(node).backgroundColor"
     eventually(page, lambda: bar.evaluate(colour) == page.locator(".stApp").evaluate(colour))
     assert not bar.evaluate(colour).startswith("rgba")  # opaque
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_main_button_can_be_read_while_it_is_pointed_at(visit, theme):
+    page = visit(color_scheme=theme).open()
+    page.get_by_role("link", name="Training", exact=True).click()
+    button = page.get_by_role("button", name="Begin and run")
+    button.hover()
+    page.wait_for_timeout(500)  # Streamlit fades its colours
+    (found,) = [each for each in page.evaluate(CONTRASTS) if each["text"] == "Begin and run"]
+    assert found["contrast"] > 4.5, found

@@ -21,7 +21,7 @@ from viz.sections import training_cost, training_data, training_draft, training_
 from viz.sections.memory import remembered
 from viz.sections.option_fields import whose
 from viz.sections.training_start import start
-from viz.words import no_training
+from viz.words import no_training, stopped
 from viz.workbench import Workbench, choice, choose
 
 WAYS = ("new", "on")
@@ -96,7 +96,7 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
     )
     asked, message = st.session_state.get(Part.MESSAGE) or (None, "")
     if refused or (message and asked == (plan, settings)):  # what was said of another plan is of no use
-        foot.error(refused or said(message))
+        foot.error(stopped(refused or said(message)))
     if training.training(bench):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
     training_draft.keep(bench, training_network.preset_fields() if new else {})
