@@ -182,7 +182,11 @@ def test_a_main_button_can_be_read_while_it_is_pointed_at(visit, theme):
     page = visit(color_scheme=theme).open()
     page.get_by_role("link", name="Training", exact=True).click()
     button = page.get_by_role("button", name="Begin and run")
+    expect(button).to_be_visible()
+    stands_still(page)  # else it is drawn elsewhere while the pointer is on its way
+    page.mouse.move(0, 0)
     button.hover()
     page.wait_for_timeout(500)  # Streamlit fades its colours
+    assert button.evaluate("(button) => button.matches(':hover')")
     (found,) = [each for each in page.evaluate(CONTRASTS) if each["text"] == "Begin and run"]
     assert found["contrast"] > 4.5, found
