@@ -161,19 +161,23 @@ class Run:
         self.turns = tuple(turn for turn in self.turns if turn.step <= key.step)
 
     def _in_force(self, key: KeyFrame) -> tuple[Mark, ...]:
-        """What had changed when a key frame was taken."""
-
-        def has(mark: Mark) -> bool:
-            return all(key.choices.value(name) == new for name, (_, new) in mark.changes.items())
-
-        return tuple(mark for mark in self.marks if mark.step < key.step or (mark.step == key.step and has(mark)))
+        """What had changed when a key frame was taken: of what changed at its own step, perhaps not all."""
+        before = tuple(mark for mark in self.marks if mark.step < key.step)
+        here = tuple(mark for mark in self.marks if mark.step == key.step)
+        values = {name: old for mark in reversed(here) for name, (old, _) in mark.changes.items()}
+        for count, mark in enumerate((None, *here)):
+            values |= {name: new for name, (_, new) in mark.changes.items()} if mark else {}
+            if all(key.choices.value(name) == value for name, value in values.items()):
+                return before + here[:count]
+        return before
 
     def branch(self, number: int, key: KeyFrame, choices: Choices, **budgets: int) -> Run:
         """Another run that begins like this one and leaves it at a key frame."""
         step, found = key.step, key.choices.differences(choices)
-        turns = [turn for turn in self.turns if turn.step <= step]
+        marks = self._in_force(key) if step else ()
+        turns = [turn for turn in self.turns if turn.step <= step] + [mark for mark in marks if mark.step == step]
+        marks = tuple(mark for mark in marks if mark.step < step)
         if step and found:
             turns.append(Mark(step, found))
         film, curves = self.film.until(step, number, **budgets), self.curves.until(step)
-        marks = self._in_force(key) if step else ()
         return Run(number, film, curves, self.choices if step else choices, self.number, step, marks, tuple(turns))

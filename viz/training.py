@@ -137,8 +137,8 @@ def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
 
 
 def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str, typed: str) -> Tokens | None:
-    """What is typed; else, once for each source, the right answer, or what the model writes now: where nobody knows the
-    answer, or the user asked the model.
+    """What is typed; else, until there is another source, the right answer, or what the model writes now: where nobody
+    knows the answer, or the user asked the model. A tab that finds a training goes on with what that is watched on.
     """
     from model.writing import Translator
 

@@ -96,7 +96,7 @@ class Workbench:
     run: str = ""  # the key of this session's training
     step: int | None = None  # of the training that the shown model has
     watched: tuple[int, Probe] | None = None  # the number of a training, and what this session would have it watch
-    untyped: tuple[int, str, Tokens] | None = None  # the number of a training, a source, and its target, not typed
+    untyped: tuple[int, str, Tokens] | None = None  # the number of a training, a source, its target where none is typed
     rewrite: bool = False  # the model in training is asked for that target
     begun: bool = False
     message: str = ""

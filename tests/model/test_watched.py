@@ -100,12 +100,24 @@ def test_what_was_changed_at_a_key_frame_s_step_before_it_was_taken_stays():
     key = first.film.key_frames[-1]
     assert (key.step, key.choices.settings.rate) == (3, 1e-3)
     given.branch(key, {"clip": 0.5})
-    assert [mark.changes for mark in given.run.changes] == [{"clip": (1.0, 0.5)}, {"rate": (5e-3, 1e-3)}]
+    assert [mark.changes for mark in given.run.changes] == [{"rate": (5e-3, 1e-3)}, {"clip": (1.0, 0.5)}]
     given.rewind(key)
     assert given.run.marks == (Mark(3, {"rate": (5e-3, 1e-3)}),)
     given.change({"rate": 2e-3})
-    given.rewind(key)  # that came after it was taken
+    given.change({"rate": 1e-3})
+    given.rewind(key)  # these came after it was taken
     assert given.run.marks == (Mark(3, {"rate": (5e-3, 1e-3)}),)
+
+
+def test_of_two_changes_at_a_key_frame_s_step_those_before_it_was_taken_stay():
+    given = watched()
+    losses(given, 3)
+    for rate in (1e-3, 2e-3):
+        given.change({"rate": rate})
+    given.branch(given.run.film.key_frames[0], {})
+    first = given.runs[0]
+    given.rewind(first.film.key_frames[-1])
+    assert [mark.changes for mark in first.marks] == [{"rate": (5e-3, 1e-3)}, {"rate": (1e-3, 2e-3)}]
 
 
 def test_a_new_beginning_keeps_the_settings_and_the_old_run():

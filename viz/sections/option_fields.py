@@ -30,6 +30,7 @@ NARROW = """<style>
   [class*="st-key-fields_"] [data-testid="stColumn"] { min-width: 0; width: auto; }
 }</style>"""
 WRONG = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
+LARGEST = 10**15  # of a whole number: no memory holds more of anything
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ class Option:
                 _("{name} (“{text}”) must be a whole number") if whole else _("{name} (“{text}”) must be a number")
             )
             raise ValueError(sentence.format(name=self.name, text=text[:20])) from None
+        if whole and abs(value) > LARGEST:
+            sentence = _("{name} (“{text}”) must be at most {most}")
+            raise ValueError(sentence.format(name=self.name, text=text[:20], most=f"{LARGEST:,}"))
         if math.isnan(value):
             raise ValueError(_("{name} (“{text}”) must be a number").format(name=self.name, text=text[:20]))
         return value

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.beginnings import Data, material_of, new_config
 from model.config import TransformerConfig
+from model.device import choose_device
 from model.errors import LONGEST, first_line
 from model.inspectable import Inspectable
 from model.materials import Material, Units
@@ -46,6 +47,11 @@ class Plan:
     material: Material
     data: Data
 
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """What the user chose: the model in training is another one after each step."""
+        return self.lens is None, self.config, self.data
+
 
 def show(bench: Workbench, lens: Inspectable) -> None:
     """The model on one side; on the other the data, what it costs, and the start."""
@@ -79,13 +85,18 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
             foot.error(sentence)
         if data is None and not wrong and choice(training_data.SOURCES, "", training_data.Part.SOURCE) == "own":
             foot.caption(_("There is nothing to learn from yet: choose a file, or paste a text."))
+    training_draft.keep(bench, training_network.preset_fields() if new else {})
     costs = foot.container()
-    refused, ready = "", False
+    known, refused = None, ""
     if plan is not None and settings is not None:
-        live = training.training(bench)
-        freed = live.size if live else 0
-        refused = training_cost.refusal(plan.lens, plan.config, plan.material, settings, freed)
-        ready = not refused
+        try:
+            known = training_cost.costs_of(plan.config, plan.material, settings)
+            training_cost.require_costs(
+                plan.config, known[1], plan.lens.device if plan.lens else choose_device(), bench
+            )
+        except ValueError as error:
+            refused = said(error)
+    ready = known is not None and not refused
     foot.button(
         _("Begin this training"),
         key=Part.BEGIN,
@@ -95,13 +106,12 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
         args=(plan, settings),
     )
     asked, message = st.session_state.get(Part.MESSAGE) or (None, "")
-    if refused or (message and asked == (plan, settings)):  # what was said of another plan is of no use
+    if refused or (message and plan and asked == (plan.asked, settings)):  # what was said of another plan is of no use
         foot.error(stopped(refused or said(message)))
     if training.training(bench):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
-    training_draft.keep(bench, training_network.preset_fields() if new else {})
-    if plan is not None and settings is not None:
-        training_cost.show(costs, plan.lens, plan.config, plan.material, settings)
+    if plan is not None and settings is not None and known is not None:
+        training_cost.show(costs, plan.lens, plan.config, plan.material, settings, known)
 
 
 def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Plan | None, list[str]]:
@@ -155,7 +165,7 @@ def _begin(plan: Plan, settings: Any) -> None:
         st.session_state[Part.MESSAGE] = None
         start(plan.lens, plan.config, plan.material, settings, plan.data.source)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch says RuntimeError where memory does not suffice
-        st.session_state[Part.MESSAGE] = ((plan, settings), first_line(error, LONGEST))
+        st.session_state[Part.MESSAGE] = ((plan.asked, settings), first_line(error, LONGEST))
 
 
 def way_name(way: str, lens: Inspectable) -> str:

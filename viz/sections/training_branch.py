@@ -68,7 +68,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         except ValueError as error:
             broken = {whose(str(error), NAMES): said(error)}
     form().draw(panel, NAMES, {name: said(text) for name, text in wrong.items()} | broken, columns=4)
-    if text := wrong.get(""):
+    if text := (wrong | broken).get(""):
         panel.error(said(text))
     row = panel.container(horizontal=True, vertical_alignment="center")
     row.button(_("Branch and run"), key=Part.RUN, type="primary", on_click=_branch, disabled=bool(broken))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 import streamlit as st
+import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.costs import Costs, parameters
@@ -23,6 +24,9 @@ from viz.i18n import _
 from viz.said import said
 from viz.sections.memory import remembered
 from viz.words import clock, significant
+from viz.workbench import Workbench
+
+Known = tuple[tuple[Corpus, Corpus], Costs]
 
 
 class Part(StrEnum):
@@ -40,15 +44,15 @@ def show(
     config: TransformerConfig,
     material: Material,
     settings: TrainingSettings,
+    known: Known,
 ) -> None:
-    """Parameters, memory, steps, and the time of a step: estimated, or measured once that was asked for."""
+    """Parameters, memory, steps, and the time of a step: estimated, or measured once that was asked for.
+
+    known: of these, see `costs_of`.
+    """
     row = place.container(horizontal=True, vertical_alignment="center")
     facts, act = row.container(width="content"), row.container(width="content")
-    now = (material, config, settings)
-    try:
-        corpora, found = costs_of(config, material, settings)
-    except ValueError:  # `refusal` says it
-        return
+    now, (corpora, found) = (material, config, settings), known
     if act.button(_("Measure a step"), key=Part.MEASURE, help=_("Trains two steps of a copy, and forgets it")):
         with place:
             st.session_state[Part.MEASURED] = (now, measure(lens, config, material, corpora, settings))
@@ -78,21 +82,7 @@ def too_long(kind: Kind) -> str:
     return _("{count} texts reach max_length ({length}): what is longer is cut off. Raise it to learn from the whole.")
 
 
-def refusal(
-    lens: Inspectable | None, config: TransformerConfig, material: Material, settings: TrainingSettings, freed: int
-) -> str:
-    """Why this cannot begin, for want of data or memory; empty if it can. freed: bytes that will be before."""
-    try:
-        _corpora, found = costs_of(config, material, settings)
-        require_memory(memory_needed(config, found), lens.device if lens else choose_device(), freed)
-    except ValueError as error:
-        return said(error)
-    return ""
-
-
-def costs_of(
-    config: TransformerConfig, material: Material, settings: TrainingSettings
-) -> tuple[tuple[Corpus, Corpus], Costs]:
+def costs_of(config: TransformerConfig, material: Material, settings: TrainingSettings) -> Known:
     """What is trained and validated on, and what that costs, made once of the same things.
 
     Raises:
@@ -102,6 +92,20 @@ def costs_of(
     corpora = remembered(Part.CORPORA, made_of, lambda: material.corpora(config.max_length, settings.undo_merges))
     now = (*made_of, config, settings)
     return corpora, remembered(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
+
+
+def require_costs(config: TransformerConfig, found: Costs, device: torch.device, bench: Workbench) -> None:
+    """Such a training fits into memory, once the one that goes on is freed for it.
+
+    Raises:
+        ValueError: it does not.
+    """
+    needed = memory_needed(config, found)
+    try:
+        require_memory(needed, device)
+    except ValueError:
+        live = training.training(bench)
+        require_memory(needed, device, live.size if live else 0)
 
 
 def times(

@@ -55,11 +55,8 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
     content: Content | None = st.session_state.get(Part.CONTENT)
     if content is None:
         return None
-    if _given(Part.FILE) and _given(Part.PASTED):
-        if content.place == Part.FILE:
-            place.caption(_("The file counts, for it came last; take it away, and the pasted text does."))
-        else:
-            place.caption(_("The pasted text counts, for it came last; empty its field, and the file does."))
+    if note := which_counts(content, _given(Part.FILE), _given(Part.PASTED)):
+        place.caption(note)
     words = {FOUND: _("found by itself"), "\t": _("tab"), ",": ",", ";": ";", "": _("none: a text")}
     left, right = place.columns(2, gap="small", vertical_alignment="bottom")
     delimiter = left.selectbox(
@@ -129,8 +126,25 @@ def _ask(place: DeltaGenerator) -> None:
 
 
 def _take(first: Part, other: Part) -> None:
-    """What was given last counts while it is there, and then what is in the other field."""
-    st.session_state[Part.CONTENT] = _given(first) or _given(other)
+    """What was given last counts while it is there, and then what is in the other field. After a reload the field for
+    a file is empty, but the file is still there.
+    """
+    before: Content | None = st.session_state.get(Part.CONTENT)
+    kept = before if before and before.place == other == Part.FILE else None
+    st.session_state[Part.CONTENT] = _given(first) or _given(other) or kept
+
+
+def which_counts(content: Content, file: Content | None, pasted: Content | None) -> str:
+    """Which of two counts; empty where there is one."""
+    if content.place == Part.PASTED:
+        if file is None:
+            return ""
+        return _("The pasted text counts, for it came last; empty its field, and the file does.")
+    if pasted is None:
+        return ""
+    if file is None:
+        return _("A file that was given before counts, and not this text: change the text to learn from it.")
+    return _("The file counts, for it came last; take it away, and the pasted text does.")
 
 
 def _given(place: Part) -> Content | None:

@@ -69,14 +69,19 @@ def follow(live: LiveTraining | None) -> None:
     if not fields.holds():
         fields.put(dataclasses.asdict(BEGINNING) | dict.fromkeys(RATES, 0.0))
     fields.refill()
+    refused: dict[str, str] = st.session_state.setdefault(Part.WRONG, {})
     if live is None:
+        refused.clear()
         return
     seen: Choices | None = st.session_state.get(Part.SEEN)
     if seen is live.choices:
         return
     found = dataclasses.asdict(live.choices.settings) | dict(live.choices.rates)
     before = dataclasses.asdict(seen.settings) | dict(seen.rates) if seen else {}
-    fields.put({name: value for name, value in found.items() if name not in before or before[name] != value})
+    news = {name: value for name, value in found.items() if name not in before or before[name] != value}
+    fields.put(news)
+    for name in news:
+        refused.pop(name, None)
     st.session_state[Part.SEEN] = live.choices
 
 

@@ -56,7 +56,7 @@ def _run(lens: Inspectable, material: Material, settings: TrainingSettings, sour
     bench = workbench()
     if text:
         input_bar.write_source(text)
-        input_bar.write_target()
+        st.session_state[Key.TARGET] = ""
     live = training.begin(bench, lens, material, settings, source, text)
     live.run()
     bench.begun = True

@@ -111,6 +111,26 @@ def test_the_target_is_the_right_answer_and_the_model_s_own_when_asked():
     assert written == view.lens.trace_generated(view.lens.source_tokens("dcba"))[1]
 
 
+def test_what_is_asked_of_another_model_leaves_the_film_alone():
+    app = demonstrated()
+    film = live(app).current.film
+    edition = film.edition
+    app.selectbox(key="model").set_value("small").run()
+    named(app, "Translate").click()
+    sound(app.run())
+    app.selectbox(key="model").set_value(training.ENTRY).run()
+    assert live(sound(app)).current.film.edition == edition
+    assert film.probe.target == film.lens.target_tokens(REVERSE.text[::-1])
+
+
+def test_the_demonstration_is_watched_on_its_own_text_whatever_was_changed_before():
+    app = page(changes="encoder.0.0:remove")
+    app.button(key="demonstration_begin").click()
+    sound(app.run())
+    assert live(app).current.film.probe.target.labels[1:] == list(REVERSE.text[::-1])
+    assert app.text_input(key="target").value == ""
+
+
 def named(app, label):
     return next(each for each in app.button if each.label == label)
 

@@ -149,8 +149,25 @@ def test_of_a_file_and_a_pasted_text_the_last_counts_and_then_the_other():
     assert "The pasted text counts" in words(app)
     app.text_area(key="own_pasted").set_value("").run()
     assert rows.format(3) in words(app)
+    app.text_area(key="own_pasted").set_value("a\tb\n").run()
+    app.file_uploader(key="own_file").set_value(("y.tsv", b"a\tb\nc\td\ne\tf\n", "text/tab")).run()
+    draft = app.query_params["draft"]
+    later = page(training_data="own", draft=draft)  # after a reload the file's field is empty
+    assert rows.format(3) in words(later)
+    assert "A file that was given before counts, and not this text" in words(later)
+    app.text_area(key="own_pasted").set_value("").run()
     app.file_uploader(key="own_file").set_value([]).run()
     assert "nothing to learn from yet" in words(app)
+
+
+def test_a_number_that_nothing_holds_is_refused_beside_its_field():
+    app = pasted(TABLE, d_ff="9" * 306)
+    assert not app.exception
+    assert "d_ff (“99999999999999999999”) must be at most 1,000,000,000,000,000" in app.error[0].value
+    app.text_input(key="network_d_ff").set_value("8")
+    app.session_state["setting_steps"] = "7" * 330
+    assert not app.run().exception
+    assert app.button(key="begin_button").disabled
 
 
 @pytest.mark.parametrize(

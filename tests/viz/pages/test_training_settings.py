@@ -77,6 +77,21 @@ def test_what_is_wrong_stays_said_while_another_field_is_changed():
     assert "clip (-1" not in said
 
 
+def test_what_was_refused_is_forgotten_where_going_back_writes_the_field(monkeypatch):
+    app = sound(part(demonstrated(), "settings"))
+    app.text_input(key="setting_batch_tokens").set_value("60").run()
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    app.text_input(key="setting_batch_tokens").set_value("9000").run()
+    assert "GB are free" in alerts(app)
+    monkeypatch.setattr("model.forecast.free_memory", lambda: 1 << 40)
+    given = live(app)
+    given.rewind(given.current.film.key_frames[0])
+    assert given.settled(20.0)
+    app.run()
+    assert app.text_input(key="setting_batch_tokens").value == str(given.choices.settings.batch_tokens)
+    assert not alerts(app)
+
+
 def alerts(app):
     """What is said beside the fields."""
     return " ".join(each.proto.body for each in app.get("html") if 'role="alert"' in each.proto.body)
