@@ -133,7 +133,7 @@ def reads_ids(lens: Inspectable) -> str:
 def write_target() -> None:
     """Leave the target to the model; a changed one writes it once, so that before and after are of the same tokens."""
     bench = workbench()
-    bench.rewrite = bench.step is not None  # a model in training has written once for this text
+    bench.watching.rewrite = bench.step is not None  # a model in training has written once for this text
     text = ""
     if bench.lens is not None and bench.trace is not None and note(bench):
         text = bench.what_if.generate(bench.lens, typed(Key.SOURCE, first_source(bench.lens))).text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from viz.watching import Watching
 from viz.workbench import Key, Workbench
 
 if TYPE_CHECKING:
@@ -87,8 +88,8 @@ def begin(
     probe = Probe(tokens, target)
     made = partial(LiveTraining, lens, material, settings, source=source)
     live = trainings().begin(bench.run, lambda slots: made(probe, slots=slots))
-    bench.watched, bench.rewrite = (live.number, probe), False
-    bench.untyped = None if typed else _on_film(lens, live.number, probe, shown)
+    untyped = None if typed else _on_film(lens, live.number, probe, shown)
+    bench.watching = Watching((live.number, probe), untyped)
     bench.say(RUN, bench.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
@@ -129,9 +130,9 @@ def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
         trace = view.trace
     else:
         trace = lens.trace_tokens(tokens, target)
-        if bench.watched != (live.number, probe):  # else another tab chose a text since: the film is of the last choice
+        if bench.watching.wish != (live.number, probe):  # else another tab chose a text since: the film is of that
             live.set_probe(probe)
-    bench.watched = live.number, probe
+    bench.watching.wish = live.number, probe
     bench.show(lens, (source, target_text), trace, tokens, target, view.step if view else 0)
     return lens
 
@@ -144,16 +145,17 @@ def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str
 
     if not isinstance(lens, Translator):
         return None
-    anew, bench.rewrite = bench.rewrite, False
+    watching = bench.watching
+    anew, watching.rewrite = watching.rewrite, False
     if typed:
         return lens.target_tokens(typed)
-    if live.current and (bench.watched is None or bench.watched[0] != live.number):  # a reload: what is filmed goes on
-        bench.untyped = _on_film(lens, live.number, live.current.film.probe, source)
-    known = bench.untyped
+    if live.current and (watching.wish is None or watching.wish[0] != live.number):  # a reload: what is filmed goes on
+        watching.untyped = _on_film(lens, live.number, live.current.film.probe, source)
+    known = watching.untyped
     if anew or known is None or known[:2] != (live.number, source):
         target = None if anew else _answer(lens, live.material, source)
         target = target or lens.trace_generated(lens.source_tokens(source))[1]
-        known = bench.untyped = live.number, source, target
+        known = watching.untyped = live.number, source, target
     return known[2]
 
 

@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.film_feed import Sent
+from viz.watching import Watching
 from viz.what_if import CHANGES, WhatIf
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from model import Inspectable, Trace
     from model.analysis.differences import Comparison
     from model.decoding import Generation
-    from model.probe import Probe
     from model.text import Tokens
     from model.trace import AttentionKind
 
@@ -95,9 +95,7 @@ class Workbench:
     traced: tuple[str, str] = ("", "")
     run: str = ""  # the key of this session's training
     step: int | None = None  # of the training that the shown model has
-    watched: tuple[int, Probe] | None = None  # the number of a training, and what this session would have it watch
-    untyped: tuple[int, str, Tokens] | None = None  # the number of a training, a source, its target where none is typed
-    rewrite: bool = False  # the model in training is asked for that target
+    watching: Watching = field(default_factory=Watching)
     begun: bool = False
     message: str = ""
     moving: bool = False  # the strip, or the page, looks at the training again and again
