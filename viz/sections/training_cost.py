@@ -123,7 +123,7 @@ def times(
         guess = estimated_step(config, found, settings, lens.device if lens else choose_device(), alone)
         seconds, step, total = float(f"{guess:.2g}"), _("about {time} a step, estimated"), _("about {time} in all")
     short = f"{significant(1000 * seconds)} ms" if seconds < 1 else f"{significant(seconds)} s"
-    said_times = [step.format(time=short)]
+    said_times = [step.format(time=short if seconds < 60 else clock(seconds))]
     return [*said_times, total.format(time=clock(seconds * settings.steps))] if settings.steps else said_times
 
 
@@ -149,7 +149,7 @@ def measure(
 
 def size(count: float) -> str:
     """Bytes as they are written on the screen."""
-    units = ["B", "kB", "MB", "GB", "TB"]
+    units = ["B", "kB", "MB", "GB", "TB", "PB"]
     while count >= 1000 and len(units) > 1:
         count, units = count / 1000, units[1:]
     return f"{significant(count)} {units[0]}"
