@@ -30,10 +30,17 @@ def right_answer(material: Material, source: str) -> str | None:
     """The target of a source, by the rule of the material's task or as its pairs have it; None where neither knows."""
     if not isinstance(material, Translations):
         return None
-    if material.task:
-        with suppress(ValueError):  # a source that is none of the task
-            return find_task(material.task).solve(source)
+    if (answer := _by_rule(material.task, source)) is not None:
+        return answer
     return next((pair.target for part in material.pairs.values() for pair in part if pair.source == source), None)
+
+
+def _by_rule(task: str, source: str) -> str | None:
+    """What the rule of a task makes of a source; None without a task, or where the source is none of it."""
+    if task:
+        with suppress(ValueError):
+            return find_task(task).solve(source)
+    return None
 
 
 def probe_of(lens: Inspectable, source: str, target: str = "", task: str = "") -> Probe:
@@ -43,7 +50,5 @@ def probe_of(lens: Inspectable, source: str, target: str = "", task: str = "") -
     tokens = lens.source_tokens(source)
     if not isinstance(lens, Translator):
         return Probe(tokens)
-    if task and not target:
-        with suppress(ValueError):  # a source that is none of the task
-            target = find_task(task).solve(source)
+    target = target or _by_rule(task, source) or ""
     return Probe(tokens, lens.target_tokens(target) if target else lens.trace_generated(tokens)[1])

@@ -55,7 +55,8 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
     content: Content | None = st.session_state.get(Part.CONTENT)
     if content is None:
         return None
-    if note := which_counts(content, _given(Part.FILE), _given(Part.PASTED)):
+    file, pasted = (st.session_state.get(part) for part in (Part.FILE, Part.PASTED))
+    if note := which_counts(content, file is not None, bool(str(pasted or "").strip())):
         place.caption(note)
     words = {FOUND: _("found by itself"), "\t": _("tab"), ",": ",", ";": ";", "": _("none: a text")}
     left, right = place.columns(2, gap="small", vertical_alignment="bottom")
@@ -134,15 +135,13 @@ def _take(first: Part, other: Part) -> None:
     st.session_state[Part.CONTENT] = _given(first) or _given(other) or kept
 
 
-def which_counts(content: Content, file: Content | None, pasted: Content | None) -> str:
-    """Which of two counts; empty where there is one."""
+def which_counts(content: Content, file: bool, pasted: bool) -> str:
+    """Which of two counts; empty where there is one. file, pasted: whether their fields hold something."""
     if content.place == Part.PASTED:
-        if file is None:
-            return ""
-        return _("The pasted text counts, for it came last; empty its field, and the file does.")
-    if pasted is None:
+        return _("The pasted text counts, for it came last; empty its field, and the file does.") if file else ""
+    if not pasted:
         return ""
-    if file is None:
+    if not file:
         return _("A file that was given before counts, and not this text: change the text to learn from it.")
     return _("The file counts, for it came last; take it away, and the pasted text does.")
 
