@@ -27,7 +27,7 @@ from viz.workbench import Key, Workbench, choose, workbench
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
-    from model import Inspectable
+    from model.inspectable import Inspectable
     from model.live import LiveTraining
 
 PAGES = {
@@ -191,7 +191,7 @@ def look(
 @contextmanager
 def telling() -> Iterator[None]:
     """Where a page needs what the model does not have, this is said in place of the rest."""
-    from model.errors import AbsentError
+    from model.runtime.errors import AbsentError
     from viz.absent import absent_words
 
     try:

@@ -13,8 +13,8 @@ import torch
 from model.analysis.costs import FLOAT, costs
 from model.config import TransformerConfig
 from model.context import Context
-from model.memory import available
-from model.rules import NO_RULES, Rules
+from model.runtime.memory import available
+from model.text.generation_rules import NO_RULES, Rules
 
 Fate = Literal["kept", "finished", "cut"]
 NODE = 200  # bytes, about

@@ -19,7 +19,8 @@ from model.inspectable import Inspectable
 from model.norms import Norm
 from model.observing import ordinary
 from model.probe import Probe
-from model.trace import AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.trace import Trace
 
 KINDS: tuple[AttentionKind, ...] = get_args(AttentionKind)
 LEVELS = 255  # an attention weight is kept as one of so many steps from 0 to 1

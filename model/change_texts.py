@@ -8,7 +8,7 @@ from typing import cast, get_args
 
 from model.head_removal import RemovedHead
 from model.interventions import AttentionChange, Causal, Cells, PaddingSeen, Window
-from model.trace import AttentionKind
+from model.quantities import AttentionKind
 
 MOST = 500  # changes that one text may list
 

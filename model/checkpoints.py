@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.device import choose_device, choose_dtype
-from model.errors import CheckpointError, first_line
-from model.files import begin_folder, finish_replacing, replace_folder, write_tensors
 from model.filling import MaskFiller
 from model.foreign.told import Positions, Told
 from model.inspectable import Inspectable
-from model.memory import require_room
 from model.network import Network
+from model.runtime.device import choose_device, choose_dtype
+from model.runtime.errors import CheckpointError, first_line
+from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_tensors
+from model.runtime.memory import require_room
+from model.runtime.untrusted_json import read_record
 from model.safe_folder import read_config, require_weights
-from model.safe_json import read_record
 from model.tensors import tensor_table
-from model.text import MASK, Tokenizer
+from model.text.tokenizer import MASK, Tokenizer
 from model.transformer import build
 from model.writing import LanguageModel, Translator
 
@@ -160,7 +160,7 @@ def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer
 
 
 def _read_tokenizer(path: Path) -> Tokenizer:
-    from model.foreign.saved_tokenizer import is_saved, read_saved
+    from model.text.huggingface.load import is_saved, read_saved
 
     return read_saved(path) if is_saved(path) else Tokenizer.read(path)
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.errors import first_line
+from model.runtime.errors import first_line
 
 
 def compiled(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:

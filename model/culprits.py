@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from model.attention import MAPS
-from model.corpus import Batch
+from model.data.datasets import Batch
 from model.gradients import first_not_finite
-from model.randomness import drawing_from
+from model.runtime.random import drawing_from
 from model.trace import record
 
 if TYPE_CHECKING:

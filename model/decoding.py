@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model.beam import SearchTree
 from model.context import Context
-from model.rules import NO_RULES, Rules
+from model.text.generation_rules import NO_RULES, Rules
 
 GUESSED = 5  # tokens at a time: more cost more than they save
 

@@ -8,13 +8,12 @@ from typing import Any
 
 from model.checkpoints import INSPECTABLES
 from model.config import TransformerConfig
-from model.device import choose_device
+from model.data.sources import Material, Source, prepare
+from model.data.tasks import MADE
 from model.inspectable import Inspectable
-from model.materials import Material, prepare
 from model.probe import Probe, probe_of
-from model.randomness import seeded
-from model.saving import Source
-from model.tasks import MADE
+from model.runtime.device import choose_device
+from model.runtime.random import seeded
 from model.training_settings import TrainingSettings
 from model.transformer import build
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from model.changes import Choices
-from model.device import compute_alone
-from model.failures import explained
 from model.moments import MANY
 from model.probe import Probe
+from model.runtime.device import compute_alone
+from model.runtime.errors import explained
 from model.slots import Slots
 from model.snapshots import Snapshot, Status, View
 from model.training import BrokenOffError

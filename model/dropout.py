@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.randomness import own_generator
+from model.runtime.random import own_generator
 
 LEVELS = 1 << 16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 
-from model.corpus import Corpus
+from model.data.datasets import Corpus
 from model.training_settings import TrainingSettings
 
 StepBatches = list[list[int]]  # the examples of each batch of a step

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from model.corpus import IGNORED, Corpus, unshuffled
-from model.materials import Answers, Material, Translations
+from model.data.datasets import IGNORED, Corpus, unshuffled
+from model.data.sources import Answers, Material, Translations
 
 TOKENS = 4000  # of a batch that is looked at
 

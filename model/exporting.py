@@ -17,14 +17,12 @@ from tokenizers.processors import TemplateProcessing
 from model.config import Kind
 from model.counterparts.families import counterpart
 from model.counterparts.parameters import Parameters
-from model.errors import CheckpointError
-from model.files import write_tensors
-from model.foreign.older_files import write_older
-from model.foreign.slow_tokenizer import SlowTokenizer
-from model.foreign.tokenizer_files import TARGET
 from model.inspectable import Inspectable
-from model.text import Tokenizer
-from model.tokens import Role
+from model.runtime.errors import CheckpointError
+from model.runtime.files import write_tensors
+from model.text.huggingface.load import TARGET
+from model.text.huggingface.slow_tokenizer import SlowTokenizer, write_older
+from model.text.tokenizer import Role, Tokenizer
 
 Write = Callable[[Path], None]
 CARD = "README.md"

@@ -9,7 +9,7 @@ import torch
 from model.decoding import Generation, Guess
 from model.inspectable import Inspectable
 from model.sampling import Sampling
-from model.text import SPACE, Tokens
+from model.text.tokenizer import SPACE, Tokens
 from model.trace import Trace
 
 KEPT = 5  # alternatives for each hidden token

@@ -18,8 +18,9 @@ from model.copies import alone
 from model.inspectable import Inspectable
 from model.key_frame import KeyFrame
 from model.probe import Probe
+from model.quantities import AttentionKind
 from model.thinning import Thinned
-from model.trace import AttentionKind, Trace
+from model.trace import Trace
 
 BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
 KEYS = 50  # are enough to choose from

@@ -10,9 +10,9 @@ import torch
 from model.analysis.costs import FLOAT, Costs, costs
 from model.config import TransformerConfig
 from model.copies import trainable
-from model.corpus import Batch, Corpus
+from model.data.datasets import Batch, Corpus
 from model.inspectable import Inspectable
-from model.memory import free_memory
+from model.runtime.memory import free_memory
 from model.training import Trainer
 from model.training_settings import TrainingSettings
 

@@ -12,8 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.interventions import AttentionChange, Intervention
-from model.quantities import ATTENTION_PATHS
-from model.trace import AttentionKind
+from model.quantities import ATTENTION_PATHS, AttentionKind
 
 
 class HeadsRemoved(Intervention):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.errors import CheckpointError, first_line
-from model.files import SPARE
+from model.runtime.errors import CheckpointError, first_line
+from model.runtime.files import SPARE
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # No code is ever fetched; .bin, which is pickled, only of a model that has no safetensors.

@@ -12,7 +12,7 @@ from model.config import Kind, TransformerConfig
 from model.decoding import Alternative, Generation, Guess
 from model.network import Network
 from model.sampling import Sampling
-from model.text import Tokenizer, Tokens
+from model.text.tokenizer import Tokenizer, Tokens
 from model.trace import Trace, record
 
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from model.attention import MultiHeadAttention, explicit_attention
 from model.masks import ChangedMask, Mask
 from model.observing import changed, changing
-from model.quantities import ATTENTION_PATHS
-from model.trace import AttentionKind, attach
+from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.trace import attach
 
 
 class Intervention:

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 from model.checkpoints import CARD, save_checkpoint
-from model.errors import CheckpointError
-from model.files import begin_folder, finish_replacing, replace_folder, write_text
 from model.inspectable import Inspectable
-from model.safe_json import read_text
+from model.runtime.errors import CheckpointError
+from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_text
+from model.runtime.untrusted_json import read_text
 
 LONGEST_CARD = 1 << 20  # bytes
 

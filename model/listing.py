@@ -9,11 +9,11 @@ from typing import Any
 
 from model.checkpoints import CONFIG, is_hugging_face, is_ours
 from model.config import Kind, TransformerConfig
-from model.errors import CheckpointError
 from model.foreign.incomplete import require_whole
 from model.foreign.layouts import is_known
+from model.runtime.errors import CheckpointError
+from model.runtime.untrusted_json import read_record
 from model.safe_formats import weights_of
-from model.safe_json import read_record
 from model.tensors import TensorInfo, size, tensor_table
 
 FILES = {".safetensors": "safetensors", ".pt": "PyTorch", ".pth": "PyTorch", ".bin": "PyTorch", ".gguf": "GGUF"}

@@ -11,10 +11,11 @@ from typing import Any
 
 from model import saving
 from model.changes import Choices
+from model.data import sources
+from model.data.sources import Material
 from model.driver import Driver
 from model.inspectable import Inspectable
 from model.key_frame import KeyFrame
-from model.materials import Material
 from model.probe import Probe
 from model.runs import Run
 from model.slots import Slots
@@ -39,7 +40,7 @@ class LiveTraining:
         settings: TrainingSettings,
         probe: Probe,
         *,
-        source: saving.Source | None = None,
+        source: sources.Source | None = None,
         slots: Slots | None = None,
         clock: Callable[[], float] = time.monotonic,
         unseen: float = UNSEEN,
@@ -52,7 +53,7 @@ class LiveTraining:
             ValueError: the settings cannot be watched.
         """
         self.number = next(_numbers)
-        self.start, self.material, self.source = start, material, source or saving.Source()
+        self.start, self.material, self.source = start, material, source or sources.Source()
         self._choices = Choices.of(settings, start.config)  # as asked for, perhaps not in force yet
         self._driver = Driver(
             lambda: Watched(start, material, settings, probe, **budgets),

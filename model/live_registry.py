@@ -10,8 +10,8 @@ import torch
 
 from model import forecast
 from model.config import TransformerConfig
+from model.data.sources import Material
 from model.live import LiveTraining
-from model.materials import Material
 from model.slots import Slots
 from model.training_settings import TrainingSettings
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from model.corpus import IGNORED, Batch
+from model.data.datasets import IGNORED, Batch
 from model.network import Network
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 
 Refused = (RuntimeError, MemoryError)  # what libraries raise where the system maps no file as large as this one
 

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import torch
 from tqdm import tqdm
 
-from model.corpus import Corpus, MaskedCorpus, TextCorpus, unshuffled
-from model.data import Pair, Split, in_split
+from model.data.datasets import Corpus, MaskedCorpus, TextCorpus, unshuffled
+from model.data.pairs import Pair, Split, in_split
+from model.data.readers import is_text, lines_of, read_pairs_from, read_text
+from model.data.sources import SEPARATOR, TEXT_HELD
+from model.data.tasks import exact_match, find_task, task_pairs
 from model.inspectable import Inspectable
 from model.losses import loss_and_hits
-from model.materials import SEPARATOR, TEXT_HELD
-from model.reading import is_text, lines_of, read_pairs_from, read_text
-from model.tasks import exact_match, find_task, task_pairs
 
 Figures = dict[str, float | int | str]
 BATCH = 64  # texts written together

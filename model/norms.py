@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
-from model.device import exact
+from model.runtime.device import exact
 
 
 class Norm(nn.Module):

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.errors import CheckpointError
 from model.mapped import Refused, mapped
+from model.runtime.errors import CheckpointError
 from model.safe_archive import read_archive
 from model.safe_calls import kind
 from model.safe_header import LONGEST_NAME

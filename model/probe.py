@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from model.data.sources import Material, Translations
+from model.data.tasks import find_task
 from model.inspectable import Inspectable
-from model.materials import Material, Translations
-from model.tasks import find_task
-from model.text import Tokens
+from model.text.tokenizer import Tokens
 from model.writing import Translator
 
 

@@ -10,9 +10,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from model.corpus import IGNORED, Batch
-from model.device import choose_device
+from model.data.datasets import IGNORED, Batch
 from model.network import Network
+from model.runtime.device import choose_device
 
 Loss = Callable[[Network, Batch, float], Tensor]  # added up over the tokens to predict; the float smooths labels
 NetworkLoss = Callable[[Batch, float], Tensor]

@@ -12,7 +12,7 @@ from typing import IO, cast
 
 import torch
 
-from model.errors import CheckpointError, first_line
+from model.runtime.errors import CheckpointError, first_line
 
 MOST_FILES = 100_000
 LARGEST_DIRECTORY = 16 << 20  # bytes: the names and places of that many files

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from model.analysis.costs import parameters
 from model.config import TransformerConfig
-from model.errors import CheckpointError
-from model.safe_json import parse_json, read_bytes
+from model.runtime.errors import CheckpointError
+from model.runtime.untrusted_json import parse_json, read_bytes
 
 LARGEST_CONFIG = 1 << 20  # bytes
 MOST_LAYERS = 512

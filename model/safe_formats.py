@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model.errors import CheckpointError
-from model.files import finish_replacing
-from model.safe_json import read_json
+from model.runtime.errors import CheckpointError
+from model.runtime.files import finish_replacing
+from model.runtime.untrusted_json import read_json
 
 SAFETENSORS, PYTORCH = "model.safetensors", "pytorch_model.bin"  # in a folder, ours or of Hugging Face
 PICKLED = (".pt", ".pth", ".bin")

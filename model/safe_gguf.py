@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.errors import CheckpointError, UnmeasuredError
 from model.mapped import mapped
+from model.runtime.errors import CheckpointError, UnmeasuredError
 from model.safe_header import FormatError, require_name
 
 MOST_TENSORS = 50_000

@@ -15,9 +15,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.errors import CheckpointError, UnmeasuredError, first_line
 from model.mapped import Refused, mapped
-from model.safe_json import parse_json
+from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
+from model.runtime.untrusted_json import parse_json
 
 LARGEST_HEADER = 100_000_000  # bytes: the format's own limit
 LONGEST_NAME = 250

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.context import Context
-from model.rules import NO_RULES, Rules
+from model.text.generation_rules import NO_RULES, Rules
 
 # A token that was written, its log-probability, and the most probable tokens at its step with theirs.
 Step = tuple[int, float, list[tuple[int, float]]]

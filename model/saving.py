@@ -6,7 +6,6 @@ import dataclasses
 import io
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,22 +16,13 @@ from model.card import card
 from model.checkpoints import save_checkpoint
 from model.copies import alone
 from model.curves import write_curves
+from model.data.sources import Material, Source
 from model.inspectable import Inspectable
-from model.materials import Material
 from model.runs import Run
 from model.training import Trainer
 from model.watched import Watched
 
 Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Source:
-    """What a model is trained on, and under which licence. validation: where it was others that it is validated on."""
-
-    data: str = "pairs of one's own"
-    licence: str = ""
-    validation: str | None = None
 
 
 def training_record(trainer: Trainer, material: Material, source: Source, example: str, kept: str) -> Record:

@@ -11,11 +11,11 @@ import torch
 
 from model.analysis.costs import Costs
 from model.config import TransformerConfig
-from model.corpus import Batch
+from model.data.datasets import Batch
 from model.forecast import costs_of_batch
 from model.losses import summed_loss
-from model.precision import slowdown
-from model.randomness import drawing_from, seeded
+from model.runtime.device import slowdown
+from model.runtime.random import drawing_from, seeded
 from model.training_settings import TrainingSettings
 from model.transformer import build
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.errors import CheckpointError, UnmeasuredError, first_line
 from model.pickled import brought, read_pickled, storage_place
+from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 from model.safe_formats import require_indexed, require_weights_themselves, weights_of
 from model.safe_gguf import GgufFile, loaded
 from model.safe_header import DTYPES, SafeValues, read_header

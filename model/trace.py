@@ -14,14 +14,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from model.attention import MAPS, MultiHeadAttention, explicit_attention
-from model.errors import require
 from model.masks import Mask
 from model.norms import Norm
 from model.observing import changed, changing, observe, ordinary, recording
 from model.position_bias import Unbiased
 from model.projections import for_each_head
-from model.quantities import ATTENTION_PATHS, OBSERVED
-from model.quantities import AttentionKind as AttentionKind
+from model.quantities import ATTENTION_PATHS, OBSERVED, AttentionKind
+from model.runtime.errors import require
 
 if TYPE_CHECKING:
     import pandas

@@ -17,9 +17,8 @@ import torch
 from model import training_state
 from model.averaging import AveragedWeights, Averager, LastAverage, RunningAverage, Weights
 from model.compiling import compiled
-from model.corpus import Batch, Corpus, unshuffled
 from model.culprits import culprit
-from model.device import DTYPES
+from model.data.datasets import Batch, Corpus, unshuffled
 from model.epochs import Epochs
 from model.fused_adamw import FusedAdamW
 from model.gradients import Gradients
@@ -27,7 +26,8 @@ from model.losses import loss_and_hits, summed_loss
 from model.network import Network
 from model.processes import Processes
 from model.products import OWN
-from model.randomness import drawing_from
+from model.runtime.device import DTYPES
+from model.runtime.random import drawing_from
 from model.training_settings import Progress, StepReport, TrainingSettings, learning_rate
 
 FIXED = ("compile", "average", "average_last", "undo_merges")  # settings that a run keeps

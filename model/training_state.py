@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.files import write_tensors
+from model.runtime.files import write_tensors
 from model.training_settings import Progress
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from model.errors import CheckpointError
-from model.files import SPARE
+from model.runtime.errors import CheckpointError
+from model.runtime.files import SPARE
 from model.safe_archive import Bounded
 from model.safe_formats import READ, REFUSED
 

@@ -15,7 +15,7 @@ from model.decoding import Alternative, Generation, Guess, greedy
 from model.inspectable import Inspectable
 from model.observing import ordinary
 from model.sampling import Sampling, Step, sample
-from model.text import Tokens, clean
+from model.text.tokenizer import Tokens, clean
 from model.trace import Trace, record
 from model.transformer import Transformer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from model.errors import AbsentError, require
 from model.hosted.reasons import Reason
+from model.runtime.errors import AbsentError, require
 from viz.i18n import _
 
 Made = TypeVar("Made")

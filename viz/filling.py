@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from model.errors import why_it_broke_off
+from model.runtime.errors import why_it_broke_off
 from viz.i18n import _
 
 TOLD = 1.0  # seconds after which the time that is left can be told

@@ -16,7 +16,7 @@ from viz.words import no_predictions
 from viz.workbench import FIRST_SOURCE, Key, Workbench, workbench
 
 if TYPE_CHECKING:
-    from model import Inspectable
+    from model.inspectable import Inspectable
 
 LINE_BREAK = "⏎"  # in a field of one line
 CONTINUED = 20  # tokens that the button lets a language model write

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 if TYPE_CHECKING:
-    from model import Inspectable
+    from model.inspectable import Inspectable
     from model.listing import Listed
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
@@ -65,7 +65,7 @@ def saved_folder() -> Path:
 
 def saved_names() -> Sequence[str]:
     """The checkpoints that were saved; one whose name a bundled one has is not seen."""
-    from model.files import finish_all
+    from model.runtime.files import finish_all
 
     finish_all(saved_folder())
     found = {path.parent.name for path in saved_folder().glob("*/config.json")}
@@ -145,7 +145,7 @@ def open_place(place: Place, precision: str | None = None, told: str = "") -> In
     Raises:
         ValueError: it is damaged, no model, does not fit, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
     """
-    from model.device import choose_device, choose_dtype
+    from model.runtime.device import choose_device, choose_dtype
 
     if not place.path.exists():
         raise ValueError(f"{place.path} is not there: give the path of a checkpoint's folder or file")
@@ -189,9 +189,9 @@ def _open_own(name: str, path: str, changed: int, device: str, dtype: str, told:
 def _open(name: str, path: str, device: str, dtype: str, told: str) -> Inspectable:
     import torch
 
-    from model import open_checkpoint
-    from model.device import DTYPES, keep_freed_memory
+    from model.checkpoints import open_checkpoint
     from model.foreign.told import Told
+    from model.runtime.device import DTYPES, keep_freed_memory
 
     keep_freed_memory()
     if device == "cpu":

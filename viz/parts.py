@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
     from torch import nn
 
-    from model import Inspectable, Trace
+    from model.inspectable import Inspectable
+    from model.trace import Trace
     from viz.components.views import Mount
 
 

@@ -16,7 +16,7 @@ from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, choice, workbench
 
 if TYPE_CHECKING:
-    from model import Inspectable
+    from model.inspectable import Inspectable
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 
@@ -61,7 +61,7 @@ def let_go() -> None:
 
 def precision() -> str:
     """In which precision models are opened: as it was chosen on the page Checkpoints, else what VITRINE_DTYPE says."""
-    from model.device import choose_dtype
+    from model.runtime.device import choose_dtype
 
     return choice(PRECISIONS, str(choose_dtype()).removeprefix("torch."), Part.PRECISION)
 

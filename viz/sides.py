@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from viz.i18n import _
 
 if TYPE_CHECKING:
-    from model.trace import AttentionKind, Trace
+    from model.quantities import AttentionKind
+    from model.trace import Trace
 
 SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
 

@@ -20,8 +20,8 @@ from viz.workbench import Key, Workbench, workbench
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from model import Inspectable
     from model.decoding import Guess
+    from model.inspectable import Inspectable
 
 
 News = tuple["Mapping[str, Any]", "Sequence[NDArray[Any]]"]
@@ -32,7 +32,7 @@ def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mou
 
     news: for the strip of the training, `viz.strip.news`, taken when the bar is mounted: what is taken counts as sent.
     """
-    from model.text import Tokens
+    from model.text.tokenizer import Tokens
 
     assert bench.trace is not None
     assert bench.source is not None

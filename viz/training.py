@@ -14,15 +14,13 @@ from viz.workbench import Key, Workbench
 if TYPE_CHECKING:
     import torch
 
-    from model import Inspectable
-    from model.beginnings import Data
     from model.config import TransformerConfig
+    from model.data.sources import Data, Material, Source
+    from model.inspectable import Inspectable
     from model.live import LiveTraining
     from model.live_registry import LiveTrainings
-    from model.materials import Material
     from model.probe import Probe
-    from model.saving import Source
-    from model.text import Tokens
+    from model.text.tokenizer import Tokens
     from model.training_settings import TrainingSettings
     from model.writing import Translator
 
@@ -97,7 +95,7 @@ def begin(
 
 def usual_data(lens: Inspectable) -> Data:
     """What a bundled model is trained on unless the user chooses: its own task, or sentences made by rule."""
-    from model.beginnings import phrase_data, task_data
+    from model.data.sources import phrase_data, task_data
 
     task = str(lens.training.get("task") or "")
     return task_data(task) if task else phrase_data(lens.kind)
@@ -109,10 +107,10 @@ def material_of(lens: Inspectable, data: Data) -> Material:
     Raises:
         ValueError: it does not fit this kind of model.
     """
-    from model import beginnings
+    from model.data import sources
 
-    units = beginnings.usual_units(lens.kind, data)
-    return beginnings.material_of(lens.kind, data, units, 0, (lens.source_tokenizer, lens.target_tokenizer))
+    units = sources.usual_units(lens.kind, data)
+    return sources.material_of(lens.kind, data, units, 0, (lens.source_tokenizer, lens.target_tokenizer))
 
 
 def shown(bench: Workbench, live: LiveTraining) -> Inspectable:

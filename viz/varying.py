@@ -14,7 +14,8 @@ from viz.said import said
 from viz.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
-    from model import Inspectable, TransformerConfig
+    from model.config import TransformerConfig
+    from model.inspectable import Inspectable
 
 
 class Wished(StrEnum):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from model.probe import Probe
-    from model.text import Tokens
+    from model.text.tokenizer import Tokens
 
 
 @dataclass

@@ -11,10 +11,12 @@ from viz.i18n import _
 from viz.words import attention_name
 
 if TYPE_CHECKING:
-    from model import Inspectable, Trace, TransformerConfig
+    from model.config import TransformerConfig
     from model.decoding import Generation
+    from model.inspectable import Inspectable
     from model.interventions import AttentionChange
-    from model.text import Tokens
+    from model.text.tokenizer import Tokens
+    from model.trace import Trace
     from viz.workbench import Workbench
 
 CHANGES = "changes"  # the parameter of the address bar

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from viz.i18n import _, language
 
 if TYPE_CHECKING:
-    from model.trace import AttentionKind, Trace
+    from model.quantities import AttentionKind
+    from model.trace import Trace
 
 MARKS = re.compile(r"[\\`*\[\]$~#<]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
 ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
@@ -31,8 +32,7 @@ def no_training(ours: bool, predicts: bool) -> str:
 
 def slow_precision(precision: str) -> str:
     """Of a precision that this processor is slower with than with float32; nothing, if it is not."""
-    from model.device import choose_device
-    from model.precision import SLOWER, slowdown
+    from model.runtime.device import SLOWER, choose_device, slowdown
 
     times = slowdown(precision, choose_device())
     if times < SLOWER:

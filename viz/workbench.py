@@ -17,11 +17,12 @@ from viz.what_if import CHANGES, WhatIf
 if TYPE_CHECKING:
     from torch import nn
 
-    from model import Inspectable, Trace
     from model.analysis.differences import Comparison
     from model.decoding import Generation
-    from model.text import Tokens
-    from model.trace import AttentionKind
+    from model.inspectable import Inspectable
+    from model.quantities import AttentionKind
+    from model.text.tokenizer import Tokens
+    from model.trace import Trace
 
 LONG = 100  # tokens of both texts
 FIRST_SOURCE = "She bought a red car yesterday."

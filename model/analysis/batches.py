@@ -11,10 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from model.device import exact
 from model.norms import Norm
-from model.text import Tokenizer, Tokens
-from model.tokens import Role
+from model.runtime.device import exact
+from model.text.tokenizer import Role, Tokenizer, Tokens
 from model.trace import Trace, record
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import torch
 
 from model.analysis.maps import AT_ONCE, Maps
 from model.attention import MultiHeadAttention
-from model.device import exact, with_float64
 from model.head_removal import removed_heads
 from model.interventions import kind_and_layer
 from model.masks import ChangedMask, Mask
 from model.norms import Norm
 from model.observing import ordinary
-from model.trace import AttentionKind
+from model.quantities import AttentionKind
+from model.runtime.device import exact, with_float64
 
 if TYPE_CHECKING:
     from model.trace import Trace

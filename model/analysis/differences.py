@@ -14,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.attention import MAPS
-from model.trace import AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.trace import Trace
 
 if TYPE_CHECKING:
     import pandas

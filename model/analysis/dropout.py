@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.device import exact
 from model.dropout import dropout
-from model.randomness import drawing_from
+from model.runtime.device import exact
+from model.runtime.random import drawing_from
 
 TOGETHER = 1 << 20  # numbers drawn at once
 

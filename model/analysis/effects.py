@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from model.trace import AttentionKind, Trace
+    from model.quantities import AttentionKind
+    from model.trace import Trace
 
 
 def weight_changes(now: Trace, before: Trace, kind: AttentionKind) -> Float[Tensor, "layer head"]:

@@ -12,13 +12,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
-from model.errors import require
 from model.layers import DecoderLayer, EncoderLayer, FeedForward
 from model.masks import Mask
 from model.network import Network
 from model.observing import ordinary
 from model.projections import HeadProjection
-from model.text import Tokenizer
+from model.runtime.errors import require
+from model.text.tokenizer import Tokenizer
 from model.trace import Trace
 
 SMALL = 0.01  # activations no larger than this count as off, where the activation function is never exactly 0

@@ -17,14 +17,13 @@ from model.analysis.moved import moved_per_head
 from model.analysis.packed_heads import TRANSPOSED, cut
 from model.checkpoints import CONFIG, is_ours
 from model.config import Kind, TransformerConfig
-from model.errors import CheckpointError
 from model.foreign.opening import renamed_weights
 from model.foreign.told import Told
-from model.quantities import ATTENTION_PATHS
+from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.runtime.errors import CheckpointError
+from model.runtime.untrusted_json import read_record
 from model.safe_folder import read_config
-from model.safe_json import read_record
 from model.tensors import read_tensors
-from model.trace import AttentionKind
 
 # Matrices (out, in) of attentions in transformers' own code: queries, keys, values, output.
 NAMES = re.compile(

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from model.analysis.information import entropy_terms
-from model.device import exact, float64_place, with_float64
+from model.runtime.device import exact, float64_place, with_float64
 
 
 def entropy(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:

@@ -17,9 +17,8 @@ from model.inspectable import Inspectable
 from model.interventions import Intervention, intervening
 from model.network import Network
 from model.observing import ordinary
-from model.quantities import ATTENTION_PATHS
-from model.text import Tokens
-from model.trace import AttentionKind
+from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.text.tokenizer import Tokens
 
 AT_ONCE = 4096  # tokens of the copies of a text that are computed together, at most; one copy is, however long
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from model.analysis.information import entropy_terms
 from model.analysis.maps import Maps
 from model.attention import MultiHeadAttention
-from model.device import exact
-from model.trace import AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.runtime.device import exact
+from model.trace import Trace
 
 MOST = 64  # queries that are compared; of longer texts so many, evenly spread
 

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.device import exact, float64_place
 from model.filling import MaskFiller
 from model.inspectable import Inspectable
-from model.text import Tokens
+from model.runtime.device import exact, float64_place
+from model.text.tokenizer import Tokens
 from model.trace import Trace
 from model.writing import Translator
 

@@ -15,7 +15,8 @@ from model.attention import MultiHeadAttention
 from model.observing import changed, ordinary
 from model.position_bias import PositionBias
 from model.projections import for_each_head
-from model.trace import KEPT_MAP, AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.trace import KEPT_MAP, Trace
 
 AT_ONCE = 1 << 20  # numbers of a layer's maps that are computed together; one head's are, however many
 CELLS = 1 << 22  # of a layer's maps that are looked into at once; of longer texts every k-th query

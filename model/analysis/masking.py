@@ -13,8 +13,8 @@ from torch import Tensor
 from model.attention import Masked, Weights
 from model.interventions import Causal, Intervention, PaddingSeen, intervening
 from model.network import Network
-from model.quantities import ATTENTION_PATHS
-from model.trace import AttentionKind, Trace, record
+from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.trace import Trace, record
 
 if TYPE_CHECKING:
     import pandas

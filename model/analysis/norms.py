@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.device import exact
 from model.norms import Norm
+from model.runtime.device import exact
 
 if TYPE_CHECKING:
     from model.trace import Trace

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model.analysis import information
 from model.config import Kind
-from model.device import exact
+from model.runtime.device import exact
 from model.sampling import Sampling
 
 UNKNOWN = -1  # in the place of a token that nobody has written

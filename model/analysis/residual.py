@@ -11,10 +11,10 @@ from torch import Tensor
 
 from model.analysis.norms import Get
 from model.config import TransformerConfig
-from model.errors import require
 from model.layers import DecoderLayer, EncoderLayer
 from model.network import Network
 from model.observing import ordinary
+from model.runtime.errors import require
 from model.trace import Trace
 
 SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")

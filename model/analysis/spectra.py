@@ -23,7 +23,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from model.analysis.weights import first_of_places, readable
-from model.device import compute_alone
+from model.runtime.device import compute_alone
 from model.tensors import TensorInfo
 
 LEAST, EIGHTH = 5e-4, 0.02  # eigenvalues beside the largest, from which on float32 will do

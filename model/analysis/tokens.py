@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from model.device import exact
+from model.runtime.device import exact
 
 
 def nearest(

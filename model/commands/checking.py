@@ -13,10 +13,11 @@ from model.checkpoints import CONFIG, open_checkpoint
 from model.commands.options import network_options
 from model.config import PRESETS
 from model.copies import require_ours
-from model.files import finish_replacing
+from model.data.sources import Material, Units
 from model.inspectable import Inspectable
-from model.materials import Material, Units
-from model.training import Trainer, TrainingSettings
+from model.runtime.files import finish_replacing
+from model.training import Trainer
+from model.training_settings import TrainingSettings
 
 KIND, PRESET = "encoder-decoder", "small"  # of a model, unless told
 VOCABULARY = 4000  # of a BPE, unless told

@@ -12,11 +12,11 @@ import torch
 from tqdm import tqdm
 
 from model import training_state
-from model.corpus import unshuffled
 from model.curves import Curves
-from model.device import give_back_memory
+from model.data.datasets import unshuffled
 from model.gradients import first_not_finite
 from model.losses import loss_and_hits
+from model.runtime.device import give_back_memory
 from model.training import Trainer
 
 SAVE_EVERY = 200  # steps between two writes of the resume state

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from model.analysis.costs import Costs, costs
 from model.config import TransformerConfig
+from model.data.sources import Material
 from model.forecast import costs_of_batch
-from model.materials import Material
 from model.training import Trainer
 from model.training_settings import TrainingSettings
 from model.transformer import build

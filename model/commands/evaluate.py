@@ -10,9 +10,9 @@ from typing import Any
 
 from model.card import card
 from model.checkpoints import CARD, TRAINING, open_checkpoint
-from model.files import write_text
+from model.data.readers import SPEC_HELP, is_text, name_of
 from model.measuring import Figures, measure
-from model.reading import SPEC_HELP, is_text, name_of
+from model.runtime.files import write_text
 
 
 def add_parser(commands: Any) -> None:

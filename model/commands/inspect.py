@@ -11,8 +11,8 @@ from typing import Any
 
 from model.analysis.weights import readable, statistics
 from model.checkpoints import CONFIG, TRAINING
-from model.errors import UnmeasuredError
-from model.safe_json import read_record
+from model.runtime.errors import UnmeasuredError
+from model.runtime.untrusted_json import read_record
 from model.tensors import Measures, TensorInfo, tensor_table
 
 COLUMNS = ("name", "shape", "dtype", "bytes", "norm", "largest")

@@ -12,7 +12,7 @@ from model.counterparts.decoders import gpt2, gpt_neox, llama
 from model.counterparts.encoders import bert
 from model.counterparts.pairs import bert_to_gpt2, marian
 from model.counterparts.parameters import ACTIVATIONS, Made, Parameters
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 
 TABLES = ("learned", "sinusoidal", "sinusoidal-halves", "none")  # what a table of positions can hold
 PLAIN = tuple(ACTIVATIONS)

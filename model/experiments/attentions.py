@@ -12,9 +12,9 @@ from torch import Tensor
 from model.analysis.costs import attention_flops, parameters
 from model.attention import MultiHeadAttention, explicit_attention
 from model.config import TransformerConfig
-from model.device import give_back_memory
 from model.masks import Mask
-from model.memory import SPARE, available
+from model.runtime.device import give_back_memory
+from model.runtime.memory import SPARE, available
 from model.skeleton import NothingDrawn
 
 MAPS = 3  # of size query × key that are there at once: what softmax reads, what it makes, what the next step makes

@@ -8,15 +8,14 @@ from dataclasses import replace
 
 import torch
 
-from model.beginnings import Data, material_of
-from model.corpus import unshuffled
-from model.data import Pair
+from model.data.datasets import unshuffled
+from model.data.pairs import Pair
+from model.data.sources import SEPARATOR, Data, material_of
+from model.data.tasks import exact_match, find_task
 from model.experiments.courses import Answered, Arm, Setup, Side
 from model.experiments.running import Report
 from model.experiments.trainings import Learner, learners, material, rounds
 from model.losses import loss_and_hits
-from model.materials import SEPARATOR
-from model.tasks import exact_match, find_task
 
 SOURCES = 48  # of each length
 AT_MOST = 14  # lengths that are tested

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from model.device import compute_alone, give_back_memory
-from model.errors import first_line
-from model.failures import is_out_of_memory
+from model.runtime.device import compute_alone, give_back_memory
+from model.runtime.errors import first_line, is_out_of_memory
 
 Result = TypeVar("Result")
 Status = Literal["waiting", "running", "finished", "stopped", "failed"]

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.attention import Weights
-from model.device import exact
+from model.runtime.device import exact
 
 SURE = 0.99
 MOST = 1e9  # a factor beyond which nobody looks, nor below its inverse

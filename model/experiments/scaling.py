@@ -16,11 +16,11 @@ from model.analysis.maps import Maps
 from model.analysis.predictions import derivative_norm
 from model.attention import Scaled, Scores, Weights
 from model.config import TransformerConfig
-from model.device import exact
 from model.experiments.running import Report
 from model.observing import ordinary
 from model.position_bias import PositionBias
 from model.projections import for_each_head
+from model.runtime.device import exact
 
 WIDTHS = tuple(2**power for power in range(1, 11))
 DRAWS, QUERIES = 8, 64  # of keys and values, and queries of each

@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from model.analysis.maps import Maps
-from model.device import exact
-from model.errors import require
 from model.projections import for_each_head
+from model.runtime.device import exact
+from model.runtime.errors import require
 
 
 def dots(query: Float[Tensor, "*query channel"], key: Float[Tensor, "*key channel"]) -> Float[Tensor, "*query_key"]:

@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
-from model.beginnings import Data, material_of, new_config
-from model.corpus import IGNORED, Batch, Corpus
+from model.data.datasets import IGNORED, Batch, Corpus
+from model.data.sources import Data, Material, material_of, new_config
+from model.data.tasks import find_task, task_pairs
 from model.demonstration import fresh
 from model.experiments.courses import VALIDATIONS, Arm, Course, Setup, Side
 from model.experiments.running import Report
 from model.inspectable import Inspectable
-from model.materials import Material
-from model.randomness import seeded
-from model.tasks import find_task, task_pairs
+from model.runtime.random import seeded
 from model.training import Trainer
 
 PAIRS = 6000  # of the task, where it has so many

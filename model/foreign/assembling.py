@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from model.config import TransformerConfig
-from model.errors import CheckpointError
-from model.memory import require_room
 from model.network import Network
+from model.runtime.errors import CheckpointError
+from model.runtime.memory import require_room
 from model.skeleton import skeleton
 
 CPU = torch.device("cpu")

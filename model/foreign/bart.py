@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from model.config import TransformerConfig
-from model.errors import CheckpointError
 from model.foreign.family import Family, Given
 from model.foreign.pieces import Plan, flat, modules, tensor, without_first
 from model.foreign.settings import UnknownError
+from model.runtime.errors import CheckpointError
 
 LONGEST = 1 << 17  # tokens: Marian's positions are computed for all of them
 OFFSET = 2  # the first rows of BART's and mBART's tables of positions

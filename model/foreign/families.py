@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.errors import CheckpointError
 from model.foreign.bart import BART, MARIAN, MBART
 from model.foreign.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from model.foreign.family import Family, Given, modern
@@ -24,6 +23,7 @@ from model.foreign.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
 from model.foreign.pieces import Piece, Plan
 from model.foreign.settings import UnknownError
 from model.foreign.t5 import MT5, T5
+from model.runtime.errors import CheckpointError
 from model.skeleton import skeleton
 
 FAMILIES: dict[str, Family] = {

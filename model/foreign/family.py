@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model.config import Activation, TransformerConfig
-from model.errors import CheckpointError
 from model.foreign.pieces import Plan
 from model.foreign.settings import Settings, UnknownError
+from model.runtime.errors import CheckpointError
 
 # Names of functions in Hugging Face's configs, and ours of the same function.
 ACTIVATIONS: dict[str, Activation] = {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 
 # How names of queries end in Hugging Face's families, whose layouts are told apart by a config.json alone; fairseq and
 # torchtune have some of these names too.

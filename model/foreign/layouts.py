@@ -10,20 +10,20 @@ from typing import Any
 from torch import Tensor
 
 from model.config import TransformerConfig
-from model.errors import CheckpointError
-from model.foreign.bare_ids import NO_TOKENS, BareIds
 from model.foreign.incomplete import require_whole
 from model.foreign.layouts_annotated import ANCHOR, annotated
 from model.foreign.layouts_gpt import FIRST_KEYS, PACKED, first_min_gpt, gpt
 from model.foreign.layouts_torch import FIRST_LAYER, torch_transformer
 from model.foreign.state import Layout, State
-from model.foreign.tokenizer_files import TOKENIZER, open_tokenizers
 from model.foreign.told import Told
 from model.pickled import Plain, read_state
+from model.runtime.errors import CheckpointError
+from model.runtime.untrusted_json import read_record
 from model.safe_folder import require_weights
-from model.safe_json import read_record
 from model.tensors import is_of_training, read_tensors
-from model.text import Tokenizer
+from model.text.huggingface.load import TOKENIZER, open_tokenizers
+from model.text.huggingface.tokenizer import NO_TOKENS, BareIds
+from model.text.tokenizer import Tokenizer
 
 ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # how a name ends that each of them needs
 LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer)

@@ -11,21 +11,21 @@ from torch import Tensor
 
 from model.checkpoints import CONFIG, INSPECTABLES, is_hugging_face
 from model.config import TransformerConfig
-from model.errors import CheckpointError
 from model.foreign.assembling import assembled
 from model.foreign.families import rebuilt_config, renamed
 from model.foreign.incomplete import LLAMA_CPP, require_whole
 from model.foreign.layouts import KNOWN, SUFFIXES, find_layout, open_state
-from model.foreign.tokenizer_files import open_tokenizers
 from model.foreign.told import Told
 from model.inspectable import Inspectable
-from model.memory import require_room
 from model.network import Network
+from model.runtime.errors import CheckpointError
+from model.runtime.memory import require_room
+from model.runtime.untrusted_json import read_record
 from model.safe_folder import require_weights
 from model.safe_formats import READ, REFUSED, require_weights_themselves, weights_of
-from model.safe_json import read_record
 from model.tensors import size, tensor_table
-from model.text import Tokenizer
+from model.text.huggingface.load import open_tokenizers
+from model.text.tokenizer import Tokenizer
 
 
 def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Told | None = None) -> Inspectable:

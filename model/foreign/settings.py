@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.checkpoints import CONFIG
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 
 MOST = 10_000_000  # of anything that is counted
 # What changes nothing in a forward pass: names, sizes of files, training, generation.

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from model.config import TiedEmbeddings, TransformerConfig
-from model.errors import CheckpointError
 from model.foreign.pieces import Plan
 from model.foreign.told import Positions, Told
 from model.pickled import Plain
+from model.runtime.errors import CheckpointError
 
 MOST_LAYERS = 512
 HEADS = ("n_head", "n_heads", "num_heads", "nhead", "heads", "h", "num_attention_heads", "n_attn_heads")

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 
 from model.config import Kind
-from model.device import exact
-from model.errors import CheckpointError
 from model.hosted.context import new_cache
 from model.hosted.head_parts import find_head_parts
 from model.hosted.interface import NAME
@@ -20,6 +18,8 @@ from model.hosted.options import hosted_config
 from model.hosted.probe import close, flat, probing
 from model.hosted.runner import Runner
 from model.hosted.stacks import Built, build_stack
+from model.runtime.device import exact
+from model.runtime.errors import CheckpointError
 
 LENGTHS = {"encoder": 6, "decoder": 4}  # of the probe; different, so that cross-attention is known by its keys
 

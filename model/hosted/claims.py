@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.modules import module
 
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 from model.safe_folder import BUILT, MOST_LAYERS
 from model.tensors import TensorInfo, tensor_table
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.errors import CheckpointError
 from model.hosted.passes import current, shadows
 from model.projections import for_each_head
+from model.runtime.errors import CheckpointError
 
 NAME = "vitrine"  # of our function among transformers' attention implementations
 # Arguments that say nothing beside the mask, or are of no concern in evaluation. Any other that is not None is a step

@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from model.errors import AbsentError
 from model.hosted.context import HostedContext, WholeContext
 from model.hosted.offloaded import held, place
 from model.hosted.parts import HostedConfig, frozen
@@ -18,6 +17,7 @@ from model.hosted.runner import Runner
 from model.hosted.stacks import Built
 from model.masks import real_tokens
 from model.network import Network
+from model.runtime.errors import AbsentError
 
 
 class HostedLogits(nn.Module):

@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.device import exact
 from model.hosted.offloaded import held
 from model.hosted.parts import HostedLinear, HostedNorm
 from model.hosted.probe import Event, close
+from model.runtime.device import exact
 
 EPSILONS = ("eps", "variance_epsilon", "epsilon")
 USUAL = (1e-5, 1e-6, 1e-12, 1e-8)

@@ -15,18 +15,18 @@ from typing import Any
 import torch
 
 from model.config import Kind
-from model.device import choose_device_map
-from model.errors import CheckpointError, first_line
 from model.foreign.opening import inspectable
-from model.foreign.tokenizer_files import open_tokenizers
 from model.hosted.building import build_hosted, keep_its_masks
 from model.hosted.claims import bounded, require_modest
 from model.hosted.interface import NAME, register
-from model.hosted.library import library, quietly
 from model.hosted.network import HostedNetwork
 from model.inspectable import Inspectable
-from model.memory import require_room
+from model.runtime.device import choose_device_map
+from model.runtime.errors import CheckpointError, first_line
+from model.runtime.memory import require_room
+from model.runtime.transformers_import import library, quietly
 from model.tensors import TensorInfo, size
+from model.text.huggingface.load import open_tokenizers
 
 LONGEST = 300  # characters of what transformers says
 FULL = os.strerror(errno.ENOSPC)  # in what safetensors says, whose errors have no number

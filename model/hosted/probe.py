@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.device import exact
-from model.errors import CheckpointError
 from model.hosted.interface import Call
 from model.hosted.passes import Pass, current
+from model.runtime.device import exact
+from model.runtime.errors import CheckpointError
 
 
 @dataclass(eq=False)

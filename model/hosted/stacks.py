@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from model.device import exact
 from model.hosted.attention import HostedAttention
 from model.hosted.matching import Found, Tells, match_layer
 from model.hosted.norming import as_norm
@@ -17,6 +16,7 @@ from model.hosted.parts import HostedNorm, HostedStack, HostedTokens, frozen
 from model.hosted.passes import OfPositions, tell
 from model.hosted.probe import Event, close, first, same
 from model.hosted.reasons import Reason
+from model.runtime.device import exact
 
 
 @dataclass

@@ -21,7 +21,7 @@ from torch import Tensor
 from model.beam import beam_search
 from model.config import TransformerConfig
 from model.decoding import greedy
-from model.device import keep_freed_memory
+from model.runtime.device import keep_freed_memory
 from model.transformer import Transformer
 from tests.benchmarks import results
 

@@ -26,7 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 import torch
 from torch import Tensor
 
-from model.device import keep_freed_memory
+from model.runtime.device import keep_freed_memory
 from tests.benchmarks import results
 from tests.benchmarks.subjects import LENGTHS, NEEDS, SIZES, SUBJECTS, Forward, Size, tokens
 from tests.resident import forget_peak, highest_resident

@@ -19,8 +19,9 @@ import torch
 
 from model.analysis.costs import costs
 from model.config import TransformerConfig
-from model.corpus import Batch
-from model.training import Trainer, TrainingSettings
+from model.data.datasets import Batch
+from model.training import Trainer
+from model.training_settings import TrainingSettings
 from model.transformer import build
 from tests.benchmarks import results
 from tests.benchmarks.training import Ready

@@ -21,7 +21,7 @@ from pathlib import Path
 from sacrebleu.metrics.bleu import BLEU
 
 from model.checkpoints import open_checkpoint
-from model.data import Pair
+from model.data.pairs import Pair
 from model.inspectable import Inspectable
 
 ROOT = Path(__file__).parents[2]

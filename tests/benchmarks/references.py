@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.corpus import IGNORED, Batch
+from model.data.datasets import IGNORED, Batch
 from model.network import Network
 from model.transformer import DecoderOnly, Transformer
 

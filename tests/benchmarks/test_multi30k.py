@@ -10,9 +10,9 @@ from sacrebleu import corpus_bleu
 
 from model.__main__ import main
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.data import Pair
-from model.reading import read_pairs
-from model.text import train_bpe
+from model.data.pairs import Pair
+from model.data.readers import read_pairs
+from model.text.tokenizer_training import train_bpe
 from tests.benchmarks.multi30k import BEAM, CYCLES, pairs_of, place_of, score, training_options, write_tsv
 from tests.model.examples import network, sentences
 

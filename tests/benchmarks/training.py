@@ -18,11 +18,12 @@ from typing import Any
 
 import torch
 
-from model.corpus import Batch
-from model.device import keep_freed_memory
+from model.data.datasets import Batch
 from model.network import Network
 from model.products import OWN, choose_products
-from model.training import Trainer, TrainingSettings
+from model.runtime.device import keep_freed_memory
+from model.training import Trainer
+from model.training_settings import TrainingSettings
 from model.transformer import build
 from tests.benchmarks import results
 from tests.benchmarks.references import PlainLoop

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from model.config import TransformerConfig
-from model.corpus import IGNORED, Batch
+from model.data.datasets import IGNORED, Batch
 from model.masks import real_tokens
 
 

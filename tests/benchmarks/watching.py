@@ -24,7 +24,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from model.checkpoints import open_checkpoint
 from model.copies import trainable
-from model.device import compute_alone
+from model.runtime.device import compute_alone
 from model.training import Trainer
 from model.training_settings import TrainingSettings
 from tests.benchmarks import results

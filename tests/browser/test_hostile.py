@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from model.text import clean
+from model.text.tokenizer import clean
 from tests.browser.looking import (
     chips,
     eventually,

@@ -16,7 +16,8 @@ from model.checkpoints import INSPECTABLES
 from model.config import Kind
 from model.filling import MaskFiller
 from model.inspectable import Inspectable
-from model.text import Tokenizer, train_bpe
+from model.text.tokenizer import Tokenizer
+from model.text.tokenizer_training import train_bpe
 from model.trace import Trace
 from tests.model.examples import network, one_stack, sentences, tokenizers
 from tests.pretended_device import NAME

@@ -19,7 +19,7 @@ from random import Random
 import hypothesis
 
 from model.checkpoints import open_checkpoint
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 from model.tensors import tensor_table
 from model.uploads import Uploads
 from tests.model import fuzzing_drawn, fuzzing_pieces

@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from model.errors import CheckpointError
-from model.foreign.tokenizer_files import open_tokenizers
+from model.runtime.errors import CheckpointError
+from model.text.huggingface.load import open_tokenizers
 from tests.model.foreign.sentencepiece_models import ALBERT, CHINESE, ENGLISH, LLAMA, T5, pieces, trained
 from tests.model.fuzzing_files import damaged
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 
 SECONDS = 5.0  # of the processor; a case that waits is ended after WAITING
 WAITING = 120

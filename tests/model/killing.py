@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import model.files
+import model.runtime.files
 
 CALLS = ("rename", "replace", "unlink", "rmdir", "mkdir", "fsync")
 
@@ -42,8 +42,8 @@ def dying_at(step: int, patch: pytest.MonkeyPatch, swallow: bool = True) -> Iter
         for name in CALLS:
             patched.setattr(os, name, dying(name, getattr(os, name), lambda *arguments: None))
         patched.setattr(Path, "write_text", dying("write_text", Path.write_text, _write_half_a_text))
-        save = model.files.save_file
-        patched.setattr(model.files, "save_file", dying("save_file", save, _write_half_a_file))
+        save = model.runtime.files.save_file
+        patched.setattr(model.runtime.files, "save_file", dying("save_file", save, _write_half_a_file))
         try:
             yield died
         except Killed:

@@ -10,12 +10,12 @@ import torch
 
 from model.checkpoints import INSPECTABLES
 from model.config import Kind, TransformerConfig
-from model.data import Pair
+from model.data.pairs import Pair
+from model.data.sources import Answers, Material, Sentences, Translations
+from model.data.tasks import task_pairs
 from model.inspectable import Inspectable
 from model.live import LiveTraining
-from model.materials import Answers, Material, Sentences, Translations
 from model.probe import Probe, probe_of
-from model.tasks import task_pairs
 from model.training_settings import TrainingSettings
 from model.transformer import build
 from model.watched import Watched

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 from tests.model.examples import network, sentences, tokenizers
 
 PAIRS = sentences(50)
@@ -135,7 +135,7 @@ def test_an_error_while_saving_leaves_the_old_one_and_no_scraps(folder, monkeypa
     def fail(*arguments):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("model.files.save_file", fail)
+    monkeypatch.setattr("model.runtime.files.save_file", fail)
     with pytest.raises(OSError, match="no space left"):
         save_checkpoint(folder, network(**SIZES), BOTH, {"steps": 4})
     assert open_checkpoint(folder).training["steps"] == 3
@@ -143,6 +143,6 @@ def test_an_error_while_saving_leaves_the_old_one_and_no_scraps(folder, monkeypa
 
 
 def test_weights_that_do_not_fit_are_refused_before_they_are_loaded(folder, monkeypatch):
-    monkeypatch.setattr("model.memory.available", lambda _device: 1000)
+    monkeypatch.setattr("model.runtime.memory.available", lambda _device: 1000)
     with pytest.raises(CheckpointError, match=r"needs 0.0 GB in float32 and 0.0 GB are free"):
         open_checkpoint(folder)

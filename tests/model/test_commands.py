@@ -8,7 +8,7 @@ from sacrebleu import corpus_bleu, corpus_chrf
 
 from model.__main__ import main
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.data import Pair
+from model.data.pairs import Pair
 from model.decoding import Generation
 from model.inspectable import Inspectable
 from model.measuring import translation_figures

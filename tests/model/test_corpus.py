@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 import torch
 
-from model.corpus import IGNORED, AnswerCorpus, MaskedCorpus, PairCorpus, TextCorpus, digest_of, unshuffled
-from model.data import Pair
-from model.materials import prepare
-from model.text import train_bpe, train_text_characters
+from model.data.datasets import IGNORED, AnswerCorpus, MaskedCorpus, PairCorpus, TextCorpus, digest_of, unshuffled
+from model.data.pairs import Pair
+from model.data.sources import prepare
+from model.text.tokenizer_training import train_bpe, train_text_characters
 from tests.model.examples import sentences, tokenizers
 
 PAIRS = sentences(60)

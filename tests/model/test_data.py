@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.data import (
-    Example,
-    Pair,
-    batch_order,
-    encode_pairs,
-    in_split,
-    split_of,
-    undo_merges,
-)
+from model.data.pairs import Example, Pair, batch_order, encode_pairs, in_split, split_of, undo_merges
 from tests.model.examples import sentences, tokenizers
 
 PAIRS = sentences(400)

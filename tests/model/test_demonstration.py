@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from model.config import TransformerConfig
-from model.data import in_split
+from model.data.pairs import in_split
+from model.data.readers import read_pairs_from
+from model.data.tasks import exact_match
 from model.demonstration import REVERSE, fresh
 from model.live import LiveTraining
-from model.reading import read_pairs_from
-from model.tasks import exact_match
 from model.transformer import build
 from tests.model.live_examples import SMALL, material
 

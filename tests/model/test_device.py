@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from model.device import choose_device, choose_dtype, compute_alone, keep_freed_memory
+from model.runtime.device import choose_device, choose_dtype, compute_alone, keep_freed_memory
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_c_library_without_mallopt_is_left_alone(monkeypatch):
 
 HOLES = """
 from pathlib import Path
-from model.device import give_back_memory, keep_freed_memory
+from model.runtime.device import give_back_memory, keep_freed_memory
 import torch
 
 def resident() -> int:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from model.data.sources import Answers, Translations
+from model.data.tasks import exact_match, task_pairs
 from model.exactness import counts_exactly
-from model.materials import Answers, Translations
-from model.tasks import exact_match, task_pairs
 from model.watched import Watched
 from tests.model.live_examples import PAIRS, SETTINGS, material, probe, start
 

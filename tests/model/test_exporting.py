@@ -16,10 +16,10 @@ from torch.testing import assert_close
 from model.checkpoints import INSPECTABLES, open_checkpoint
 from model.config import TransformerConfig
 from model.counterparts.families import FAMILIES, counterpart
-from model.errors import CheckpointError
 from model.exporting import export_huggingface, folder_zipped, huggingface_zipped, without_front_matter
 from model.inspectable import Inspectable
-from model.text import train_bpe
+from model.runtime.errors import CheckpointError
+from model.text.tokenizer_training import train_bpe
 from model.transformer import build
 from tests.model.examples import disturb, sentences, tokenizers
 

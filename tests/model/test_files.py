@@ -11,7 +11,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from model.files import begin_folder, finish_replacing, replace_folder, write_tensors, write_text
+from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_tensors, write_text
 from tests.model.killing import dying_at
 
 
@@ -77,7 +77,7 @@ def test_an_error_while_writing_leaves_no_scraps(tmp_path, monkeypatch):
 
     path = tmp_path / "x.safetensors"
     write_tensors(path, {"a": torch.zeros(1)}, {})
-    monkeypatch.setattr("model.files.save_file", fail)
+    monkeypatch.setattr("model.runtime.files.save_file", fail)
     with pytest.raises(OSError, match="no space left"):
         write_tensors(path, {"a": torch.ones(1)}, {})
     assert [each.name for each in tmp_path.iterdir()] == ["x.safetensors"]
@@ -137,7 +137,7 @@ def test_nothing_to_finish_is_no_error(tmp_path, monkeypatch):
 
 def test_a_reader_does_not_disturb_a_writer(tmp_path, monkeypatch):
     """An application opens the checkpoint that a training is saving."""
-    monkeypatch.setattr("model.files.flush", lambda path: None)  # waits for the disk
+    monkeypatch.setattr("model.runtime.files.flush", lambda path: None)  # waits for the disk
     folder, stop, errors = fill(tmp_path / "checkpoint", "old"), threading.Event(), []
 
     def read():

@@ -6,12 +6,23 @@ import pytest
 import torch
 
 from model.analysis.costs import costs
-from model.beginnings import Data, material_of, new_config, phrase_data, preset_options, task_data, usual_units
-from model.corpus import PairCorpus
-from model.data import Pair, in_split, split_of
+from model.data.datasets import PairCorpus
+from model.data.pairs import Pair, in_split, split_of
+from model.data.sources import (
+    Answers,
+    Data,
+    RunningText,
+    Sentences,
+    Translations,
+    material_of,
+    new_config,
+    phrase_data,
+    preset_options,
+    task_data,
+    usual_units,
+)
 from model.demonstration import fresh
 from model.forecast import forecast, require_memory, timed_step
-from model.materials import Answers, RunningText, Sentences, Translations
 from model.transformer import build
 from tests.model.live_examples import PAIRS, SETTINGS, material, start
 

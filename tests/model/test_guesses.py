@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.text import MASK, train_characters
+from model.text.tokenizer import MASK
+from model.text.tokenizer_training import train_characters
 from tests.model.examples import one_stack
 from tests.model.test_kinds import PAIRS, TOKENIZERS, lens
 

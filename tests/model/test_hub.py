@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 import model.hub
-from model.errors import CheckpointError
 from model.hub import Download, Offer, ask, wanted
+from model.runtime.errors import CheckpointError
 
 FILES = {"config.json": 100, "model.safetensors": 10**6, "tokenizer.json": 500, "modeling.py": 9, "onnx/model.json": 7}
 OFFER = Offer("me/mine", "abc", ("config.json", "model.safetensors"), 1000)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.data import Pair
-from model.inspection import LIMIT, MOST_COLUMNS, decode, find_delimiter, inspect, usable
+from model.data.inspection import LIMIT, MOST_COLUMNS, decode, find_delimiter, inspect, usable
+from model.data.pairs import Pair
 
 MIXED = 'source,target\nhello,bonjour\ncat,chat\ncat,chat\n\ndog\n"a"b,c\nbird,\n"x\ny, z",w\nsun,soleil\n'
 

@@ -11,15 +11,7 @@ from torch.testing import assert_close
 
 from model.change_texts import read_changes, write_changes
 from model.head_removal import RemovedHead
-from model.interventions import (
-    Causal,
-    Cells,
-    Intervention,
-    PaddingSeen,
-    Window,
-    intervening,
-    kind_and_layer,
-)
+from model.interventions import Causal, Cells, Intervention, PaddingSeen, Window, intervening, kind_and_layer
 from model.masks import Mask
 from model.trace import Trace, record
 from tests.model.examples import network, one_stack

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import model.keeping
-from model.errors import CheckpointError
 from model.keeping import LONGEST_CARD, copy_with_card, read_card, rename, write_card
+from model.runtime.errors import CheckpointError
 
 
 @pytest.fixture

@@ -10,13 +10,14 @@ from torch.testing import assert_close
 from model.attention import MAPS
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.config import Position, TransformerConfig
-from model.corpus import AnswerCorpus, MaskedCorpus, TextCorpus
+from model.data.datasets import AnswerCorpus, MaskedCorpus, TextCorpus
 from model.decoding import greedy
 from model.network import Network
 from model.sampling import Sampling
-from model.text import train_bpe, train_text_characters
+from model.text.tokenizer_training import train_bpe, train_text_characters
 from model.trace import record
-from model.training import Trainer, TrainingSettings
+from model.training import Trainer
+from model.training_settings import TrainingSettings
 from model.transformer import DecoderOnly, EncoderOnly, Transformer, build
 from tests.model.examples import config, one_stack, sentences
 

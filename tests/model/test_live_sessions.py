@@ -13,17 +13,7 @@ from model import moments
 from model.forecast import forecast, table_memory
 from model.live_registry import LiveTrainings
 from model.slots import Slots
-from tests.model.live_examples import (
-    LONG,
-    SETTINGS,
-    Gate,
-    live,
-    losses,
-    settled,
-    status,
-    threads,
-    watched,
-)
+from tests.model.live_examples import LONG, SETTINGS, Gate, live, losses, settled, status, threads, watched
 
 pytestmark = pytest.mark.unchecked
 

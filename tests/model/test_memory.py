@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.errors import CheckpointError
-from model.memory import available, free_memory, needed, require_room
+from model.runtime.errors import CheckpointError
+from model.runtime.memory import available, free_memory, needed, require_room
 
 
 def test_the_smaller_of_free_memory_and_the_groups_limit_counts(tmp_path):
@@ -36,7 +36,7 @@ def test_what_torch_keeps_of_a_gpus_memory_is_free(monkeypatch):
 
 def test_the_refusal_names_what_would_fit(monkeypatch):
     free = iter([4400, 8_100_000_000, 1_000_000])
-    monkeypatch.setattr("model.memory.available", lambda device: next(free))
+    monkeypatch.setattr("model.runtime.memory.available", lambda device: next(free))
     assert needed(42, torch.float16) == 84
     require_room(1000, torch.float32, None)
     sentence = r"this model needs 14\.2 GB in float32 and 8\.1 GB are free: choose bfloat16"

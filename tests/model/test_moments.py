@@ -10,15 +10,7 @@ from torch.testing import assert_close
 from model import moments
 from model.camera import Camera
 from model.watched import RUNS, Watched
-from tests.model.live_examples import (
-    KEY_EVERY,
-    SETTINGS,
-    expected_losses,
-    material,
-    probe,
-    start,
-    watched,
-)
+from tests.model.live_examples import KEY_EVERY, SETTINGS, expected_losses, material, probe, start, watched
 
 pytestmark = pytest.mark.unchecked
 

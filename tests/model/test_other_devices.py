@@ -10,11 +10,12 @@ import torch
 from torch.testing import assert_close
 
 from model.attention import explicit_attention
-from model.corpus import PairCorpus
+from model.data.datasets import PairCorpus
 from model.inspectable import Inspectable
 from model.sampling import Sampling
 from model.trace import record
-from model.training import Trainer, TrainingSettings
+from model.training import Trainer
+from model.training_settings import TrainingSettings
 from model.writing import LanguageModel, Translator
 from tests.model.examples import network, one_stack, sentences, tokenizers
 

@@ -7,8 +7,8 @@ import itertools
 import pytest
 import torch
 
-from model import precision
-from model.precision import slowdown, slower
+from model.runtime import device
+from model.runtime.device import slowdown, slower
 
 CPU = torch.device("cpu")
 
@@ -24,8 +24,8 @@ def times(monkeypatch):
         assert weight.dtype == x.dtype
         return taken[x.dtype]
 
-    monkeypatch.setattr(precision, "_seconds", seconds)
-    monkeypatch.setattr(precision, "slowdown", slowdown.__wrapped__)
+    monkeypatch.setattr(device, "_seconds", seconds)
+    monkeypatch.setattr(device, "slowdown", slowdown.__wrapped__)
     return measured
 
 
@@ -33,7 +33,7 @@ def test_a_slow_precision_is_said_with_its_number(times):
     assert slower("bfloat16", CPU) == (
         "bfloat16 takes 14 times as long as float32 on this processor: float32 is faster here"
     )
-    assert times.count(torch.bfloat16) == precision.ROUNDS
+    assert times.count(torch.bfloat16) == device.ROUNDS
     assert slower("float16", CPU) == ""
 
 
@@ -46,7 +46,7 @@ def test_float32_and_other_devices_need_no_measurement(times):
 def test_the_time_is_that_of_the_same_products(monkeypatch):
     """By a clock that goes on with each product."""
     clock = itertools.count()
-    monkeypatch.setattr(precision.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(device.time, "perf_counter", lambda: float(next(clock)))
     assert slowdown.__wrapped__("bfloat16", CPU) == 1.0
 
 

@@ -6,7 +6,7 @@ import torch
 from model.attention import MultiHeadAttention
 from model.dropout import dropout
 from model.masks import Mask
-from model.randomness import drawing_from, seeded
+from model.runtime.random import drawing_from, seeded
 from tests.model.examples import config
 
 CPU = torch.device("cpu")

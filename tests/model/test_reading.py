@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.reading import TASK_PAIRS, read_dataset, read_pairs, read_pairs_from, read_text
-from model.tables import read_table
-from model.tasks import TASKS, task_pairs
+from model.data.readers import TASK_PAIRS, read_dataset, read_pairs, read_pairs_from, read_table, read_text
+from model.data.tasks import TASKS, task_pairs
 
 
 def test_a_tsv_gives_its_first_two_columns_and_quotes_are_characters(tmp_path):

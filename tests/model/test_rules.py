@@ -15,10 +15,10 @@ from transformers import GenerationConfig
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.decoding import greedy
 from model.exporting import token_ids, written_rules
-from model.foreign.bare_ids import NO_TOKENS, BareIds
-from model.foreign.saved_tokenizer import read_saved
-from model.rules import Rules, rules_in
 from model.sampling import Sampling
+from model.text.generation_rules import Rules, rules_in
+from model.text.huggingface.load import read_saved
+from model.text.huggingface.tokenizer import NO_TOKENS, BareIds
 from tests.model.foreign.twins import saved
 
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from model import safe_gguf
 from model.analysis.weights import readable
-from model.errors import CheckpointError, UnmeasuredError
+from model.runtime.errors import CheckpointError, UnmeasuredError
 from model.safe_header import read_header
 from model.tensors import tensor_table
 from tests.model.tensor_files import raw_safetensors

@@ -12,8 +12,8 @@ from collections import Counter
 import pytest
 import torch
 
-from model.errors import CheckpointError
 from model.pickled import read_pickled, read_state
+from model.runtime.errors import CheckpointError
 from model.tensors import tensor_table
 
 pytestmark = pytest.mark.unchecked

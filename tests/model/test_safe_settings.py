@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.errors import CheckpointError
-from model.safe_json import parse_json, read_bytes
-from model.safe_tokenizer import read_tokenizer
-from model.text import Tokenizer
+from model.runtime.errors import CheckpointError
+from model.runtime.untrusted_json import parse_json, read_bytes
+from model.text.tokenizer import Tokenizer
+from model.text.untrusted import read_tokenizer
 from tests.model.examples import network, sentences, tokenizers
 
 

@@ -7,11 +7,23 @@ from collections import Counter
 
 import pytest
 
-from model.brackets import BRACKETS, balanced_count, judge_brackets
-from model.data import Pair
-from model.dates import FIRST_YEAR, LAST_YEAR, date_count, lengths, solve_date
-from model.tasks import LONGEST, TASKS, exact_match, find_task, task_pairs
-from model.text import train_characters
+from model.data.pairs import Pair
+from model.data.tasks import (
+    BRACKETS,
+    FIRST_YEAR,
+    LAST_YEAR,
+    LONGEST,
+    TASKS,
+    balanced_count,
+    date_count,
+    exact_match,
+    find_task,
+    judge_brackets,
+    lengths,
+    solve_date,
+    task_pairs,
+)
+from model.text.tokenizer_training import train_characters
 
 NAMES = tuple(TASKS)
 

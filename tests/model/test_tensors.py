@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from model import safe_header
 from model.__main__ import main
 from model.analysis.weights import readable
-from model.errors import CheckpointError, UnmeasuredError
 from model.pickled import read_state
+from model.runtime.errors import CheckpointError, UnmeasuredError
 from model.tensors import PIECE, measure, tensor_table
 from tests.model.tensor_files import raw_safetensors
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.text import LONGEST_WORD, SPECIAL, Tokenizer, cut_words, train_bpe, train_characters, train_text_bpe
+from model.text.tokenizer import LONGEST_WORD, SPECIAL, Tokenizer
+from model.text.tokenizer_training import cut_words, train_bpe, train_characters, train_text_bpe
 from tests.model.examples import sentences
 
 PAIRS = sentences(300)

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.corpus import IGNORED
-from model.training import StepReport, learning_rate, summed_loss
+from model.data.datasets import IGNORED
+from model.losses import summed_loss
+from model.training_settings import StepReport, learning_rate
 from tests.model.examples import trainer
 from tests.model.training_examples import PAIRS, make
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.corpus import PairCorpus
-from model.training import Trainer, TrainingSettings
+from model.data.datasets import PairCorpus
+from model.training import Trainer
+from model.training_settings import TrainingSettings
 from tests.model.examples import network, tokenizers, trainer
 from tests.model.training_examples import PAIRS, make
 

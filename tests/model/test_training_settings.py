@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from model.gradients import Gradients
-from model.training import TrainingSettings, learning_rate
-from model.training_settings import SETTING_CHOICES
+from model.training_settings import SETTING_CHOICES, TrainingSettings, learning_rate
 from tests.model.examples import network
 
 

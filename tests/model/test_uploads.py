@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 from model.tensors import tensor_table
 from model.uploads import Uploads
 from tests.model.examples import network, sentences, tokenizers

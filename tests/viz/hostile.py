@@ -9,7 +9,8 @@ import tokenizers
 
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.inspectable import Inspectable
-from model.text import Tokenizer, train_characters
+from model.text.tokenizer import Tokenizer
+from model.text.tokenizer_training import train_characters
 from tests.model.examples import network
 
 WORDS = [

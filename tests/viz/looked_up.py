@@ -8,15 +8,24 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from model import errors
 from model.commands.options import HELP
 from model.config import Kind
+from model.data.tasks import TASKS
 from model.experiments import running
-from model.failures import AGAIN, BROKEN_OFF, NO_PREDICTIONS, NO_ROOM, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
 from model.hub import REASONS
+from model.runtime import errors
+from model.runtime.errors import (
+    AGAIN,
+    NO_PREDICTIONS,
+    NO_ROOM,
+    NO_WAY_BACK,
+    NOT_FINITE,
+    STANDS,
+    TRAINING_BROKEN_OFF,
+    WENT_BACK,
+)
 from model.safe_calls import UNREADABLE, why_not
 from model.safe_formats import REFUSED
-from model.tasks import TASKS
 
 ROOT = Path(__file__).resolve().parents[2]
 # What `_()` is given that is not a literal, and every value it can have.
@@ -129,7 +138,7 @@ def texts() -> set[str]:
 
 def said_by_model() -> set[str]:
     """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
-    found = PIECES | {numbered(text) for text in (NO_ROOM, BROKEN_OFF, STANDS, WENT_BACK, NO_WAY_BACK)}
+    found = PIECES | {numbered(text) for text in (NO_ROOM, TRAINING_BROKEN_OFF, STANDS, WENT_BACK, NO_WAY_BACK)}
     found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS)}
     found |= {numbered(text) for text in (running.NO_ROOM, running.BROKEN_OFF, errors.BROKEN_OFF)}
     for path in [path for name in SPEAKING for path in sorted((ROOT / "model").glob(f"{name}.py"))]:

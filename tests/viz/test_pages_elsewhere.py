@@ -11,7 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 
 import viz.opening
-import viz.sections.training_data
 import viz.sections.training_demonstration
 import viz.sections.training_start
 from app import PAGES

@@ -8,8 +8,7 @@ import pytest
 
 from model.checkpoints import open_checkpoint
 from model.config import TransformerConfig
-from model.errors import CheckpointError
-from model.failures import NOT_FINITE, STANDS, WENT_BACK, explained
+from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, explained
 from model.sampling import Sampling
 from model.training_settings import TrainingSettings
 from viz.i18n import use

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from model.masks import ChangedMask, Mask
-from model.trace import AttentionKind, record
+from model.quantities import AttentionKind
+from model.trace import record
 from tests.model.examples import network
 from viz.i18n import use
 from viz.words import attention_name, attention_sentence, check_explanation, check_name, clock, significant

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.opening
 import viz.workbench
-from model.text import train_characters
+from model.text.tokenizer_training import train_characters
 from tests.viz.small import small_lens, write_small
 from viz.opening import checkpoint_names, find, open_place, places
 from viz.workbench import Key, Parameter, Selection, Workbench, attention_kinds

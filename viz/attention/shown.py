@@ -21,7 +21,8 @@ from viz.sides import sides, tokens
 
 if TYPE_CHECKING:
     from model.analysis.differences import Comparison
-    from model.trace import AttentionKind, Trace
+    from model.quantities import AttentionKind
+    from model.trace import Trace
 
 
 @dataclass(frozen=True)

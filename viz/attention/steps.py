@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from model.attention import MultiHeadAttention
-from model.device import exact
-from model.errors import require
 from model.position_bias import Alibi
+from model.runtime.device import exact
+from model.runtime.errors import require
 from viz.absent import beside_pin
 from viz.attention.explained import by_root, missing
 from viz.attention.shown import Shown

@@ -14,8 +14,8 @@ from viz.sides import tokens
 from viz.words import attention_name, no_predictions, page_name, scale_name, significant
 
 if TYPE_CHECKING:
-    from model import Inspectable
     from model.analysis.differences import Comparison
+    from model.inspectable import Inspectable
     from model.trace import Trace
 
 PAGES = {

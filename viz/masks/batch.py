@@ -14,8 +14,9 @@ from model.analysis.differences import align
 from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
 from model.inspectable import Inspectable
 from model.masks import Mask
-from model.text import Tokens
-from model.trace import AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.text.tokenizer import Tokens
+from model.trace import Trace
 from viz.components.views import Mount, Panel, panels
 from viz.i18n import _
 from viz.masks.pinned import text_of, unlike

@@ -16,7 +16,8 @@ from model.analysis.masking import fills, future_change, self_attention, without
 from model.attention import Masked, Weights
 from model.inspectable import Inspectable
 from model.interventions import Causal, Intervention
-from model.trace import AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.trace import Trace
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.masks.effects import BEFORE, NOW

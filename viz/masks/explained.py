@@ -7,8 +7,7 @@ from typing import Any
 from model.analysis.masking import Batch, fills, future_change, orders
 from model.masks import ChangedMask, Mask
 from model.network import Network
-from model.quantities import ATTENTION_PATHS
-from model.trace import AttentionKind
+from model.quantities import ATTENTION_PATHS, AttentionKind
 from viz.attention.explained import scores_formula
 from viz.i18n import _
 from viz.parts import classes, explanation

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from model.analysis.maps import Maps
 from model.analysis.masking import future_change, self_attention, without_causal_mask
-from model.errors import require
 from model.inspectable import Inspectable
 from model.interventions import Causal, Intervention
-from model.trace import AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.runtime.errors import require
+from model.trace import Trace
 from viz.absent import beside_pin
 from viz.components.views import Series
 from viz.i18n import _
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from model.analysis.differences import Comparison
-    from model.text import Tokens
+    from model.text.tokenizer import Tokens
     from viz.workbench import Pin, Selection, Workbench
 
 HeadTensors = tuple[Tensor, Tensor, Tensor]

@@ -11,7 +11,8 @@ from torch import Tensor
 from model.analysis.maps import Maps
 from model.config import TransformerConfig
 from model.interventions import AttentionChange, Causal, Cells, PaddingSeen, Window
-from model.trace import AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.trace import Trace
 from viz.sides import sides
 
 if TYPE_CHECKING:

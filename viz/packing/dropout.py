@@ -9,8 +9,8 @@ import pandas as pd
 from torch import Tensor
 
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
-from model.device import exact
 from model.dropout import dropout
+from model.runtime.device import exact
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.plots import EXPECTED, FIRST, PINNED, SECOND, array, header, missing, pinned

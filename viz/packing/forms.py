@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.norms import expected_gap, form_gap, forms
-from model.device import exact
+from model.runtime.device import exact
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.norms import norm_label

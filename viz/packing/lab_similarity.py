@@ -23,7 +23,8 @@ from viz.words import significant, token_sign
 
 if TYPE_CHECKING:
     from model.experiments.similarity import Agreement
-    from model.trace import AttentionKind, Trace
+    from model.quantities import AttentionKind
+    from model.trace import Trace
     from viz.components.views import Mount
     from viz.workbench import Selection
 

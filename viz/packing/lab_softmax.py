@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from model.analysis.predictions import entropies, saturation
-from model.device import exact
 from model.experiments.saturation import SURE
+from model.runtime.device import exact
 from viz.components.views import Series, chart
 from viz.i18n import _
 from viz.packing.lab_plots import header, percent

@@ -22,8 +22,8 @@ from model.analysis.feed_forward import (
     write_scores,
     writes,
 )
-from model.errors import AbsentError
 from model.layers import FeedForward, GatedFeedForward
+from model.runtime.errors import AbsentError
 from viz.absent import absent_words, beside_pin
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _

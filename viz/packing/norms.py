@@ -8,23 +8,11 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.norms import norm_levels, norm_table, stack_norms
-from model.errors import require
 from model.norms import Norm
+from model.runtime.errors import require
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
-from viz.packing.plots import (
-    FIRST,
-    SECOND,
-    THIRD,
-    array,
-    beside,
-    header,
-    levels,
-    missing,
-    now,
-    pinned,
-    side_of,
-)
+from viz.packing.plots import FIRST, SECOND, THIRD, array, beside, header, levels, missing, now, pinned, side_of
 from viz.parts import classes, explanation
 from viz.words import significant
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.inspectable import Inspectable
-    from model.trace import AttentionKind
+    from model.quantities import AttentionKind
 
 NAMES = ("W_Q", "W_K", "W_V", "W_O")
 Remember = Callable[[Hashable, Callable[[], Any]], Any]

@@ -18,7 +18,7 @@ from viz.words import significant
 if TYPE_CHECKING:
     from model.inspectable import Inspectable
     from model.tensors import TensorInfo
-    from model.text import Tokenizer
+    from model.text.tokenizer import Tokenizer
 
 NEAREST = 16
 LONGEST = 4096  # rows of a table of positions

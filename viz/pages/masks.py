@@ -13,11 +13,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.effects import prediction_changes
-from model.errors import require
 from model.inspectable import Inspectable
 from model.interventions import Cells
-from model.quantities import ATTENTION_PATHS
-from model.trace import AttentionKind
+from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.runtime.errors import require
 from viz.components.views import Mount
 from viz.i18n import _
 from viz.input_bar import first_source, typed

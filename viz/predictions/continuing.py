@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from model.decoding import Generation
 from model.inspectable import Inspectable
-from model.text import Tokens
+from model.text.tokenizer import Tokens
 
 
 def after_position(

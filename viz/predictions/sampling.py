@@ -9,7 +9,7 @@ import pandas as pd
 
 from model.analysis.information import entropies
 from model.analysis.predictions import Sampled, sampled, saturation
-from model.device import exact
+from model.runtime.device import exact
 from model.sampling import Sampling
 from viz.components.decoding_views import ranking
 from viz.components.views import Mount, Series, chart

@@ -12,10 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.importance import Effect, Place, removable
 from model.analysis.likeness import Likeness, likeness
-from model.errors import require
 from model.head_removal import RemovedHead
 from model.inspectable import Inspectable
-from model.trace import AttentionKind
+from model.quantities import AttentionKind
+from model.runtime.errors import require
 from viz import i18n, training
 from viz.attention.importance import importance_table, pack_alike, pack_effects, pack_ranking
 from viz.attention.importance_words import Weighed, of_chosen, together, verdict

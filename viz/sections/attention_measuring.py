@@ -10,7 +10,8 @@ import streamlit as st
 from model.analysis.importance import Effect, Place, Removals, removable
 from model.head_removal import RemovedHead
 from model.inspectable import Inspectable
-from model.trace import AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.trace import Trace
 from viz.absent import lacks
 from viz.attention.importance_words import Weighed
 from viz.filling import Filling

@@ -13,7 +13,7 @@ from model.analysis.differences import Comparison
 from model.analysis.loss import labels_of, perplexity, text_losses, token_losses
 from model.filling import MaskFiller
 from model.inspectable import Inspectable
-from model.text import Tokens
+from model.text.tokenizer import Tokens
 from model.trace import Trace
 from model.writing import Translator
 from viz.components.views import Mount, Series, chart, heatmap

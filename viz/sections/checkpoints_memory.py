@@ -18,19 +18,19 @@ class Room:
 
     def needed(self, found: Listed) -> int:
         """Bytes of the weights in this precision."""
-        from model.device import DTYPES
-        from model.memory import needed
+        from model.runtime.device import DTYPES
+        from model.runtime.memory import needed
 
         return needed(found.parameters, DTYPES[self.precision])
 
     def fits(self, needed: int) -> bool:
-        from model.memory import SPARE
+        from model.runtime.memory import SPARE
 
         return needed * SPARE <= self.free
 
     def refusal(self, name: str, found: Listed) -> str:
         """Why it cannot be opened, and what would help."""
-        from model.device import DTYPES
+        from model.runtime.device import DTYPES
 
         sentence = _("{name} needs {needed} in {precision} and {free} are free: choose {what}")
         fitting = [each for each in DTYPES if (room := replace(self, precision=each)).fits(room.needed(found))]
@@ -45,8 +45,8 @@ class Room:
 
 def room(precision: str) -> Room:
     """As it is now."""
-    from model.device import choose_device, choose_device_map
-    from model.memory import available
+    from model.runtime.device import choose_device, choose_device_map
+    from model.runtime.memory import available
 
     device = choose_device()
     return Room(str(device), precision, available(None if choose_device_map() else device))

@@ -10,8 +10,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.checkpoints import TRAINING
-from model.errors import CheckpointError
-from model.safe_json import read_record
+from model.runtime.errors import CheckpointError
+from model.runtime.untrusted_json import read_record
 from viz.i18n import _
 from viz.packing import weights_steps
 from viz.parts import data_table

@@ -9,17 +9,7 @@ import numpy as np
 from model.analysis import positions as analysis
 from viz.figures.curves import Curve
 from viz.i18n import _
-from viz.sections.experiments import (
-    Code,
-    Settings,
-    Shown,
-    array,
-    beyond,
-    dimension_curve,
-    picture,
-    plain,
-    table,
-)
+from viz.sections.experiments import Code, Settings, Shown, array, beyond, dimension_curve, picture, plain, table
 from viz.words import significant
 
 

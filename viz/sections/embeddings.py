@@ -11,7 +11,7 @@ from torch import Tensor
 from model.analysis.tokens import in_groups
 from model.inspectable import Inspectable
 from model.layers import TokenEmbedding
-from model.text import Tokens
+from model.text.tokenizer import Tokens
 from model.trace import Trace
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _

@@ -13,11 +13,12 @@ from model.analysis.heads import entropy
 from model.analysis.maps import Maps
 from model.analysis.predictions import derivative_norm
 from model.attention import Scaled, Scores, Weights
-from model.errors import require
 from model.experiments import scaling
 from model.experiments.scaling import Against, BothWays, against_width, both_ways
 from model.inspectable import Inspectable
-from model.trace import AttentionKind, Trace
+from model.quantities import AttentionKind
+from model.runtime.errors import require
+from model.trace import Trace
 from viz.absent import unless_absent
 from viz.components.fields import Field, number_field
 from viz.components.views import Mount

@@ -14,7 +14,7 @@ import streamlit as st
 from model.analysis.maps import Maps
 from model.experiments.similarity import Agreement, agreement, cosines, dots, plane, ranks, spearman
 from model.inspectable import Inspectable
-from model.trace import AttentionKind
+from model.quantities import AttentionKind
 from viz.absent import unless_absent
 from viz.components.views import Mount
 from viz.i18n import _

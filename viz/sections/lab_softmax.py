@@ -14,12 +14,12 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.maps import Maps
 from model.analysis.predictions import derivative_norm, saturation
 from model.attention import Weights
-from model.device import exact
-from model.errors import require
 from model.experiments.saturation import first_factor, jacobian, thresholds
 from model.experiments.worked_example import DOCUMENT, Rows, take_steps
 from model.inspectable import Inspectable
-from model.trace import AttentionKind
+from model.quantities import AttentionKind
+from model.runtime.device import exact
+from model.runtime.errors import require
 from viz.absent import unless_absent
 from viz.i18n import _
 from viz.packing import lab_softmax as packing

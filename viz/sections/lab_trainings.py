@@ -7,12 +7,12 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.data.tasks import TASKS
 from model.experiments.arms import COMPARISONS, begin, lengths_of, setup_of
 from model.experiments.courses import Setup, Side
 from model.experiments.trainings import step_seconds
 from model.experiments.tying import tied
 from model.inspectable import Inspectable
-from model.tasks import TASKS
 from viz import training
 from viz.components.fields import Field, number_field
 from viz.i18n import _

@@ -17,7 +17,7 @@ from viz.words import significant
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model import Inspectable
+    from model.inspectable import Inspectable
 
 NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from model.analysis.tokens import nearest, principal_plane
-from model.text import Tokenizer, Tokens
+from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.plots import PINNED, missing

@@ -16,7 +16,7 @@ from model.analysis.order import order_difference, reversed_order, states_beside
 from model.inspectable import Inspectable
 from model.masks import Mask
 from model.positional import NoPositions
-from model.text import Tokens
+from model.text.tokenizer import Tokens
 from model.variation import vary
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.tokens import nearest, principal_plane
 from model.inspectable import Inspectable
-from model.text import Tokens
+from model.text.tokenizer import Tokens
 from viz.i18n import _
 from viz.parts import Views, classes, data_table, explanation, folded, mount
 from viz.sections.embeddings import (

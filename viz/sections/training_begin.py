@@ -9,12 +9,11 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.beginnings import Data, material_of, new_config
 from model.config import TransformerConfig
-from model.device import choose_device
-from model.errors import LONGEST, first_line
+from model.data.sources import Data, Material, Units, material_of, new_config
 from model.inspectable import Inspectable
-from model.materials import Material, Units
+from model.runtime.device import choose_device
+from model.runtime.errors import LONGEST, first_line
 from viz import training
 from viz.i18n import _
 from viz.said import said

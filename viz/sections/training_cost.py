@@ -10,13 +10,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.costs import Costs, parameters
 from model.config import Kind, TransformerConfig
-from model.corpus import Corpus
+from model.data.datasets import Corpus
+from model.data.sources import Material
 from model.demonstration import fresh
-from model.device import choose_device
-from model.failures import is_out_of_memory
 from model.forecast import forecast, memory_needed, require_memory, require_room, timed_step
 from model.inspectable import Inspectable
-from model.materials import Material
+from model.runtime.device import choose_device
+from model.runtime.errors import is_out_of_memory
 from model.speed import estimated_step
 from model.training_settings import TrainingSettings
 from viz import training

@@ -23,8 +23,8 @@ from viz.words import attention_name
 from viz.workbench import Key, attention_kinds, choose, workbench
 
 if TYPE_CHECKING:
+    from model.quantities import AttentionKind
     from model.runs import Run
-    from model.trace import AttentionKind
 
 GROUP, SMOOTHING, AXES = "curves", "smoothing", "axes"  # in the address
 GROUPS = ("whole", "layers", "heads")

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from streamlit.delta_generator import DeltaGenerator
 
-from model.beginnings import Data, phrase_data, task_data
 from model.config import Kind
-from model.reading import TASK_PAIRS
-from model.tasks import TASKS
+from model.data.readers import TASK_PAIRS
+from model.data.sources import Data, phrase_data, task_data
+from model.data.tasks import TASKS
 from viz.i18n import _
 from viz.said import said
 from viz.sections import training_own

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from model.film import Film
     from model.key_frame import KeyFrame
     from model.live import LiveTraining
+    from model.quantities import AttentionKind
     from model.runs import Run
-    from model.trace import AttentionKind
 
 FILM, RENDER, OTHERS = "training_film", "film_render", "film_others"
 DRAWN = 200  # points of another run's loss

@@ -10,11 +10,11 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.beginnings import Data
 from model.config import Kind
-from model.inspection import LIMIT, Fault, Found, Usable, decode, inspect, usable
-from model.tables import SOURCE, TARGET
-from model.text import clean
+from model.data.inspection import LIMIT, Fault, Found, Usable, decode, inspect, usable
+from model.data.readers import SOURCE, TARGET
+from model.data.sources import Data
+from model.text.tokenizer import clean
 from viz.i18n import _
 from viz.said import said
 from viz.sections import uploading

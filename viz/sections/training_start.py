@@ -7,12 +7,11 @@ from dataclasses import replace
 import streamlit as st
 
 from model.config import TransformerConfig
+from model.data.sources import Material, Source
 from model.demonstration import REVERSE, fresh
-from model.device import choose_device
 from model.inspectable import Inspectable
 from model.live import LiveTraining
-from model.materials import Material
-from model.saving import Source
+from model.runtime.device import choose_device
 from model.training_settings import TrainingSettings
 from viz import input_bar, showing, training
 from viz.i18n import _

@@ -11,10 +11,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from model.analysis.costs import Costs, costs, parameters
 from model.attention import explicit_attention
 from model.config import CHOICES, Kind, TiedEmbeddings, TransformerConfig
-from model.corpus import IGNORED, Batch
+from model.data.datasets import IGNORED, Batch
 from model.decoding import greedy
+from model.losses import summed_loss
 from model.network import Network
-from model.training import summed_loss
 from model.transformer import build
 from tests.model.examples import config, network, one_stack
 

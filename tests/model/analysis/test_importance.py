@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-import model.analysis.importance as importance
+from model.analysis import importance
 from model.analysis.importance import Removals
 from model.analysis.likeness import distance, likeness
 from model.analysis.predictions import UNKNOWN, actual_tokens
@@ -16,7 +16,7 @@ from model.filling import MaskFiller
 from model.head_removal import RemovedHead
 from model.inspectable import Inspectable
 from model.interventions import Causal, intervening
-from model.text import Tokens
+from model.text.tokenizer import Tokens
 from model.writing import LanguageModel, Translator
 from tests.model.examples import network, one_stack, sentences, tokenizers
 from tests.model.test_head_removal import without_columns

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from model.analysis.loss import perplexity, text_losses, token_losses
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.text import MASK
+from model.text.tokenizer import MASK
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.small import small_lens

@@ -5,15 +5,7 @@ import math
 import pytest
 import torch
 
-from model.analysis.norms import (
-    QUANTITIES,
-    expected_gap,
-    form_gap,
-    forms,
-    norm_levels,
-    norm_table,
-    stack_norms,
-)
+from model.analysis.norms import QUANTITIES, expected_gap, form_gap, forms, norm_levels, norm_table, stack_norms
 from model.trace import Trace, record
 from tests.model.examples import network
 

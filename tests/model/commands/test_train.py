@@ -9,11 +9,12 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from model import materials, training
+from model import training
 from model.__main__ import main
 from model.checkpoints import open_checkpoint
 from model.commands import train
-from model.data import split_of
+from model.data import sources
+from model.data.pairs import split_of
 from model.training import Trainer
 from tests.model.examples import TINY, sentences, write_pairs
 
@@ -177,7 +178,7 @@ def test_one_embedding_for_all_gets_one_vocabulary(data, tmp_path):
     [("task:copy:60", "task:copy:60"), ("datasets:some/books:en-fr", "datasets:some/books:en-fr")],
 )
 def test_the_record_names_the_data_and_no_merges_that_were_not_undone(spec, recorded, tmp_path, monkeypatch):
-    monkeypatch.setattr(materials, "read_pairs_from", lambda given: sentences(60))
+    monkeypatch.setattr(sources, "read_pairs_from", lambda given: sentences(60))
     options = [*TINY, "--epochs", "1", "--units", "characters", "--out", str(tmp_path / "run")]
     monkeypatch.setattr(train, "record_figures", lambda folder, given: {})
     assert main(["train", "--data", spec, *options]) == 0

@@ -6,7 +6,7 @@ import pytest
 
 from model.__main__ import main
 from model.checkpoints import open_checkpoint
-from model.data import Pair
+from model.data.pairs import Pair
 from tests.model.examples import sentences, write_pairs
 
 pytestmark = pytest.mark.unchecked

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from model.experiments.attentions import Sizes, cut, made, memory_needed, require_room, room
 from model.experiments.growth import growth
 from model.experiments.heads import by_heads, head_counts, narrow_and_wide, ways, with_heads
-from model.memory import SPARE
+from model.runtime.memory import SPARE
 
 pytestmark = pytest.mark.unchecked
 
@@ -96,7 +96,7 @@ def test_the_longest_that_fits_is_named() -> None:
 
 FREED = """
 from pathlib import Path
-from model.device import keep_freed_memory
+from model.runtime.device import keep_freed_memory
 from model.experiments.running import Report, Running
 import torch
 
@@ -116,7 +116,8 @@ print(kept - before, kept - resident())
 """
 ENDED = "assert Running(experiment).wait(60.0)"
 BEGINS = """
-from tests.model.experiments.test_attention_memory import BIG, require_room
+from tests.model.experiments.test_attention_memory import BIG
+from model.experiments.attentions import require_room
 before += resident() - kept
 kept = resident()
 require_room(BIG, 32)

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from model.data.tasks import find_task
 from model.experiments import lengths
 from model.experiments.arms import COMPARISONS, begin, setup_of
 from model.experiments.lengths import SOURCES, room, unseen
 from model.experiments.trainings import learners
-from model.tasks import find_task
 
 SIZES = {"steps": 1, "d_model": 8, "depth": 1, "warmup": 0, "task": "copy", "lengths": (3, 4)}
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.device import compute_alone
 from model.experiments.timing import Task, clock_of, fit, machine, peak_memory, rounds, student, summary, upper
+from model.runtime.device import compute_alone
 
 CPU = torch.device("cpu")
 

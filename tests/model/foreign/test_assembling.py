@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from model.errors import CheckpointError
 from model.foreign.assembling import assembled
+from model.runtime.errors import CheckpointError
 from tests.model.examples import network, one_stack
 
 SOURCE, TARGET = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[1, 4, 9]])

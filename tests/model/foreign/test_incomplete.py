@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.checkpoints import open_checkpoint
-from model.errors import CheckpointError
 from model.listing import listed
+from model.runtime.errors import CheckpointError
 from tests.model.foreign.layout_references import GPT
 from tests.model.hosted.models import settings_in, theirs
 from tests.model.test_safe_headers import gguf_file

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from model import open_checkpoint
-from model.errors import CheckpointError
+from model.checkpoints import open_checkpoint
 from model.foreign.state import HeadsNeededError
 from model.foreign.told import Told
+from model.runtime.errors import CheckpointError
 from tests.model.foreign.layout_references import GPT, Annotated, FirstGPT, Seq2Seq, quietly, random_weights, sines
 
 CPU, EXACT = torch.device("cpu"), {"atol": 1e-5, "rtol": 1e-5}

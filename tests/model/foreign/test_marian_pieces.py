@@ -14,11 +14,11 @@ import torch
 import transformers
 
 from model.checkpoints import open_checkpoint
-from model.errors import CheckpointError
 from model.exporting import huggingface_zipped
-from model.foreign.slow_tokenizer import SlowTokenizer
-from model.foreign.tokenizer_files import open_tokenizers
 from model.keeping import keep_as_ours
+from model.runtime.errors import CheckpointError
+from model.text.huggingface.load import open_tokenizers
+from model.text.huggingface.slow_tokenizer import SlowTokenizer
 from tests.model.foreign.sentencepiece_models import CHINESE, ENGLISH, pieces, trained
 from tests.model.fuzzing_files import damaged
 

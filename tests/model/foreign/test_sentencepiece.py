@@ -11,9 +11,9 @@ import torch
 import transformers
 
 from model.checkpoints import open_checkpoint
-from model.errors import CheckpointError
-from model.foreign.tokenizer_files import open_tokenizers
-from model.safe_pieces import read_pieces
+from model.runtime.errors import CheckpointError
+from model.text.huggingface.load import open_tokenizers
+from model.text.untrusted import read_pieces
 from tests.model.foreign.sentencepiece_models import ENGLISH, LLAMA, T5, pieces, trained
 from tests.model.fuzzing_pieces import NORMALIZER, TABLE, fields
 

@@ -10,8 +10,8 @@ import torch
 import transformers
 
 from model.checkpoints import open_checkpoint
-from model.foreign.tokenizer import ForeignTokenizer
-from model.foreign.tokenizer_files import open_tokenizers
+from model.text.huggingface.load import open_tokenizers
+from model.text.huggingface.tokenizer import ForeignTokenizer
 from tests.model.foreign.sentencepiece_models import ALBERT, BERT, DEBERTA, ENGLISH, T5, pieces, processor, trained
 
 CPU = torch.device("cpu")

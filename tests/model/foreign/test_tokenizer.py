@@ -8,7 +8,7 @@ import pytest
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Inner
 
-from model.foreign.tokenizer_files import open_tokenizers
+from model.text.huggingface.load import open_tokenizers
 
 TEXTS = [
     "I am a teacher.",
@@ -179,8 +179,8 @@ def test_a_character_that_is_not_whole_leaves_no_trace_in_a_text():
 
 
 def made(inner, names, settings=None, generation=None, size=None):
-    from model.foreign.special_tokens import special_tokens
-    from model.foreign.tokenizer import ForeignTokenizer
+    from model.text.huggingface.special_tokens import special_tokens
+    from model.text.huggingface.tokenizer import ForeignTokenizer
 
     size = size or inner.get_vocab_size()
     special = special_tokens(names, settings or {}, generation or {}, inner.token_to_id, size)

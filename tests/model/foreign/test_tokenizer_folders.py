@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from model.foreign.tokenizer_files import open_tokenizers
+from model.text.huggingface.load import open_tokenizers
 from tests.model.foreign.sentencepiece_models import ENGLISH, T5, trained
 from tests.model.foreign.test_tokenizer import byte_level
 

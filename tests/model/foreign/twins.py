@@ -25,7 +25,7 @@ from model.config import TransformerConfig
 from model.foreign.assembling import assembled
 from model.foreign.families import rebuilt_config, renamed
 from model.network import Network
-from model.safe_json import read_record
+from model.runtime.untrusted_json import read_record
 from model.tensors import read_tensors
 from model.trace import Trace, record
 

@@ -143,7 +143,7 @@ def test_rows_that_mix_heads_are_refused():
     from transformers import PhiForCausalLM
 
     from model.hosted.interface import register
-    from model.hosted.library import quietly
+    from model.runtime.transformers_import import quietly
 
     class Mixed(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:

@@ -44,7 +44,9 @@ def test_everything_that_is_here_is_listed_from_its_headers():
 
 
 def test_a_narrower_precision_opens_the_model_again(monkeypatch):
-    monkeypatch.setattr("model.precision.slowdown", lambda precision, _device: 3.0 if precision == "bfloat16" else 1.0)
+    monkeypatch.setattr(
+        "model.runtime.device.slowdown", lambda precision, _device: 3.0 if precision == "bfloat16" else 1.0
+    )
     app = page()
     assert not app.warning
     app.session_state["precision"] = "bfloat16"
@@ -58,7 +60,7 @@ def test_a_narrower_precision_opens_the_model_again(monkeypatch):
 
 
 def test_what_does_not_fit_is_refused_before_it_is_opened(monkeypatch):
-    monkeypatch.setattr("model.memory.available", lambda _device=None: 1000)
+    monkeypatch.setattr("model.runtime.memory.available", lambda _device=None: 1000)
     app = opened(model="mine")
     assert "needs 0.0 GB in float32" in app.error[0].value
     monkeypatch.undo()
@@ -66,7 +68,7 @@ def test_what_does_not_fit_is_refused_before_it_is_opened(monkeypatch):
 
 def test_what_is_to_be_spread_over_devices_may_take_them_all(monkeypatch):
     app = page()
-    monkeypatch.setattr("model.memory.available", lambda device=None: 10**12 if device is None else 1000)
+    monkeypatch.setattr("model.runtime.memory.available", lambda device=None: 10**12 if device is None else 1000)
     assert not rows(app.run())["mine"]["fits"]
     monkeypatch.setenv("VITRINE_DEVICE_MAP", "auto")
     assert rows(app.run())["mine"]["fits"]
@@ -74,13 +76,13 @@ def test_what_is_to_be_spread_over_devices_may_take_them_all(monkeypatch):
 
 def test_the_list_says_what_does_not_fit_and_what_would(here, monkeypatch):
     app = page()
-    monkeypatch.setattr("model.memory.available", lambda _device=None: 1000)
+    monkeypatch.setattr("model.runtime.memory.available", lambda _device=None: 1000)
     refused = rows(app.run())["mine"]
     assert not refused["fits"]
     assert refused["refused"].startswith("mine needs")
     assert refused["refused"].endswith("choose a smaller model, or a machine with more memory.")
     half = int(1.2 * 2 * listed(here / "saved" / "mine").parameters)
-    monkeypatch.setattr("model.memory.available", lambda _device=None: half)
+    monkeypatch.setattr("model.runtime.memory.available", lambda _device=None: half)
     assert rows(app.run())["mine"]["refused"].endswith("choose bfloat16.")
 
 

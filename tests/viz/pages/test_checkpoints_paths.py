@@ -12,8 +12,8 @@ import pytest
 
 import model.hub
 import viz.opening
-from model.errors import CheckpointError
 from model.hub import Offer
+from model.runtime.errors import CheckpointError
 from tests.app_reading import component, opened, sound
 from tests.viz.pages.checkpoints_page import page, places, rows, said, uploaded
 from tests.viz.small import write_small

@@ -15,7 +15,7 @@ import viz.opening
 from model.change_texts import read_changes
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.interventions import intervening
-from model.text import MASK
+from model.text.tokenizer import MASK
 from model.trace import record
 from tests.app_reading import component, heads, opened, sent
 from tests.model.examples import one_stack

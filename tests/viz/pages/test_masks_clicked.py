@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-import viz.pages.masks as page
 import viz.what_if
 import viz.workbench
 from model.interventions import Cells, PaddingSeen
 from viz.masks.rules import Rules
+from viz.pages import masks as page
 from viz.workbench import Key, Selection, Workbench
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.text import MASK, train_characters
+from model.text.tokenizer import MASK
+from model.text.tokenizer_training import train_characters
 from tests.viz.pages.positions_page import HOSTILE, TEXT, one, page, said, series, sound, views
 from tests.viz.small import write_small
 

@@ -12,7 +12,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from model.attention import MultiHeadAttention
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.sampling import Sampling
-from model.text import MASK
+from model.text.tokenizer import MASK
 from tests.app_reading import component, opened, sound
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS

@@ -14,16 +14,7 @@ from model.checkpoints import open_checkpoint
 from model.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.model.live_examples import LONG, Gate
-from tests.viz.pages.training_page import (
-    TABLE,
-    demonstrated,
-    live,
-    page,
-    part,
-    pasted,
-    short_trainings,
-    words,
-)
+from tests.viz.pages.training_page import TABLE, demonstrated, live, page, part, pasted, short_trainings, words
 from tests.viz.small import write_small
 from viz import training
 from viz.opening import CHECKPOINTS as BUNDLED

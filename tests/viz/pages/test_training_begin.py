@@ -8,22 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from model.beginnings import task_data
-from model.data import Pair, in_split
+from model.data.pairs import Pair, in_split
+from model.data.sources import task_data
 from model.demonstration import REVERSE
 from model.forecast import forecast, memory_needed
 from model.training_settings import TrainingSettings
 from tests.app_reading import sound
-from tests.viz.pages.training_page import (
-    TABLE,
-    TINY,
-    demonstrated,
-    live,
-    page,
-    pasted,
-    short_trainings,
-    words,
-)
+from tests.viz.pages.training_page import TABLE, TINY, demonstrated, live, page, pasted, short_trainings, words
 from viz import training
 from viz.sections import training_begin, training_cost, training_own, training_settings, training_start
 from viz.sections.option_fields import whose, written

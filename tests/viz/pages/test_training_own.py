@@ -7,12 +7,7 @@ import re
 import pytest
 
 from tests.app_reading import sound
-from tests.viz.pages.training_page import (
-    TABLE,
-    page,
-    short_trainings,
-    words,
-)
+from tests.viz.pages.training_page import TABLE, page, short_trainings, words
 
 
 @pytest.fixture(autouse=True)

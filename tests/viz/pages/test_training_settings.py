@@ -11,14 +11,7 @@ from model.changes import CHANGEABLE, RATES
 from model.training_settings import learning_rate
 from tests.app_reading import sound
 from tests.viz.components.test_pack import unpack
-from tests.viz.pages.training_page import (
-    demonstrated,
-    live,
-    page,
-    part,
-    short_trainings,
-    words,
-)
+from tests.viz.pages.training_page import demonstrated, live, page, part, short_trainings, words
 from viz.sections import training_settings
 from viz.sections.option_fields import written
 
@@ -43,7 +36,7 @@ def test_the_schedule_is_that_of_the_settings():
 
 @pytest.mark.parametrize(("times", "said"), [(14.2, True), (0.5, False)])
 def test_a_precision_that_is_slow_here_is_said(monkeypatch, times, said):
-    monkeypatch.setattr("model.precision.slowdown", lambda *_: times)
+    monkeypatch.setattr("model.runtime.device.slowdown", lambda *_: times)
     app = sound(part(page(), "settings"))
     app.selectbox(key="setting_precision").set_value("bfloat16").run()
     sound(app)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from model.device import DTYPES
-from model.errors import CheckpointError
+from model.runtime.device import DTYPES
+from model.runtime.errors import CheckpointError
 
 CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")

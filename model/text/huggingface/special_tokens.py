@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from model.rules import NO_RULES, Rules, rules_in, tokens_in
-from model.safe_json import read_record
-from model.text import Tokenizer
+from model.runtime.untrusted_json import read_record
+from model.text.generation_rules import NO_RULES, Rules, rules_in, tokens_in
+from model.text.tokenizer import Tokenizer
 
 NAMES = {
     "padding": ("pad_token",),

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from model.data import Pair
-from model.tables import SHOWN, SOURCE, TARGET, scan_records, split_record
+from model.data.pairs import Pair
+from model.data.readers import SHOWN, SOURCE, TARGET, scan_records, split_record
 
 DELIMITERS = ("\t", ",", ";")
 LIMIT = 10 << 20  # bytes: larger files are for the command line

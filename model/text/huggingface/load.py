@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
-from model.errors import CheckpointError
-from model.foreign.bare_ids import BareIds
-from model.foreign.older_files import Files, of_class, pieces_of, read_older
-from model.foreign.sentencepieces import CLASSES, cuts_as, like_its_model, require_same_cuts
-from model.foreign.slow_tokenizer import OPTIONS, SlowTokenizer, made_by_transformers, slow_tokenizer
-from model.foreign.special_tokens import names_of, special_tokens
-from model.foreign.tokenizer import PROBES, ForeignTokenizer
-from model.hosted.library import library
-from model.safe_json import read_record
-from model.safe_tokenizer import PANIC, read_tokenizer
-from model.text import Tokenizer
+from model.runtime.errors import CheckpointError, first_line
+from model.runtime.transformers_import import library
+from model.runtime.untrusted_json import read_json, read_record
+from model.text.generation_rules import Rules
+from model.text.huggingface.slow_tokenizer import (
+    CLASSES,
+    OPTIONS,
+    Files,
+    SlowTokenizer,
+    cuts_as,
+    from_json,
+    like_its_model,
+    made_by_transformers,
+    of_class,
+    pieces_of,
+    read_older,
+    require_same_cuts,
+    slow_tokenizer,
+)
+from model.text.huggingface.special_tokens import SpecialTokens, names_of, special_tokens
+from model.text.huggingface.tokenizer import PROBES, BareIds, ForeignTokenizer
+from model.text.tokenizer import Tokenizer
+from model.text.untrusted import PANIC, parse_tokenizer, read_tokenizer
 
 TOKENIZER = "tokenizer.json"
 TARGET = "target_tokenizer"  # a folder, where what is written has a tokenizer of its own: as our export leaves it
@@ -109,3 +122,66 @@ def _older(
 def _sentence(error: BaseException) -> str:
     """What a library says in many lines, in one."""
     return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+# A tokenizer of others as our own checkpoints keep it: one JSON file with all that its model expects of it.
+
+BEGINS = b'{"foreign":'  # how such a file begins, and none of the tokenizers library
+
+
+def is_saved(path: Path) -> bool:
+    """Whether a file was written by `to_json` of a tokenizer of others."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(BEGINS)) == BEGINS
+    except OSError:
+        return False
+
+
+def read_saved(path: Path) -> Tokenizer:
+    """The tokenizer in such a file.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
+    record = read_json(path)
+    try:
+        return _made(record["foreign"], record.get("tokenizer"))
+    except CheckpointError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error!r}") from error
+
+
+def _made(said: dict[str, Any], inner: Any) -> Tokenizer:
+    size, special, around = int(said["size"]), _special(said["special"]), said["around"]
+    ids = [*around[0], *around[1], *special.ids, *special.rules.ids]
+    if not all(isinstance(token, int) and 0 <= token < size for token in ids):
+        raise ValueError(f"its special tokens are not ids below {size}")
+    if files := said.get("files"):
+        return _slow(files, said["side"], special, size)
+    if inner is None:
+        return BareIds(size, str(said["reason"]), special)
+    made = parse_tokenizer(json.dumps(inner).encode(), "its tokenizer")
+    return ForeignTokenizer(made, special, size, around=(list(around[0]), list(around[1])))
+
+
+def _slow(files: dict[str, str], side: Any, special: SpecialTokens, size: int) -> Tokenizer:
+    kept = from_json(files)
+    if side not in ("source", "target"):
+        raise CheckpointError(f"a tokenizer reads a source or a target, and not {side!r}: copy the model again")
+    try:
+        return slow_tokenizer(kept, special, size, side)
+    except CheckpointError:
+        raise
+    except Exception as error:  # transformers and sentencepiece raise what they like
+        raise CheckpointError(f"its tokenizer cannot be read: {first_line(error)}") from error
+
+
+def _special(said: dict[str, Any]) -> SpecialTokens:
+    rules = dict(said.get("rules", {}))
+    rules["runs"] = tuple(tuple(run) for run in rules.get("runs", ()) if run)  # an empty one forbids nothing
+    for name in ("never", "first"):
+        rules[name] = tuple(rules.get(name, ()))
+    made = {"stops": frozenset(said["stops"]), "target": tuple(said["target"]), "rules": Rules(**rules)}
+    return SpecialTokens(**{**said, **made})

@@ -5,13 +5,198 @@ A character is a token, and the length of a task's source is its number of chara
 
 from __future__ import annotations
 
+import datetime
+import math
 import random
+import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from model import dates
-from model.brackets import NO, YES, balanced_count, draw_brackets, judge_brackets
-from model.data import Pair
+from model.data.pairs import Pair
+
+# Strings of brackets, balanced or one slip away from it: one of the built-in tasks.
+
+PAIRS = ("()", "[]", "{}")
+BRACKETS = "".join(PAIRS)
+YES, NO = "yes", "no"
+
+
+def draw_brackets(length: int, generator: random.Random) -> tuple[str, str]:
+    """A string of an even length with "yes" or "no", each half of the time; the "no" are near misses."""
+    balanced = draw_balanced(length, generator)
+    return (balanced, YES) if generator.random() < 0.5 else (near_miss(balanced, generator), NO)
+
+
+def judge_brackets(source: str) -> str:
+    """ "yes" when nothing is left after taking out neighbouring pairs again and again, else "no".
+
+    Raises:
+        ValueError: another character than the six brackets, or none at all.
+    """
+    if not source or set(source) - set(BRACKETS):
+        raise ValueError(f"source ({source!r}) must be of the brackets {BRACKETS} only")
+    left, before = source, ""
+    while left != before:
+        before = left
+        for pair in PAIRS:
+            left = left.replace(pair, "")
+    return NO if left else YES
+
+
+def balanced_count(length: int) -> int:
+    """How many balanced strings of this length there are: a Catalan number times the kinds of each pair.
+
+    There are at least as many near misses: turning the first bracket of each gives another one.
+    """
+    half, odd = divmod(length, 2)
+    return 0 if odd else math.comb(length, half) // (half + 1) * len(PAIRS) ** half
+
+
+def draw_balanced(length: int, generator: random.Random) -> str:
+    """A balanced string, all of this length equally likely.
+
+    Of the rotations of half + 1 steps up and half down exactly one stays above its start (the cycle lemma, Dvoretzky
+    and Motzkin, 1947); without its first step it says which brackets open.
+    """
+    half = length // 2
+    steps = [1] * (half + 1) + [-1] * half
+    generator.shuffle(steps)
+    height, lowest, first = 0, 0, 0
+    for place, step in enumerate(steps, start=1):
+        height += step
+        if height <= lowest:
+            lowest, first = height, place
+    rotated = steps[first:] + steps[:first]
+    open_pairs: list[str] = []
+    written = ""
+    for step in rotated[1:]:
+        if step == 1:
+            open_pairs.append(generator.choice(PAIRS))
+            written += open_pairs[-1][0]
+        else:
+            written += open_pairs.pop()[1]
+    return written
+
+
+def near_miss(balanced: str, generator: random.Random) -> str:
+    """The string with one slip that unbalances it: two brackets exchanged, or one bracket that is another.
+
+    Exchanged brackets leave the count of each bracket as it was, so that counting does not find them.
+    """
+    if generator.random() < 0.5:
+        return _one_replaced(balanced, generator)
+    slipped = _two_exchanged(balanced, generator)
+    while judge_brackets(slipped) == YES:
+        slipped = _two_exchanged(balanced, generator)
+    return slipped
+
+
+def _one_replaced(text: str, generator: random.Random) -> str:
+    place = generator.randrange(len(text))
+    other = generator.choice(BRACKETS.replace(text[place], ""))
+    return text[:place] + other + text[place + 1 :]
+
+
+def _two_exchanged(text: str, generator: random.Random) -> str:
+    first, second = sorted(generator.sample(range(len(text)), 2))
+    return text[:first] + text[second] + text[first + 1 : second] + text[first] + text[second + 1 :]
+
+
+# Dates in five ways of writing: one of the built-in tasks.
+
+MONTHS = "January February March April May June July August September October November December".split()
+FIRST_YEAR, LAST_YEAR = 1900, 2099
+# The ways of writing; 04/03/2021 has the day before the month.
+FORMATS = (
+    "{name} {day}, {{}}",
+    "{day} {name} {{}}",
+    "{day} {name:.3} {{}}",
+    "{day:02}/{month:02}/{{}}",
+    "{{}}年{month}月{day}日",
+)
+_NAME, _DAY, _MONTH, _YEAR = (
+    "(?P<name>[A-Z][a-z]+)",
+    "(?P<day>[0-9]{1,2})",
+    "(?P<month>[0-9]{1,2})",
+    "(?P<year>[0-9]{4})",
+)
+_PATTERNS = (
+    f"{_NAME} {_DAY}, {_YEAR}",
+    f"{_DAY} {_NAME} {_YEAR}",
+    f"{_DAY}/{_MONTH}/{_YEAR}",
+    f"{_YEAR}年{_MONTH}月{_DAY}日",
+)
+
+
+def draw_date(length: int, generator: random.Random) -> tuple[str, str]:
+    """A date written with `length` characters, and the same as year-month-day."""
+    text, month, day = generator.choice(_written()[length])
+    year = generator.choice(_years(month, day))
+    return text.format(year), f"{year}-{month:02}-{day:02}"
+
+
+def solve_date(source: str) -> str:
+    """The date as year-month-day.
+
+    Raises:
+        ValueError: it is written in no way of this task, or there is no such day.
+    """
+    for pattern in _PATTERNS:
+        if match := re.fullmatch(pattern, source):
+            try:
+                return _date(match).isoformat()
+            except ValueError as error:
+                raise ValueError(f"source ({source!r}) is no date of the calendar: {error}") from error
+    raise ValueError(f"source ({source!r}) must be a date as March 4, 2021, 4 Mar 2021, 04/03/2021 or 2021年3月4日")
+
+
+def lengths() -> list[int]:
+    """How many characters a date may have, from short to long."""
+    return sorted(_written())
+
+
+def date_count(length: int) -> int:
+    """How many dates there are with this many characters."""
+    return sum(len(_years(month, day)) for _, month, day in _written().get(length, ()))
+
+
+def _date(match: re.Match[str]) -> datetime.date:
+    parts = match.groupdict()
+    if "name" in parts:
+        named = [number for number, name in enumerate(MONTHS, start=1) if parts["name"] in (name, name[:3])]
+        if not named:
+            raise ValueError(f"no month is called {parts['name']}")
+        parts["month"] = str(named[0])
+    return datetime.date(*(int(parts[part]) for part in ("year", "month", "day")))
+
+
+@cache
+def _written() -> dict[int, list[tuple[str, int, int]]]:
+    """By length: each text of a day without its year, with month and day. "4 May" is one text in two formats."""
+    found: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for month, name in enumerate(MONTHS, start=1):
+        for day in range(1, _last_day(month) + 1):
+            for pattern in FORMATS:
+                text = pattern.format(name=name, month=month, day=day)
+                found[len(text.format(FIRST_YEAR))][text] = (month, day)
+    return {length: [(text, *date) for text, date in texts.items()] for length, texts in found.items()}
+
+
+@cache
+def _years(month: int, day: int) -> list[int]:
+    years = range(FIRST_YEAR, LAST_YEAR + 1)
+    return [year for year in years if (month, day) != (2, 29) or _is_leap(year)]
+
+
+def _last_day(month: int) -> int:
+    return 29 if month == 2 else 30 if month in (4, 6, 9, 11) else 31
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
 
 LETTERS, DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 LONGEST = 1000
@@ -197,10 +382,10 @@ TASKS = {
         Task(
             "dates",
             "Write a date as year-month-day: March 4, 2021 → 2021-03-04; 04/03/2021 is the same, day before month.",
-            dates.draw_date,
-            dates.solve_date,
-            tuple(dates.lengths()),
-            dates.date_count,
+            draw_date,
+            solve_date,
+            tuple(lengths()),
+            date_count,
         ),
     )
 }

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from model.errors import CheckpointError
+from model.runtime.errors import CheckpointError
 
 LARGEST = 64 << 20  # bytes of a file: the largest tokenizers have half of it
 LONGEST_NUMBER = 40  # digits

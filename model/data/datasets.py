@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from model.data import Example, Pair, batch_order, encode_pairs, pad, undo_merges
+from model.data.pairs import Example, Pair, batch_order, encode_pairs, pad, undo_merges
 from model.masks import real_tokens
-from model.text import Tokenizer
+from model.text.tokenizer import Tokenizer
 
 IGNORED = -100  # a label where nothing is to be predicted
 LONGEST_WINDOW = 4096  # tokens: some models could read a book, whose scores no memory holds

@@ -1,0 +1,109 @@
+"""What can go wrong on the way from a file to a model, and what is said of it."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+
+import torch
+
+LONGEST = 600  # characters of a sentence: a file may hold names of any length
+BROKEN_OFF = "computing this broke off with {name}: {first}; the log says where"
+
+
+def first_line(error: BaseException, longest: int = 160) -> str:
+    """What an error says, as a part of a sentence: libraries go on for many lines, or say nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:longest] if lines else type(error).__name__
+
+
+def why_it_broke_off(error: Exception) -> str:
+    """What ended a computation, as a sentence; what nobody expected goes to the log too."""
+    if isinstance(error, ValueError | RuntimeError | OSError | MemoryError):
+        return str(error) or type(error).__name__
+    logging.getLogger(__name__).error("a computation broke off", exc_info=error)
+    return BROKEN_OFF.format(name=type(error).__name__, first=first_line(error))
+
+
+class CheckpointError(ValueError):
+    """A file or folder that cannot be opened, or must not be: one sentence that says what is wrong and what to do.
+
+    What a file says of itself can stand in the sentence, so line breaks, control characters and halves of surrogate
+    pairs are written as escapes, and the sentence has an end.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        shown = sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1]}…"
+        super().__init__("".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown))
+
+
+class UnmeasuredError(CheckpointError):
+    """Values of a type that nothing here computes with: a tensor is listed all the same."""
+
+
+class AbsentError(KeyError):
+    """A quantity that a model does not have. name: of it. reason: why, in a sentence."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name, self.reason = name, reason
+
+
+def require(model: object, *names: str) -> None:
+    """These quantities are none of those that the model says it lacks.
+
+    Raises:
+        AbsentError: one is.
+    """
+    missing: Mapping[str, str] = getattr(model, "missing", {})
+    for name in names:
+        if name in missing:
+            raise AbsentError(name, missing[name])
+
+
+# What broke a training off, as a sentence that says what to change.
+
+NO_ROOM = (
+    "step {step}: a batch of {tokens:,} tokens a side does not fit into memory: lower batch_tokens, and raise "
+    "accumulation to keep steps as large; the weights are those of step {last}"
+)
+TRAINING_BROKEN_OFF = (
+    "step {step}: training broke off with {name}: {first}; the weights are those of step {last}: go back to a key "
+    "frame or reset"
+)
+STANDS = (
+    "{what}; the run stands on step {step}, its last good one: go back to an earlier step and lower the rate "
+    "({rate:.2g}), or change the seed to go on with another batch"
+)
+WENT_BACK = "{what}; {why}, so that the run went back to step {step}: lower the rate ({rate:.2g}) before it goes on"
+AGAIN = "this step failed for the second time"
+NOT_FINITE = "{name} of step {step} is not finite either"
+NO_PREDICTIONS = "the model of step {step} makes no finite predictions either"
+NO_WAY_BACK = "{what}; it has no earlier step to go back to: begin with another model"
+NO_MEMORY_LEFT = "memory is exhausted: give a smaller model, or a lower --batch-tokens, --beam or --length"
+# What torch says when memory is exhausted: the CPU's, MPS's, and what cuBLAS wants of CUDA's; else it has an exception.
+NO_MEMORY = (
+    *("DefaultCPUAllocator", "can't allocate memory", "not enough memory", "MPS backend out of memory"),
+    *("Invalid buffer size", "CUBLAS_STATUS_ALLOC_FAILED"),
+)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
+
+
+def explained(error: Exception, step: int, batch_tokens: int) -> str:
+    """step: the last good one. What nobody expected goes to the log too."""
+    if isinstance(error, FloatingPointError | ValueError):
+        return str(error)
+    if is_out_of_memory(error):
+        traceback.clear_frames(error.__traceback__)  # they hold what the step had computed
+        for module in (torch.cuda, torch.mps):
+            if module.is_available():
+                module.empty_cache()
+        return NO_ROOM.format(step=step + 1, tokens=batch_tokens, last=step)
+    logging.getLogger(__name__).error("training broke off after step %d", step, exc_info=error)
+    return TRAINING_BROKEN_OFF.format(step=step + 1, name=type(error).__name__, first=first_line(error), last=step)
