@@ -27,7 +27,7 @@ from viz.workbench import Key, Workbench, choose, workbench
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
     from model.live import LiveTraining
 
 PAGES = {

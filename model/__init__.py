@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from model.capture.trace import Trace, record
     from model.checkpoints import open_checkpoint, save_checkpoint
-    from model.config import TransformerConfig
-    from model.inspectable import Inspectable
-    from model.trace import Trace, record
+    from model.inference.model import Inspectable
+    from model.network.config import TransformerConfig
+    from model.network.transformer import Transformer, build
     from model.training import Trainer
-    from model.transformer import Transformer, build
 
 __all__ = [
     "Inspectable",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from model.network import Network
+from model.network.transformer import Network
 from model.rows import Row
 
 Weights = dict[str, Tensor]

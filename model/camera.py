@@ -14,13 +14,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from model.analysis.heads import entropy
-from model.attention import MultiHeadAttention
-from model.inspectable import Inspectable
-from model.norms import Norm
-from model.observing import ordinary
+from model.capture.hooks import ordinary
+from model.capture.trace import AttentionKind, Trace
+from model.inference.model import Inspectable
+from model.network.attention import MultiHeadAttention
+from model.network.norms import Norm
 from model.probe import Probe
-from model.quantities import AttentionKind
-from model.trace import Trace
 
 KINDS: tuple[AttentionKind, ...] = get_args(AttentionKind)
 LEVELS = 255  # an attention weight is kept as one of so many steps from 0 to 1

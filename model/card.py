@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model.config import TransformerConfig
+from model.network.config import TransformerConfig
 
 WORDS = {"encoder-decoder": "Encoder-decoder", "decoder-only": "Decoder-only", "encoder-only": "Encoder-only"}
 SPLIT = (

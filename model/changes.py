@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from model.attention import MultiHeadAttention
-from model.config import TransformerConfig
-from model.layers import EmbeddingSum, FeedForward, Residual
-from model.network import Network
+from model.network.attention import MultiHeadAttention
+from model.network.config import TransformerConfig
+from model.network.layers import EmbeddingSum, FeedForward, Residual
+from model.network.transformer import Network
 from model.training_settings import TrainingSettings
 
 RATES = ("dropout", "attention_dropout", "activation_dropout")  # of TransformerConfig

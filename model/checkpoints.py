@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import TransformerConfig
-from model.filling import MaskFiller
 from model.foreign.told import Positions, Told
-from model.inspectable import Inspectable
-from model.network import Network
+from model.inference.model import Inspectable
+from model.inference.models import INSPECTABLES
+from model.network.config import TransformerConfig
+from model.network.transformer import Network, build
 from model.runtime.device import choose_device, choose_dtype
 from model.runtime.errors import CheckpointError, first_line
 from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_tensors
@@ -25,17 +25,10 @@ from model.runtime.untrusted_json import read_record
 from model.safe_folder import read_config, require_weights
 from model.tensors import tensor_table
 from model.text.tokenizer import MASK, Tokenizer
-from model.transformer import build
-from model.writing import LanguageModel, Translator
 
 CONFIG, WEIGHTS, TRAINING, CARD = "config.json", "model.safetensors", "training.json", "README.md"
 SOURCE_TOKENIZER, TARGET_TOKENIZER = "source_tokenizer.json", "target_tokenizer.json"
 TOKENIZER = "tokenizer.json"  # of models with one stack
-INSPECTABLES: dict[str, type[Inspectable]] = {
-    "encoder-decoder": Translator,
-    "decoder-only": LanguageModel,
-    "encoder-only": MaskFiller,
-}
 
 
 def save_checkpoint(

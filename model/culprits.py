@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from model.attention import MAPS
+from model.capture.trace import record
 from model.data.datasets import Batch
 from model.gradients import first_not_finite
+from model.network.attention import MAPS
 from model.runtime.random import drawing_from
-from model.trace import record
 
 if TYPE_CHECKING:
     from model.training import Trainer

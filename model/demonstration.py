@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.checkpoints import INSPECTABLES
-from model.config import TransformerConfig
 from model.data.sources import Material, Source, prepare
 from model.data.tasks import MADE
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.inference.models import INSPECTABLES
+from model.network.config import TransformerConfig
+from model.network.transformer import build
 from model.probe import Probe, probe_of
 from model.runtime.device import choose_device
 from model.runtime.random import seeded
 from model.training_settings import TrainingSettings
-from model.transformer import build
 
 
 def fresh(name: str, config: TransformerConfig, material: Material, seed: int) -> Inspectable:

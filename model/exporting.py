@@ -14,10 +14,10 @@ from typing import Any
 import tokenizers
 from tokenizers.processors import TemplateProcessing
 
-from model.config import Kind
 from model.counterparts.families import counterpart
 from model.counterparts.parameters import Parameters
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.network.config import Kind
 from model.runtime.errors import CheckpointError
 from model.runtime.files import write_tensors
 from model.text.huggingface.load import TARGET

@@ -14,13 +14,12 @@ import numpy.typing as npt
 from jaxtyping import UInt8
 
 from model.camera import KINDS, LEVELS, TOKENS, Camera, Frame
-from model.copies import alone
-from model.inspectable import Inspectable
+from model.capture.trace import AttentionKind, Trace
+from model.inference.copies import alone
+from model.inference.model import Inspectable
 from model.key_frame import KeyFrame
 from model.probe import Probe
-from model.quantities import AttentionKind
 from model.thinning import Thinned
-from model.trace import Trace
 
 BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
 KEYS = 50  # are enough to choose from

@@ -7,11 +7,11 @@ from itertools import islice
 
 import torch
 
-from model.analysis.costs import FLOAT, Costs, costs
-from model.config import TransformerConfig
-from model.copies import trainable
 from model.data.datasets import Batch, Corpus
-from model.inspectable import Inspectable
+from model.inference.copies import trainable
+from model.inference.model import Inspectable
+from model.network.config import TransformerConfig
+from model.network.costs import FLOAT, Costs, costs
 from model.runtime.memory import free_memory
 from model.training import Trainer
 from model.training_settings import TrainingSettings

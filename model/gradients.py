@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.network import Network
-from model.norms import Norm
+from model.network.norms import Norm
+from model.network.transformer import Network
 from model.rows import Row, weights_in_a_row
 
 PIECE = 1 << 18  # weights: of more in one row, torch's float32 norm on the CPU loses digits

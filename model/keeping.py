@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from model.checkpoints import CARD, save_checkpoint
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from model.runtime.errors import CheckpointError
 from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_text
 from model.runtime.untrusted_json import read_text

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from model.changes import Choices
-from model.network import Network
+from model.network.transformer import Network
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from model.checkpoints import CONFIG, is_hugging_face, is_ours
-from model.config import Kind, TransformerConfig
 from model.foreign.incomplete import require_whole
 from model.foreign.layouts import is_known
+from model.network.config import Kind, TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
 from model.safe_formats import weights_of

@@ -14,7 +14,7 @@ from model.changes import Choices
 from model.data import sources
 from model.data.sources import Material
 from model.driver import Driver
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from model.key_frame import KeyFrame
 from model.probe import Probe
 from model.runs import Run

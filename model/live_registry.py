@@ -9,9 +9,9 @@ from collections.abc import Callable
 import torch
 
 from model import forecast
-from model.config import TransformerConfig
 from model.data.sources import Material
 from model.live import LiveTraining
+from model.network.config import TransformerConfig
 from model.slots import Slots
 from model.training_settings import TrainingSettings
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from model.data.datasets import IGNORED, Batch
-from model.network import Network
+from model.network.transformer import Network
 
 
 def summed_loss(model: Network, batch: Batch, label_smoothing: float) -> Float[Tensor, ""]:

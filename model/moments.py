@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from model.camera import TOKENS
-from model.copies import alone
 from model.film import Film
 from model.gradients import Gains, Gradients, Updates
-from model.inspectable import Inspectable
+from model.inference.copies import alone
+from model.inference.model import Inspectable
 from model.rows import weights_in_a_row
 from model.runs import Run
 from model.several import Several, can_be_several

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from model.data.sources import Material, Translations
 from model.data.tasks import find_task
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.inference.models import Translator
 from model.text.tokenizer import Tokens
-from model.writing import Translator
 
 
 @dataclass(frozen=True)

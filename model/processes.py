@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model.data.datasets import IGNORED, Batch
-from model.network import Network
+from model.network.transformer import Network
 from model.runtime.device import choose_device
 
 Loss = Callable[[Network, Batch, float], Tensor]  # added up over the tokens to predict; the float smooths labels

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from model.analysis.costs import parameters
-from model.config import TransformerConfig
+from model.network.config import TransformerConfig
+from model.network.costs import parameters
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import parse_json, read_bytes
 

@@ -14,10 +14,10 @@ import torch
 
 from model.card import card
 from model.checkpoints import save_checkpoint
-from model.copies import alone
 from model.curves import write_curves
 from model.data.sources import Material, Source
-from model.inspectable import Inspectable
+from model.inference.copies import alone
+from model.inference.model import Inspectable
 from model.runs import Run
 from model.training import Trainer
 from model.watched import Watched

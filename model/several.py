@@ -13,13 +13,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from model.copies import with_weights
-from model.inspectable import Inspectable
-from model.layers import TokenEmbedding
-from model.norms import NORMS
-from model.observing import kind_of
-from model.positional import LearnedPositions
-from model.projections import HeadProjection, TurnedProjection
+from model.capture.hooks import kind_of
+from model.inference.copies import with_weights
+from model.inference.model import Inspectable
+from model.network.attention import HeadProjection, TurnedProjection
+from model.network.layers import TokenEmbedding
+from model.network.norms import NORMS
+from model.network.positions import LearnedPositions
 from model.rows import Row
 
 READERS = {nn.Linear, HeadProjection, TurnedProjection, TokenEmbedding, LearnedPositions, nn.RMSNorm, *NORMS.values()}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from model.capture.trace import Trace
 from model.changes import Choices
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from model.probe import Probe
 from model.runs import Mark
-from model.trace import Trace
 
 Status = Literal["preparing", "idle", "waiting", "running", "paused", "failed", "finished", "stopped"]
 

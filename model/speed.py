@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from model.analysis.costs import Costs
-from model.config import TransformerConfig
 from model.data.datasets import Batch
 from model.forecast import costs_of_batch
 from model.losses import summed_loss
+from model.network.config import TransformerConfig
+from model.network.costs import Costs
+from model.network.transformer import build
 from model.runtime.device import slowdown
 from model.runtime.random import drawing_from, seeded
 from model.training_settings import TrainingSettings
-from model.transformer import build
 
 # Operations that take as long as a byte of activations on its way, and as the optimizer's step of a weight: about so on
 # CPUs of today.

@@ -16,16 +16,16 @@ import torch
 
 from model import training_state
 from model.averaging import AveragedWeights, Averager, LastAverage, RunningAverage, Weights
-from model.compiling import compiled
 from model.culprits import culprit
 from model.data.datasets import Batch, Corpus, unshuffled
 from model.epochs import Epochs
+from model.fast.compile import compiled
+from model.fast.matmul import OWN
 from model.fused_adamw import FusedAdamW
 from model.gradients import Gradients
 from model.losses import loss_and_hits, summed_loss
-from model.network import Network
+from model.network.transformer import Network
 from model.processes import Processes
-from model.products import OWN
 from model.runtime.device import DTYPES
 from model.runtime.random import drawing_from
 from model.training_settings import Progress, StepReport, TrainingSettings, learning_rate

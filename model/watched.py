@@ -10,12 +10,12 @@ from torch import Tensor
 
 from model import training_state
 from model.changes import Choices, drop_out
-from model.copies import alone, sharing, trainable
 from model.data.sources import Material
 from model.exactness import counts_exactly
 from model.film import Film
 from model.forecast import require_room
-from model.inspectable import Inspectable
+from model.inference.copies import alone, sharing, trainable
+from model.inference.model import Inspectable
 from model.key_frame import KeyFrame
 from model.moments import Moments
 from model.probe import Probe

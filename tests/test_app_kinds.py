@@ -7,7 +7,7 @@ import pytest
 
 import viz.opening
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from model.text.tokenizer import MASK
 from tests.app_reading import component, heads, labels, opened
 from tests.model.examples import one_stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viz.opening
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from tests.app_reading import labels, opened
 from tests.viz.small import write_small
 from viz.workbench import Key

@@ -6,8 +6,8 @@ import jaxtyping
 import pytest
 import torch
 
-from model.attention import Scores
-from model.positional import sinusoidal
+from model.network.attention import Scores
+from model.network.positions import sinusoidal
 
 
 def test_a_wrong_shape_is_an_error() -> None:

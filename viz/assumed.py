@@ -15,7 +15,7 @@ from viz.opening import given_told
 from viz.workbench import workbench
 
 if TYPE_CHECKING:
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
 
 ADDRESS = "told"  # the parameter with what was told of the shown model, "heads:8,positions:none,start:1@gpt.pt"
 KNOWN = "told_of_models"  # in the session: the same by the names of models

@@ -16,7 +16,7 @@ from viz.words import no_predictions
 from viz.workbench import FIRST_SOURCE, Key, Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
 
 LINE_BREAK = "⏎"  # in a field of one line
 CONTINUED = 20  # tokens that the button lets a language model write
@@ -142,7 +142,7 @@ def write_target() -> None:
 
 def go_on() -> None:
     """Let a language model write some tokens more; the same text is always continued in the same way."""
-    from model.sampling import Sampling
+    from model.inference.decoding import Sampling
 
     lens, text = lens_and_text()
     drawn = Sampling(temperature=0.8, seed=len(text))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 if TYPE_CHECKING:
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
     from model.listing import Listed
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
     from torch import nn
 
-    from model.inspectable import Inspectable
-    from model.trace import Trace
+    from model.capture.trace import Trace
+    from model.inference.model import Inspectable
     from viz.components.views import Mount
 
 

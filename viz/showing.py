@@ -16,7 +16,7 @@ from viz.words import as_sentence, literal
 from viz.workbench import Key, Workbench, choice, workbench
 
 if TYPE_CHECKING:
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 

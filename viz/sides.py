@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from viz.i18n import _
 
 if TYPE_CHECKING:
-    from model.quantities import AttentionKind
-    from model.trace import Trace
+    from model.capture.trace import AttentionKind, Trace
 
 SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
 

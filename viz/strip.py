@@ -19,7 +19,7 @@ from viz.workbench import Key, Workbench, workbench
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
     from model.live import LiveTraining
     from model.snapshots import Snapshot
 

@@ -20,8 +20,8 @@ from viz.workbench import Key, Workbench, workbench
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from model.decoding import Guess
-    from model.inspectable import Inspectable
+    from model.inference.decoding import Guess
+    from model.inference.model import Inspectable
 
 
 News = tuple["Mapping[str, Any]", "Sequence[NDArray[Any]]"]

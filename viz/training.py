@@ -14,15 +14,15 @@ from viz.workbench import Key, Workbench
 if TYPE_CHECKING:
     import torch
 
-    from model.config import TransformerConfig
     from model.data.sources import Data, Material, Source
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
+    from model.inference.models import Translator
     from model.live import LiveTraining
     from model.live_registry import LiveTrainings
+    from model.network.config import TransformerConfig
     from model.probe import Probe
     from model.text.tokenizer import Tokens
     from model.training_settings import TrainingSettings
-    from model.writing import Translator
 
 RUN = "run"  # in the address: a reconnect finds the training again
 EVERY = 0.5  # seconds between looks at a training
@@ -72,9 +72,9 @@ def begin(
     Raises:
         ValueError: the settings do not go together with the data.
     """
+    from model.inference.models import Translator
     from model.live import LiveTraining
     from model.probe import Probe
-    from model.writing import Translator
 
     bench.run = bench.run or secrets.token_urlsafe(9)
     same = lens is bench.lens and bench.source is not None
@@ -139,7 +139,7 @@ def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str
     """What is typed; else, until there is another source, the right answer, or what the model writes now: where nobody
     knows the answer, or the user asked the model. A tab that finds a training goes on with what that is watched on.
     """
-    from model.writing import Translator
+    from model.inference.models import Translator
 
     if not isinstance(lens, Translator):
         return None

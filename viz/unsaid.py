@@ -11,7 +11,7 @@ from viz.said import said
 from viz.words import literal
 
 if TYPE_CHECKING:
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
 
 
 def assumed(lens: Inspectable) -> list[str]:

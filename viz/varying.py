@@ -14,8 +14,8 @@ from viz.said import said
 from viz.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.config import TransformerConfig
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
+    from model.network.config import TransformerConfig
 
 
 class Wished(StrEnum):
@@ -110,7 +110,7 @@ def position_name(position: str) -> str:
 
 
 def _made(trained: Inspectable, asked: dict[str, Any]) -> Varied:
-    from model.variation import vary
+    from model.inference.copies import vary
 
     try:
         return Varied(trained, asked, vary(trained, **asked))
@@ -137,7 +137,7 @@ def _say(bench: Workbench, asked: dict[str, Any]) -> None:
 
 def _from_address() -> dict[str, Any]:
     """The wish in the address bar; what is not a type or a number there is no wish."""
-    from model.config import CHOICES
+    from model.network.config import CHOICES
 
     found: dict[str, Any] = {}
     given = st.query_params

@@ -11,12 +11,12 @@ from viz.i18n import _
 from viz.words import attention_name
 
 if TYPE_CHECKING:
-    from model.config import TransformerConfig
-    from model.decoding import Generation
-    from model.inspectable import Inspectable
-    from model.interventions import AttentionChange
+    from model.capture.interventions import AttentionChange
+    from model.capture.trace import Trace
+    from model.inference.decoding import Generation
+    from model.inference.model import Inspectable
+    from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
-    from model.trace import Trace
     from viz.workbench import Workbench
 
 CHANGES = "changes"  # the parameter of the address bar
@@ -64,8 +64,7 @@ class WhatIf:
 
     def _make(self, lens: Inspectable, source: Tokens, target: Tokens | None) -> Trace | None:
         """The trace with as many changes as this model can make: of masks, of heads, or of both; None with none."""
-        from model.head_removal import RemovedHead
-        from model.interventions import intervening
+        from model.capture.interventions import RemovedHead, intervening
 
         heads = tuple(each for each in self.changes if isinstance(each, RemovedHead))
         masks = tuple(each for each in self.changes if not isinstance(each, RemovedHead))
@@ -91,7 +90,7 @@ class WhatIf:
         if not self.changes:
             yield
             return
-        from model.interventions import intervening
+        from model.capture.interventions import intervening
 
         with intervening(lens.model, self.changes):
             yield
@@ -106,7 +105,7 @@ class WhatIf:
         """Begin with the changes that the address bar lists, if it does."""
         if not text:
             return cls()
-        from model.change_texts import read_changes
+        from model.capture.interventions import read_changes
 
         try:
             return cls(read_changes(text))
@@ -116,7 +115,7 @@ class WhatIf:
 
 def change(bench: Workbench, changes: Sequence[AttentionChange]) -> None:
     """Make these changes, and put them into the address bar; what this model cannot make still waits for another."""
-    from model.change_texts import MOST, write_changes
+    from model.capture.interventions import MOST, write_changes
 
     what_if = bench.what_if
     count = len(changes) + len(what_if._aside)
@@ -152,8 +151,7 @@ def note(bench: Workbench) -> str:
 
 def change_name(changed: AttentionChange, longest: int) -> str:
     """A change in words, as a model that reads at most `longest` tokens makes it; they count from 1, as layers do."""
-    from model.head_removal import RemovedHead
-    from model.interventions import Causal, Cells, Window
+    from model.capture.interventions import Causal, Cells, RemovedHead, Window
 
     kind = attention_name(changed.kind)
     if isinstance(changed, RemovedHead):
@@ -171,7 +169,7 @@ def change_name(changed: AttentionChange, longest: int) -> str:
 
 def _is_there(changed: AttentionChange, config: TransformerConfig) -> bool:
     """Whether a model has what is changed; of another model's heads in the address bar it may have none."""
-    from model.head_removal import RemovedHead
+    from model.capture.interventions import RemovedHead
 
     depth = config.n_encoder_layers if changed.kind == "encoder" else config.n_decoder_layers
     return not isinstance(changed, RemovedHead) or (changed.layer < depth and changed.head < config.n_heads)

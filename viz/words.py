@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from viz.i18n import _, language
 
 if TYPE_CHECKING:
-    from model.quantities import AttentionKind
-    from model.trace import Trace
+    from model.capture.trace import AttentionKind, Trace
 
 MARKS = re.compile(r"[\\`*\[\]$~#<]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
 ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent

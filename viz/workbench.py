@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from model.analysis.differences import Comparison
-    from model.decoding import Generation
-    from model.inspectable import Inspectable
-    from model.quantities import AttentionKind
+    from model.capture.trace import AttentionKind, Trace
+    from model.inference.decoding import Generation
+    from model.inference.model import Inspectable
     from model.text.tokenizer import Tokens
-    from model.trace import Trace
 
 LONG = 100  # tokens of both texts
 FIRST_SOURCE = "She bought a red car yesterday."
@@ -151,7 +150,7 @@ class Workbench:
         plain: Trace | None = None
         trained = self.step is not None  # what was shown before is of a training, which may have begun with this model
         if self.trace is None or trained or lens is not self.lens or wanted != self.traced:
-            from model.writing import Translator
+            from model.inference.models import Translator
 
             self.source = lens.source_tokens(source)
             if not isinstance(lens, Translator):
@@ -241,7 +240,7 @@ DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}  # of the bundled model:
 
 def attention_kinds(model: nn.Module) -> list[AttentionKind]:
     """The kinds of attention that this model has."""
-    from model.quantities import ATTENTION_PATHS, AttentionKind
+    from model.capture.trace import ATTENTION_PATHS, AttentionKind
 
     paths = {path for path, _module in model.named_modules()}
     return [kind for kind in get_args(AttentionKind) if ATTENTION_PATHS[kind].format(0) in paths]

@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from model.norms import Norm
+from model.capture.trace import Trace, record
+from model.network.norms import Norm
 from model.runtime.device import exact
 from model.text.tokenizer import Role, Tokenizer, Tokens
-from model.trace import Trace, record
 
 if TYPE_CHECKING:
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
 
 SENTENCE_ENDS = (".", "!", "?", "。", "！", "？", "⏎", "\n")
 MOST_PIECES = 6

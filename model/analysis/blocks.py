@@ -7,10 +7,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from model.analysis.costs import attention_flops, feed_forward_flops, output_flops
 from model.analysis.logit_lens import last_stack
-from model.network import Network
-from model.trace import Trace
+from model.capture.trace import Trace
+from model.network.costs import attention_flops, feed_forward_flops, output_flops
+from model.network.transformer import Network
 
 BlockKind = Literal["embedding", "norm", "self-attention", "cross-attention", "feed-forward", "residual", "output"]
 KINDS: dict[str, BlockKind] = {

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, get_args
 import torch
 
 from model.analysis.maps import AT_ONCE, Maps
-from model.attention import MultiHeadAttention
-from model.head_removal import removed_heads
-from model.interventions import kind_and_layer
-from model.masks import ChangedMask, Mask
-from model.norms import Norm
-from model.observing import ordinary
-from model.quantities import AttentionKind
+from model.capture.hooks import ordinary
+from model.capture.interventions import ChangedMask, kind_and_layer, removed_heads
+from model.capture.trace import AttentionKind
+from model.network.attention import MultiHeadAttention
+from model.network.masks import Mask
+from model.network.norms import Norm
 from model.runtime.device import exact, with_float64
 
 if TYPE_CHECKING:
-    from model.trace import Trace
+    from model.capture.trace import Trace
 
 # The largest error that rounding alone explains, for quantities of size about 1.
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}

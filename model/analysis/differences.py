@@ -13,9 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.attention import MAPS
-from model.quantities import AttentionKind
-from model.trace import Trace
+from model.capture.trace import AttentionKind, Trace
+from model.network.attention import MAPS
 
 if TYPE_CHECKING:
     import pandas

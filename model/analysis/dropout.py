@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.config import TransformerConfig
-from model.dropout import dropout
+from model.network.config import TransformerConfig
+from model.network.dropout import dropout
 from model.runtime.device import exact
 from model.runtime.random import drawing_from
 

@@ -9,8 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from model.quantities import AttentionKind
-    from model.trace import Trace
+    from model.capture.trace import AttentionKind, Trace
 
 
 def weight_changes(now: Trace, before: Trace, kind: AttentionKind) -> Float[Tensor, "layer head"]:

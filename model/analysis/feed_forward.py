@@ -11,15 +11,15 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.config import TransformerConfig
-from model.layers import DecoderLayer, EncoderLayer, FeedForward
-from model.masks import Mask
-from model.network import Network
-from model.observing import ordinary
-from model.projections import HeadProjection
+from model.capture.hooks import ordinary
+from model.capture.trace import Trace
+from model.network.attention import HeadProjection
+from model.network.config import TransformerConfig
+from model.network.layers import DecoderLayer, EncoderLayer, FeedForward
+from model.network.masks import Mask
+from model.network.transformer import Network
 from model.runtime.errors import require
 from model.text.tokenizer import Tokenizer
-from model.trace import Trace
 
 SMALL = 0.01  # activations no larger than this count as off, where the activation function is never exactly 0
 REMEMBERED = 2000  # texts, of which a repeated one is not counted again

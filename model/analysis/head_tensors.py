@@ -15,11 +15,11 @@ from torch import Tensor
 from model.analysis.head_weights import PROJECTIONS
 from model.analysis.moved import moved_per_head
 from model.analysis.packed_heads import TRANSPOSED, cut
+from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.checkpoints import CONFIG, is_ours
-from model.config import Kind, TransformerConfig
 from model.foreign.opening import renamed_weights
 from model.foreign.told import Told
-from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.network.config import Kind, TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
 from model.safe_folder import read_config

@@ -10,11 +10,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from model.attention import MultiHeadAttention
 from model.hosted.attention import HostedAttention
 from model.hosted.reasons import Reason
-from model.network import Network
-from model.projections import for_each_head
+from model.network.attention import MultiHeadAttention, for_each_head
+from model.network.transformer import Network
 
 PROJECTIONS = ("query", "key", "value", "output")
 Circuit = Literal["scores", "output"]

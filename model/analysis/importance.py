@@ -12,12 +12,11 @@ from torch import Tensor
 
 from model.analysis.effects import divergence_of_logs
 from model.analysis.predictions import UNKNOWN
-from model.head_removal import EachRemoved, RemovedHead
-from model.inspectable import Inspectable
-from model.interventions import Intervention, intervening
-from model.network import Network
-from model.observing import ordinary
-from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.capture.hooks import ordinary
+from model.capture.interventions import EachRemoved, Intervention, RemovedHead, intervening
+from model.capture.trace import ATTENTION_PATHS, AttentionKind
+from model.inference.model import Inspectable
+from model.network.transformer import Network
 from model.text.tokenizer import Tokens
 
 AT_ONCE = 4096  # tokens of the copies of a text that are computed together, at most; one copy is, however long

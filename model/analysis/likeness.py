@@ -12,10 +12,9 @@ from torch import Tensor
 
 from model.analysis.information import entropy_terms
 from model.analysis.maps import Maps
-from model.attention import MultiHeadAttention
-from model.quantities import AttentionKind
+from model.capture.trace import AttentionKind, Trace
+from model.network.attention import MultiHeadAttention
 from model.runtime.device import exact
-from model.trace import Trace
 
 MOST = 64  # queries that are compared; of longer texts so many, evenly spread
 

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from model.analysis.predictions import entropies
-from model.network import Network
-from model.observing import ordinary
-from model.trace import Trace
+from model.capture.hooks import ordinary
+from model.capture.trace import Trace
+from model.network.transformer import Network
 
 TOGETHER = 256  # positions whose logits are held at a time
 

@@ -9,12 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.filling import MaskFiller
-from model.inspectable import Inspectable
+from model.capture.trace import Trace
+from model.inference.model import Inspectable
+from model.inference.models import MaskFiller, Translator
 from model.runtime.device import exact, float64_place
 from model.text.tokenizer import Tokens
-from model.trace import Trace
-from model.writing import Translator
 
 HIDDEN = 64  # tokens of a text that are hidden, one at a time, from a model that fills in masks
 

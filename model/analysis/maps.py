@@ -11,12 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.attention import MultiHeadAttention
-from model.observing import changed, ordinary
-from model.position_bias import PositionBias
-from model.projections import for_each_head
-from model.quantities import AttentionKind
-from model.trace import KEPT_MAP, Trace
+from model.capture.hooks import changed, ordinary
+from model.capture.trace import KEPT_MAP, AttentionKind, Trace
+from model.network.attention import MultiHeadAttention, for_each_head
+from model.network.positions import PositionBias
 
 AT_ONCE = 1 << 20  # numbers of a layer's maps that are computed together; one head's are, however many
 CELLS = 1 << 22  # of a layer's maps that are looked into at once; of longer texts every k-th query

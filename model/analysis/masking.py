@@ -10,11 +10,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from model.attention import Masked, Weights
-from model.interventions import Causal, Intervention, PaddingSeen, intervening
-from model.network import Network
-from model.quantities import ATTENTION_PATHS, AttentionKind
-from model.trace import Trace, record
+from model.capture.interventions import Causal, Intervention, PaddingSeen, intervening
+from model.capture.trace import ATTENTION_PATHS, AttentionKind, Trace, record
+from model.network.attention import Masked, Weights
+from model.network.transformer import Network
 
 if TYPE_CHECKING:
     import pandas

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.norms import Norm
+from model.network.norms import Norm
 from model.runtime.device import exact
 
 if TYPE_CHECKING:
-    from model.trace import Trace
+    from model.capture.trace import Trace
 
 
 COLUMNS = ["name", "position", "token", "mean", "std", "input norm", "output norm"]

@@ -8,9 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.network import Network
-from model.observing import ordinary
-from model.transformer import Transformer
+from model.capture.hooks import ordinary
+from model.network.transformer import Network, Transformer
 
 
 def reversed_order(special: Sequence[bool]) -> list[int]:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.positional import sinusoidal
+from model.network.positions import sinusoidal
 
 
 def wavelengths(d_model: int, base: float = 10000.0) -> Float[Tensor, dimension]:

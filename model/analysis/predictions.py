@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from model.analysis import information
-from model.config import Kind
+from model.inference.decoding import Sampling
+from model.network.config import Kind
 from model.runtime.device import exact
-from model.sampling import Sampling
 
 UNKNOWN = -1  # in the place of a token that nobody has written
 

@@ -10,12 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.analysis.norms import Get
-from model.config import TransformerConfig
-from model.layers import DecoderLayer, EncoderLayer
-from model.network import Network
-from model.observing import ordinary
+from model.capture.hooks import ordinary
+from model.capture.trace import Trace
+from model.network.config import TransformerConfig
+from model.network.layers import DecoderLayer, EncoderLayer
+from model.network.transformer import Network
 from model.runtime.errors import require
-from model.trace import Trace
 
 SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 

@@ -11,10 +11,10 @@ import torch
 from model.changes import RATES
 from model.checkpoints import CONFIG, open_checkpoint
 from model.commands.options import network_options
-from model.config import PRESETS
-from model.copies import require_ours
 from model.data.sources import Material, Units
-from model.inspectable import Inspectable
+from model.inference.copies import require_ours
+from model.inference.model import Inspectable
+from model.network.config import PRESETS
 from model.runtime.files import finish_replacing
 from model.training import Trainer
 from model.training_settings import TrainingSettings

@@ -6,13 +6,13 @@ import dataclasses
 import random
 from collections.abc import Sequence
 
-from model.analysis.costs import Costs, costs
-from model.config import TransformerConfig
 from model.data.sources import Material
 from model.forecast import costs_of_batch
+from model.network.config import TransformerConfig
+from model.network.costs import Costs, costs
+from model.network.transformer import build
 from model.training import Trainer
 from model.training_settings import TrainingSettings
-from model.transformer import build
 
 MEMORY = {
     "weights": "weights",

@@ -9,7 +9,7 @@ from typing import Any
 
 from model.checkpoints import open_checkpoint
 from model.commands.evaluate import add_beam_options, add_heads_option
-from model.sampling import Sampling
+from model.inference.decoding import Sampling
 
 
 def add_parser(commands: Any) -> None:

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 from typing import Any
 
-from model.config import CHOICES, TransformerConfig
+from model.network.config import CHOICES, TransformerConfig
 from model.training_settings import SETTING_CHOICES, TrainingSettings
 
 HELP = {

@@ -31,19 +31,19 @@ from model.commands.course import follow, interrupts_remembered, say_nothing
 from model.commands.dry_run import print_costs
 from model.commands.evaluate import print_figures, record_figures
 from model.commands.options import add_network_options, add_training_options, network_options, settings_of
-from model.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.curves import Curves
 from model.data.readers import SPEC_HELP, name_of
 from model.data.sources import Material, Source, Units, prepare
+from model.fast.matmul import ONEDNN, OWN, Products, choose_products
 from model.forecast import forecast, require_memory, table_memory
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.network.config import ONE_STACK, PRESETS, Kind, TransformerConfig
+from model.network.transformer import build
 from model.processes import Processes, launched
-from model.products import ONEDNN, OWN, Products, choose_products
 from model.runtime.device import keep_freed_memory, slower
 from model.saving import begun_from, training_record
 from model.training import Trainer
 from model.training_settings import TrainingSettings
-from model.transformer import build
 
 
 def add_parser(commands: Any) -> None:

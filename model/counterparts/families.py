@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from model.config import Kind, TransformerConfig
 from model.counterparts.decoders import gpt2, gpt_neox, llama
 from model.counterparts.encoders import bert
 from model.counterparts.pairs import bert_to_gpt2, marian
 from model.counterparts.parameters import ACTIVATIONS, Made, Parameters
+from model.network.config import Kind, TransformerConfig
 from model.runtime.errors import CheckpointError
 
 TABLES = ("learned", "sinusoidal", "sinusoidal-halves", "none")  # what a table of positions can hold

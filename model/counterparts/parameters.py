@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import TransformerConfig
-from model.network import Network
-from model.positional import POSITIONS
-from model.projections import for_each_head
+from model.network.attention import for_each_head
+from model.network.config import TransformerConfig
+from model.network.positions import POSITIONS
+from model.network.transformer import Network
 
 Named = dict[str, Tensor]
 Made = tuple[dict[str, Any], Named]  # a config, and tensors

@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from model.data.pairs import Example, Pair, batch_order, encode_pairs, pad, undo_merges
-from model.masks import real_tokens
+from model.network.masks import real_tokens
 from model.text.tokenizer import Tokenizer
 
 IGNORED = -100  # a label where nothing is to be predicted

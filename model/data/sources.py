@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from model.config import ONE_STACK, Kind, TransformerConfig
 from model.data.datasets import AnswerCorpus, Corpus, MaskedCorpus, PairCorpus, TextCorpus
 from model.data.pairs import HELD, Pair, Split, parts_of, phrases
 from model.data.readers import TASK_PAIRS, is_text, lines_of, read_pairs_from, read_text
 from model.data.tasks import MADE
+from model.network.config import ONE_STACK, Kind, TransformerConfig
 from model.text.tokenizer import MASK, Tokenizer
 from model.text.tokenizer_training import train_bpe, train_characters, train_text_bpe, train_text_characters
 

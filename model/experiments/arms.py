@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from model.config import Kind
 from model.data.tasks import find_task
 from model.experiments.courses import Arm, Setup, Side
 from model.experiments.lengths import train_short_test_long
 from model.experiments.running import Report
 from model.experiments.trainings import train
 from model.experiments.wrong_norm import put_norm_on_the_short_cut
-from model.network import Network
+from model.network.config import Kind
+from model.network.transformer import Network
 
 SHORT = 8  # letters: what is trained on, where the task has such lengths
 SGD_RATE = 25  # times the rate of Adam, whose steps are of the rate's size whatever the gradient's

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.analysis.costs import attention_flops, parameters
-from model.attention import MultiHeadAttention, explicit_attention
-from model.config import TransformerConfig
-from model.masks import Mask
+from model.network.attention import MultiHeadAttention, explicit_attention
+from model.network.config import TransformerConfig
+from model.network.costs import attention_flops, parameters
+from model.network.masks import Mask
+from model.network.transformer import NothingDrawn
 from model.runtime.device import give_back_memory
 from model.runtime.memory import SPARE, available
-from model.skeleton import NothingDrawn
 
 MAPS = 3  # of size query × key that are there at once: what softmax reads, what it makes, what the next step makes
 ROWS = 12  # of size length × d: the input, queries, keys, values, heads, and what a step makes of them

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from model.config import Kind
-from model.network import Network
+from model.network.config import Kind
+from model.network.transformer import Network
 from model.training_settings import TrainingSettings
 
 VALIDATIONS = 8  # over a training

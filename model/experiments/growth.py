@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from model.attention import MultiHeadAttention
 from model.experiments.attentions import Sizes, drawn, made, operations, require_room
 from model.experiments.running import Report
 from model.experiments.timing import (
@@ -25,7 +24,8 @@ from model.experiments.timing import (
     rounds,
     upper,
 )
-from model.masks import Mask
+from model.network.attention import MultiHeadAttention
+from model.network.masks import Mask
 
 SHORTEST = 32
 STEPS = ("projections", "scores", "softmax", "values", "fused")

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.attention import MultiHeadAttention
 from model.experiments.attentions import Sizes, cut, drawn, made, operations, require_room, step_by_step
 from model.experiments.running import Report
 from model.experiments.timing import ROUNDS, SECONDS, Machine, Task, Times, machine, rounds
-from model.masks import Mask
+from model.network.attention import MultiHeadAttention
+from model.network.masks import Mask
 
 PIECES = ("fused", "explicit", "products", "softmax")
 SAME = 0.1  # as a share: times nearer to each other than this are called the same

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.attention import Weights
+from model.network.attention import Weights
 from model.runtime.device import exact
 
 SURE = 0.99

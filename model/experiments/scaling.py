@@ -14,12 +14,11 @@ from model.analysis import information
 from model.analysis.heads import entropy
 from model.analysis.maps import Maps
 from model.analysis.predictions import derivative_norm
-from model.attention import Scaled, Scores, Weights
-from model.config import TransformerConfig
+from model.capture.hooks import ordinary
 from model.experiments.running import Report
-from model.observing import ordinary
-from model.position_bias import PositionBias
-from model.projections import for_each_head
+from model.network.attention import Scaled, Scores, Weights, for_each_head
+from model.network.config import TransformerConfig
+from model.network.positions import PositionBias
 from model.runtime.device import exact
 
 WIDTHS = tuple(2**power for power in range(1, 11))

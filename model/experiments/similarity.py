@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from model.analysis.maps import Maps
-from model.projections import for_each_head
+from model.network.attention import for_each_head
 from model.runtime.device import exact
 from model.runtime.errors import require
 

@@ -16,7 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from model.products import mkldnn
+from model.fast.matmul import mkldnn
 
 ROUNDS = 5  # at least so many of each
 SECONDS = 0.4  # and at least so long for all of them together

@@ -14,7 +14,7 @@ from model.data.tasks import find_task, task_pairs
 from model.demonstration import fresh
 from model.experiments.courses import VALIDATIONS, Arm, Course, Setup, Side
 from model.experiments.running import Report
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from model.runtime.random import seeded
 from model.training import Trainer
 

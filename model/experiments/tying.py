@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import get_args
 
-from model.analysis.costs import parameters
-from model.config import TiedEmbeddings, TransformerConfig
-from model.skeleton import skeleton
+from model.network.config import TiedEmbeddings, TransformerConfig
+from model.network.costs import parameters
+from model.network.transformer import skeleton
 
 KINDS: tuple[TiedEmbeddings, ...] = get_args(TiedEmbeddings)
 

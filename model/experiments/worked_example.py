@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.attention import MultiHeadAttention
-from model.config import TransformerConfig
+from model.network.attention import MultiHeadAttention
+from model.network.config import TransformerConfig
 
 Rows = tuple[tuple[float, ...], ...]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from model.layers import PreNorm
-from model.network import Network
+from model.network.layers import PreNorm
+from model.network.transformer import Network
 
 
 class NormOnTheShortCut(PreNorm):

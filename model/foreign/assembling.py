@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from model.config import TransformerConfig
-from model.network import Network
+from model.network.config import TransformerConfig
+from model.network.transformer import Network, skeleton
 from model.runtime.errors import CheckpointError
 from model.runtime.memory import require_room
-from model.skeleton import skeleton
 
 CPU = torch.device("cpu")
 

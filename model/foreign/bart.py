@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from model.config import TransformerConfig
 from model.foreign.family import Family, Given
 from model.foreign.pieces import Plan, flat, modules, tensor, without_first
 from model.foreign.settings import UnknownError
+from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
 
 LONGEST = 1 << 17  # tokens: Marian's positions are computed for all of them

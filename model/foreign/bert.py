@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from model.config import TransformerConfig
 from model.foreign.family import Family, Given
 from model.foreign.pieces import Piece, Plan, modules, tensor, with_type
 from model.foreign.settings import UnknownError
+from model.network.config import TransformerConfig
 
 HEADS = {  # our modules of the head, and theirs
     "bert": {"transform": "cls.predictions.transform.dense", "norm": "cls.predictions.transform.LayerNorm"},

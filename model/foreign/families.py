@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import TransformerConfig
 from model.foreign.bart import BART, MARIAN, MBART
 from model.foreign.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from model.foreign.family import Family, Given, modern
@@ -23,8 +22,9 @@ from model.foreign.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
 from model.foreign.pieces import Piece, Plan
 from model.foreign.settings import UnknownError
 from model.foreign.t5 import MT5, T5
+from model.network.config import TransformerConfig
+from model.network.transformer import skeleton
 from model.runtime.errors import CheckpointError
-from model.skeleton import skeleton
 
 FAMILIES: dict[str, Family] = {
     "gpt2": GPT2,

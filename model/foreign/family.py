@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.config import Activation, TransformerConfig
 from model.foreign.pieces import Plan
 from model.foreign.settings import Settings, UnknownError
+from model.network.config import Activation, TransformerConfig
 from model.runtime.errors import CheckpointError
 
 # Names of functions in Hugging Face's configs, and ours of the same function.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from model.config import TransformerConfig
 from model.foreign.family import Family, Given
 from model.foreign.pieces import (
     Plan,
@@ -15,6 +14,7 @@ from model.foreign.pieces import (
     without_first,
 )
 from model.foreign.settings import UnknownError
+from model.network.config import TransformerConfig
 
 OPT_OFFSET = 2  # the first rows of its table of positions
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from torch import Tensor
 
-from model.config import TransformerConfig
 from model.foreign.incomplete import require_whole
 from model.foreign.layouts_annotated import ANCHOR, annotated
 from model.foreign.layouts_gpt import FIRST_KEYS, PACKED, first_min_gpt, gpt
 from model.foreign.layouts_torch import FIRST_LAYER, torch_transformer
 from model.foreign.state import Layout, State
 from model.foreign.told import Told
+from model.network.config import TransformerConfig
 from model.pickled import Plain, read_state
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record

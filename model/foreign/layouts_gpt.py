@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from model.config import TransformerConfig
 from model.foreign.pieces import modules, tensor, third
 from model.foreign.state import Layout, State, config_of
+from model.network.config import TransformerConfig
 
 PACKED, FIRST_KEYS = "transformer.h.0.attn.c_attn.weight", "blocks.0.attn.key.weight"
 KEPT_MASKS = r"\.attn\.(bias|masked_bias|mask)$"

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import TransformerConfig
 from model.foreign.pieces import Plan, modules, tensor, third
 from model.foreign.state import Layout, State, config_of
-from model.positional import sinusoidal
+from model.network.config import TransformerConfig
+from model.network.positions import sinusoidal
 from model.runtime.errors import CheckpointError
 
 FIRST_LAYER = "layers.0.self_attn.in_proj_weight"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from model.config import TransformerConfig
 from model.foreign.family import Family, Given
 from model.foreign.gpt import embedding_and_head, head_options
 from model.foreign.pieces import Plan, modules, one_more, same
 from model.foreign.settings import UnknownError
+from model.network.config import TransformerConfig
 
 # The config classes' own values, where config.json leaves them out.
 BASE = {"vocabulary": 32000, "width": 4096, "units": 11008, "layers": 32, "heads": 32, "longest": 2048}

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from model.checkpoints import CONFIG, INSPECTABLES, is_hugging_face
-from model.config import TransformerConfig
+from model.checkpoints import CONFIG, is_hugging_face
 from model.foreign.assembling import assembled
 from model.foreign.families import rebuilt_config, renamed
 from model.foreign.incomplete import LLAMA_CPP, require_whole
 from model.foreign.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.foreign.told import Told
-from model.inspectable import Inspectable
-from model.network import Network
+from model.inference.model import Inspectable
+from model.inference.models import inspectable
+from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.runtime.memory import require_room
 from model.runtime.untrusted_json import read_record
@@ -25,7 +24,6 @@ from model.safe_folder import require_weights
 from model.safe_formats import READ, REFUSED, require_weights_themselves, weights_of
 from model.tensors import size, tensor_table
 from model.text.huggingface.load import open_tokenizers
-from model.text.tokenizer import Tokenizer
 
 
 def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Told | None = None) -> Inspectable:
@@ -102,25 +100,6 @@ def _rebuilt(
     ours = renamed(settings, config, {info.name: info.load() for info in table})
     require_weights(config, {name: tuple(each.shape) for name, each in ours.items()}, folder.name)
     return config, ours
-
-
-def _first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
-    """A text to begin with, where the usual one would not do: of bare ids, or with something to fill in."""
-    if tokenizer.reason:
-        return " ".join(str(token) for token in range(min(len(tokenizer), 8)))
-    fills = config.kind == "encoder-only" and config.output_head != "none" and tokenizer.mask_label
-    return f"She bought a red {tokenizer.mask_label} yesterday." if fills else ""
-
-
-def inspectable(
-    name: str,
-    network: Network,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    record: Mapping[str, Any],
-) -> Inspectable:
-    """record: what training.json of ours would say."""
-    said = {**record, "example": _first_text(network.config, tokenizers[0])}
-    return INSPECTABLES[network.kind](name, network, tokenizers, said)
 
 
 def _only_file(folder: Path) -> Path:

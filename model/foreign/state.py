@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import TiedEmbeddings, TransformerConfig
 from model.foreign.pieces import Plan
 from model.foreign.told import Positions, Told
+from model.network.config import TiedEmbeddings, TransformerConfig
 from model.pickled import Plain
 from model.runtime.errors import CheckpointError
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from model.config import TransformerConfig
 from model.foreign.family import Family, Given
 from model.foreign.pieces import Plan, modules, tensor
 from model.foreign.settings import UnknownError
+from model.network.config import TransformerConfig
 
 STACKS = ("encoder", "decoder")
 USUAL = {"vocabulary": 32128, "heads": 8, "layers": 6, "units": 2048, "network": "relu"}

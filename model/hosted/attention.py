@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from model.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention
+from model.capture.hooks import ordinary
+from model.capture.interventions import ChangedMask
 from model.hosted.offloaded import held
 from model.hosted.reasons import Reason
-from model.masks import ChangedMask, Mask
-from model.observing import ordinary
-from model.position_bias import Unbiased
-from model.projections import for_each_head
+from model.network.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention, for_each_head
+from model.network.masks import Mask
+from model.network.positions import Unbiased
 
 
 class Given(nn.Module):

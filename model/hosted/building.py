@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import Kind
 from model.hosted.context import new_cache
 from model.hosted.head_parts import find_head_parts
 from model.hosted.interface import NAME
@@ -18,6 +17,7 @@ from model.hosted.options import hosted_config
 from model.hosted.probe import close, flat, probing
 from model.hosted.runner import Runner
 from model.hosted.stacks import Built, build_stack
+from model.network.config import Kind
 from model.runtime.device import exact
 from model.runtime.errors import CheckpointError
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from model.context import Context
+from model.network.decoding_state import Context
 
 if TYPE_CHECKING:
     from model.hosted.runner import Runner

@@ -11,7 +11,7 @@ from model.hosted.norming import as_linear, is_linear
 from model.hosted.parts import HostedActivation, HostedFeedForward, HostedGatedFeedForward, HostedLinear
 from model.hosted.passes import Side
 from model.hosted.probe import Event, close, same
-from model.layers import ACTIVATIONS
+from model.network.layers import ACTIVATIONS
 
 Matched = tuple[HostedFeedForward | None, list[tuple[Event, Side, nn.Module]], Event | None]
 

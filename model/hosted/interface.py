@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from model.hosted.passes import current, shadows
-from model.projections import for_each_head
+from model.network.attention import for_each_head
 from model.runtime.errors import CheckpointError
 
 NAME = "vitrine"  # of our function among transformers' attention implementations

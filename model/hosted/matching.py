@@ -14,7 +14,7 @@ from model.hosted.passes import Entering, Side, SumOfTwo
 from model.hosted.probe import Event, close, first, same
 from model.hosted.reasons import Reason
 from model.hosted.streams import Sublayer, Trial, parallel
-from model.projections import for_each_head
+from model.network.attention import for_each_head
 
 Tells = list[tuple[Event, Side, nn.Module]]
 

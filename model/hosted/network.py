@@ -15,8 +15,8 @@ from model.hosted.parts import HostedConfig, frozen
 from model.hosted.reasons import Reason
 from model.hosted.runner import Runner
 from model.hosted.stacks import Built
-from model.masks import real_tokens
-from model.network import Network
+from model.network.masks import real_tokens
+from model.network.transformer import Network
 from model.runtime.errors import AbsentError
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from model.config import Kind
-from model.foreign.opening import inspectable
 from model.hosted.building import build_hosted, keep_its_masks
 from model.hosted.claims import bounded, require_modest
 from model.hosted.interface import NAME, register
 from model.hosted.network import HostedNetwork
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.inference.models import inspectable
+from model.network.config import Kind
 from model.runtime.device import choose_device_map
 from model.runtime.errors import CheckpointError, first_line
 from model.runtime.memory import require_room

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import torch
 
-from model.config import NormPlacement
 from model.hosted.feeding import activation_name
 from model.hosted.parts import HostedActivation, HostedConfig, HostedFeedForward
 from model.hosted.runner import Runner
 from model.hosted.stacks import Built
+from model.network.config import NormPlacement
 
 LONGEST = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 UNBOUNDED = 2048  # tokens at most, where the model names no length

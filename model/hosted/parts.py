@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from model.config import TransformerConfig
-from model.layers import DecoderLayer, EncoderLayer, FeedForward, GatedFeedForward
-from model.norms import Norm
+from model.network.config import TransformerConfig
+from model.network.layers import DecoderLayer, EncoderLayer, FeedForward, GatedFeedForward
+from model.network.norms import Norm
 
 
 class HostedConfig(TransformerConfig):

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from model.masks import Mask
-from model.observing import changing, recording
+from model.capture.hooks import changing, recording
+from model.network.masks import Mask
 
 Side = Literal["in", "out", "both", "attention", "weights"]
 TELLS = "_vitrine_tells"  # on a hosted module: by stack, for each of its calls in a pass, what it tells

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.config import Kind
 from model.hosted.passes import Pass, current
+from model.network.config import Kind
 
 given_states: ContextVar[Tensor | None] = ContextVar("given_states", default=None)
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from model.beam import beam_search
-from model.config import TransformerConfig
-from model.decoding import greedy
+from model.inference.beam_search import beam_search
+from model.inference.decoding import greedy
+from model.network.config import TransformerConfig
+from model.network.transformer import Transformer
 from model.runtime.device import keep_freed_memory
-from model.transformer import Transformer
 from tests.benchmarks import results
 
 if TYPE_CHECKING:

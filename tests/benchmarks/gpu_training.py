@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import torch
 
-from model.analysis.costs import costs
-from model.config import TransformerConfig
 from model.data.datasets import Batch
+from model.network.config import TransformerConfig
+from model.network.costs import costs
+from model.network.transformer import build
 from model.training import Trainer
 from model.training_settings import TrainingSettings
-from model.transformer import build
 from tests.benchmarks import results
 from tests.benchmarks.training import Ready
 

@@ -19,9 +19,9 @@ import torch
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from model.checkpoints import save_checkpoint
-from model.config import TransformerConfig
+from model.network.config import TransformerConfig
+from model.network.transformer import build
 from model.text.tokenizer_training import train_characters
-from model.transformer import build
 from tests.benchmarks import results
 from tests.browser.server import CHROMIUM_OPTIONS, ROOT, serve
 

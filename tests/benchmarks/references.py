@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.data.datasets import IGNORED, Batch
-from model.network import Network
-from model.transformer import DecoderOnly, Transformer
+from model.network.transformer import DecoderOnly, Network, Transformer
 
 
 class Block(nn.Module):

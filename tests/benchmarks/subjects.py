@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from model.config import TransformerConfig
-from model.trace import record
-from model.transformer import Transformer
+from model.capture.trace import record
+from model.network.config import TransformerConfig
+from model.network.transformer import Transformer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

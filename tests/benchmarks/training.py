@@ -19,12 +19,11 @@ from typing import Any
 import torch
 
 from model.data.datasets import Batch
-from model.network import Network
-from model.products import OWN, choose_products
+from model.fast.matmul import OWN, choose_products
+from model.network.transformer import Network, build
 from model.runtime.device import keep_freed_memory
 from model.training import Trainer
 from model.training_settings import TrainingSettings
-from model.transformer import build
 from tests.benchmarks import results
 from tests.benchmarks.references import PlainLoop
 from tests.benchmarks.training_networks import SETTINGS, Setting

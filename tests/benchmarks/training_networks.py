@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from model.config import TransformerConfig
 from model.data.datasets import IGNORED, Batch
-from model.masks import real_tokens
+from model.network.config import TransformerConfig
+from model.network.masks import real_tokens
 
 
 @dataclass(frozen=True)

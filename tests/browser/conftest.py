@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, expect, sync_playwright
 
 from model.checkpoints import open_checkpoint
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from tests.browser.server import CHROMIUM, CHROMIUM_OPTIONS, PATIENCE, ROOT, serve
 
 HERE = ("127.0.0.1", "localhost")

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from playwright.sync_api import Locator, Page, expect
 
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from tests.browser.server import PATIENCE
 
 PIXELS = """

@@ -12,13 +12,12 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from model.checkpoints import INSPECTABLES
-from model.config import Kind
-from model.filling import MaskFiller
-from model.inspectable import Inspectable
+from model.capture.trace import Trace
+from model.inference.model import Inspectable
+from model.inference.models import INSPECTABLES, MaskFiller
+from model.network.config import Kind
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_bpe
-from model.trace import Trace
 from tests.model.examples import network, one_stack, sentences, tokenizers
 from tests.pretended_device import NAME
 

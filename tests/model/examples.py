@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 
-from model.config import Kind, TransformerConfig
 from model.data.datasets import PairCorpus
 from model.data.pairs import Pair
-from model.network import Network
+from model.network.config import Kind, TransformerConfig
+from model.network.transformer import Network, Transformer, build
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_bpe, train_characters
 from model.training import Trainer
 from model.training_settings import TrainingSettings
-from model.transformer import Transformer, build
 
 NOUNS = "teacher doctor student cat dog bird river mountain letter window garden train".split()
 VERBS = "sees likes follows finds paints forgets hears watches".split()

@@ -19,9 +19,8 @@ from transformers import (
     MarianMTModel,
 )
 
-from model.config import TransformerConfig
-from model.network import Network
-from model.transformer import build
+from model.network.config import TransformerConfig
+from model.network.transformer import Network, build
 
 PADDING, START, END = 0, 1, 2
 VOCABULARY, WIDTH, HEADS, UNITS, LAYERS, LENGTH = 17, 16, 4, 24, 2, 12

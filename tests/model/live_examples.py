@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from model.checkpoints import INSPECTABLES
-from model.config import Kind, TransformerConfig
 from model.data.pairs import Pair
 from model.data.sources import Answers, Material, Sentences, Translations
 from model.data.tasks import task_pairs
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.inference.models import INSPECTABLES
 from model.live import LiveTraining
+from model.network.config import Kind, TransformerConfig
+from model.network.transformer import build
 from model.probe import Probe, probe_of
 from model.training_settings import TrainingSettings
-from model.transformer import build
 from model.watched import Watched
 
 PAIRS: list[Pair] = task_pairs("reverse", 120, [2, 3, 4], seed=1)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from model.attention import MultiHeadAttention, explicit_attention
-from model.masks import Mask
+from model.network.attention import MultiHeadAttention, explicit_attention
+from model.network.masks import Mask
 from tests.model.examples import config
 
 PATHS = ["fused", "explicit", "products"]

@@ -11,10 +11,9 @@ from transformers import LlamaConfig
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
-from model.decoding import greedy
-from model.masks import Mask
-from model.position_bias import alibi_slopes
-from model.positional import Rotation, turning
+from model.inference.decoding import greedy
+from model.network.masks import Mask
+from model.network.positions import Rotation, alibi_slopes, turning
 from tests.model.examples import config, network, one_stack
 from tests.model.test_attention import attention, path_of
 

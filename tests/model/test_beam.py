@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 import torch
 
-from model.beam import beam_search
-from model.config import Position
+from model.inference.beam_search import beam_search
+from model.network.config import Position
 from tests.model.examples import network
 from tests.model.test_decoding import END, SOURCES, START, context, naive
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from model.cache import DecoderCache
-from model.masks import Mask
+from model.network.kv_cache import DecoderCache
+from model.network.masks import Mask
 from tests.model.examples import network
 
 KINDS = [{"norm_placement": "pre", "position": "learned"}, {"norm_placement": "post"}, {"position": "none"}]

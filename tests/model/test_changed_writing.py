@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.head_removal import RemovedHead
-from model.interventions import Causal, Cells, PaddingSeen, Window, intervening
-from model.observing import looks_ahead
-from model.sampling import Sampling
-from model.writing import LanguageModel, Translator
+from model.capture.hooks import looks_ahead
+from model.capture.interventions import Causal, Cells, PaddingSeen, RemovedHead, Window, intervening
+from model.inference.decoding import Sampling
+from model.inference.models import LanguageModel, Translator
 from tests.model.examples import network, one_stack, sentences, tokenizers
 
 pytestmark = pytest.mark.unchecked

@@ -9,10 +9,9 @@ from sacrebleu import corpus_bleu, corpus_chrf
 from model.__main__ import main
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.data.pairs import Pair
-from model.decoding import Generation
-from model.inspectable import Inspectable
+from model.inference.decoding import Generation, Sampling
+from model.inference.model import Inspectable
 from model.measuring import translation_figures
-from model.sampling import Sampling
 from tests.model.examples import network, sentences, tokenizers, write_pairs
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ import torch
 from model.__main__ import main
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.data.pairs import Pair
-from model.sampling import Sampling
+from model.inference.decoding import Sampling
+from model.inference.models import Translator
 from model.text.tokenizer_training import train_text_characters
-from model.writing import Translator
 from tests.model.examples import TINY, one_stack, write_pairs
 from tests.model.foreign.layout_references import Annotated, random_weights
 from tests.model.test_commands import PAIRS, ROOT, checkpoint

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from model import compiling
 from model.checkpoints import open_checkpoint
-from model.compiling import compiled
+from model.fast import compile as compiling
+from model.fast.compile import compiled
 from tests.model.examples import TINY, sentences, write_pairs
 
 ROOT = Path(__file__).parents[2]

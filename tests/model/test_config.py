@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.config import CHOICES, PRESETS, TransformerConfig
+from model.network.config import CHOICES, PRESETS, TransformerConfig
 
 VOCABULARIES = {"source_vocabulary": 100, "target_vocabulary": 100}
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.config import Position
-from model.decoding import greedy
+from model.inference.decoding import greedy
+from model.network.config import Position
 from tests.model.examples import network
 
 PADDING, START, END = 0, 1, 2

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from model.config import TransformerConfig
 from model.data.pairs import in_split
 from model.data.readers import read_pairs_from
 from model.data.tasks import exact_match
 from model.demonstration import REVERSE, fresh
 from model.live import LiveTraining
-from model.transformer import build
+from model.network.config import TransformerConfig
+from model.network.transformer import build
 from tests.model.live_examples import SMALL, material
 
 SECONDS = 600.0

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.dropout import dropout
+from model.network.dropout import dropout
 
 COUNT = 200_000
 

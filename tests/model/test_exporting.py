@@ -13,14 +13,15 @@ import torch
 import transformers
 from torch.testing import assert_close
 
-from model.checkpoints import INSPECTABLES, open_checkpoint
-from model.config import TransformerConfig
+from model.checkpoints import open_checkpoint
 from model.counterparts.families import FAMILIES, counterpart
 from model.exporting import export_huggingface, folder_zipped, huggingface_zipped, without_front_matter
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.inference.models import INSPECTABLES
+from model.network.config import TransformerConfig
+from model.network.transformer import build
 from model.runtime.errors import CheckpointError
 from model.text.tokenizer_training import train_bpe
-from model.transformer import build
 from tests.model.examples import disturb, sentences, tokenizers
 
 SIZES = {"d_model": 16, "n_heads": 4, "d_ff": 24, "max_length": 20, "dropout": 0.1}

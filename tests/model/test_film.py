@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from numpy.testing import assert_allclose, assert_array_equal
 
 from model.camera import KINDS, LOSS, PROBABILITIES, TOKENS, Camera, Frame
-from model.copies import alone
+from model.capture.trace import Trace
 from model.film import Film
+from model.inference.copies import alone
 from model.thinning import Thinned
-from model.trace import Trace
 from tests.model.live_examples import SETTINGS, material, probe, start, watched
 
 OPTIONS = {

@@ -5,7 +5,6 @@ import random
 import pytest
 import torch
 
-from model.analysis.costs import costs
 from model.data.datasets import PairCorpus
 from model.data.pairs import Pair, in_split, split_of
 from model.data.sources import (
@@ -23,7 +22,8 @@ from model.data.sources import (
 )
 from model.demonstration import fresh
 from model.forecast import forecast, require_memory, timed_step
-from model.transformer import build
+from model.network.costs import costs
+from model.network.transformer import build
 from tests.model.live_examples import PAIRS, SETTINGS, material, start
 
 

@@ -9,12 +9,10 @@ import torch
 from torch.testing import assert_close
 
 from model.analysis.checks import checks
-from model.head_removal import EachRemoved, RemovedHead, removed_heads
+from model.capture.interventions import Causal, EachRemoved, RemovedHead, intervening, removed_heads
+from model.capture.trace import ATTENTION_PATHS, record
 from model.hosted.opening import open_network
-from model.interventions import Causal, intervening
-from model.network import Network
-from model.quantities import ATTENTION_PATHS
-from model.trace import record
+from model.network.transformer import Network
 from tests.model.examples import network, one_stack
 from tests.model.hosted.models import hosted, inputs, settings_in, theirs
 

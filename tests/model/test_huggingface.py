@@ -6,11 +6,11 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 from transformers.models.llama import modeling_llama
 
-from model.beam import beam_search
-from model.decoding import greedy
-from model.masks import real_tokens
-from model.positional import sinusoidal
-from model.trace import record
+from model.capture.trace import record
+from model.inference.beam_search import beam_search
+from model.inference.decoding import greedy
+from model.network.masks import real_tokens
+from model.network.positions import sinusoidal
 from tests.model import huggingface_reference
 from tests.model.huggingface_reference import END, LAYERS, LENGTH, PADDING, START, VOCABULARY, WIDTH, Doubled, Twins
 

@@ -9,11 +9,20 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.change_texts import read_changes, write_changes
-from model.head_removal import RemovedHead
-from model.interventions import Causal, Cells, Intervention, PaddingSeen, Window, intervening, kind_and_layer
-from model.masks import Mask
-from model.trace import Trace, record
+from model.capture.interventions import (
+    Causal,
+    Cells,
+    Intervention,
+    PaddingSeen,
+    RemovedHead,
+    Window,
+    intervening,
+    kind_and_layer,
+    read_changes,
+    write_changes,
+)
+from model.capture.trace import Trace, record
+from model.network.masks import Mask
 from tests.model.examples import network, one_stack
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 9], [9, 3, 0, 0, 0]])  # 0 is padding

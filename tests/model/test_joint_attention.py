@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model import attention as attending
-from model.joint_attention import self_attention
-from model.masks import Mask
+from model.fast.attention import self_attention
+from model.network import attention as attending
+from model.network.masks import Mask
 from tests.model.test_attention import attention
 
 PADDED = torch.tensor([[True] * 5, [True, True, True, False, False], [True] * 4 + [False]])

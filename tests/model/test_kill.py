@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.transformer import Transformer
+from model.network.transformer import Transformer
 from tests.model.examples import config, sentences, tokenizers
 from tests.model.killing import dying_at
 

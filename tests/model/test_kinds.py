@@ -7,18 +7,16 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.attention import MAPS
+from model.capture.trace import record
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.config import Position, TransformerConfig
 from model.data.datasets import AnswerCorpus, MaskedCorpus, TextCorpus
-from model.decoding import greedy
-from model.network import Network
-from model.sampling import Sampling
+from model.inference.decoding import Sampling, greedy
+from model.network.attention import MAPS
+from model.network.config import Position, TransformerConfig
+from model.network.transformer import DecoderOnly, EncoderOnly, Network, Transformer, build
 from model.text.tokenizer_training import train_bpe, train_text_characters
-from model.trace import record
 from model.training import Trainer
 from model.training_settings import TrainingSettings
-from model.transformer import DecoderOnly, EncoderOnly, Transformer, build
 from tests.model.examples import config, one_stack, sentences
 
 PAIRS = sentences(60)

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaMLP
 
-from model.layers import (
+from model.network.layers import (
     Embedding,
     FeedForward,
     GatedFeedForward,
@@ -21,7 +21,7 @@ from model.layers import (
     SandwichNorm,
     TokenEmbedding,
 )
-from model.positional import sinusoidal
+from model.network.positions import sinusoidal
 from tests.model.examples import config
 
 

@@ -11,18 +11,18 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
-from model import layouts
-from model.copies import alone, sharing
-from model.layouts import is_faster, laid_out, product
-from model.writing import Translator
+from model.fast import packed_weights
+from model.fast.packed_weights import is_faster, laid_out, product
+from model.inference.copies import alone, sharing
+from model.inference.models import Translator
 from tests.model.examples import tokenizers
 from tests.model.training_examples import PAIRS, make
 
 
 @pytest.fixture(autouse=True)
 def faster(monkeypatch):
-    monkeypatch.setattr(layouts, "SMALL", 1)
-    monkeypatch.setattr(layouts, "is_faster", lambda *_: True)
+    monkeypatch.setattr(packed_weights, "SMALL", 1)
+    monkeypatch.setattr(packed_weights, "is_faster", lambda *_: True)
 
 
 class Text:
@@ -99,12 +99,12 @@ def test_a_changed_weight_is_laid_out_anew(change):
 
 
 def test_of_a_weight_in_another_precision_nothing_is_left():
-    weight, before = weights(), layouts._taken
+    weight, before = weights(), packed_weights._taken
     assert made(weight, 1) is not None
     weight.data = weight.data.bfloat16()
     assert laid_out(weight, 1, Text()) is None
     gc.collect()
-    assert layouts._taken == before
+    assert packed_weights._taken == before
 
 
 def test_two_views_of_one_storage_are_two_weights():
@@ -125,8 +125,8 @@ def test_who_watches_a_training_sees_its_newest_weights():
 def test_room_is_given_back_with_the_weight(monkeypatch):
     lens = Translator("a", make().model, tokenizers(PAIRS), {})
     gc.collect()
-    before, first = layouts._taken, lens.model.output.logits.weight
-    monkeypatch.setattr(layouts, "ROOM", before + first.nbytes)
+    before, first = packed_weights._taken, lens.model.output.logits.weight
+    monkeypatch.setattr(packed_weights, "ROOM", before + first.nbytes)
     assert made(first, 1) is not None
     other = alone(lens)
     second = other.model.output.logits.weight
@@ -134,17 +134,17 @@ def test_room_is_given_back_with_the_weight(monkeypatch):
     with torch.no_grad():
         first.add_(1)
     assert made(first, 1) is not None  # instead of its own older one
-    assert layouts._taken == before + first.nbytes
+    assert packed_weights._taken == before + first.nbytes
     del lens, first
     gc.collect()
-    assert layouts._taken == before
+    assert packed_weights._taken == before
     assert made(second, 1) is not None
 
 
 def test_threads_lay_a_weight_out_once():
     weight, together, found = weights(400, 400), threading.Barrier(4), []
     laid_out(weight, 1, Text())
-    before = layouts._taken
+    before = packed_weights._taken
     run = [
         threading.Thread(target=lambda: (together.wait(), found.append(laid_out(weight, 1, Text())))) for _ in range(4)
     ]
@@ -153,14 +153,14 @@ def test_threads_lay_a_weight_out_once():
     for each in run:
         each.join()
     assert len(set(map(id, found))) == 1
-    assert layouts._taken == before + weight.nbytes
+    assert packed_weights._taken == before + weight.nbytes
 
 
 def test_the_faster_of_two_ways_is_taken(monkeypatch):
-    quick = layouts.product
-    monkeypatch.setattr(layouts, "product", lambda *given: (time.sleep(0.01), quick(*given))[1])
+    quick = packed_weights.product
+    monkeypatch.setattr(packed_weights, "product", lambda *given: (time.sleep(0.01), quick(*given))[1])
     assert not is_faster.__wrapped__(3, 2000, 1000, 1)
-    monkeypatch.setattr(layouts, "product", lambda *_: None)
+    monkeypatch.setattr(packed_weights, "product", lambda *_: None)
     assert is_faster.__wrapped__(3, 2000, 1000, 1)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert not is_faster.__wrapped__(3, 2000, 1000, 1)
@@ -176,4 +176,4 @@ def test_the_comparison_is_of_float32_whatever_is_usual():
 
 @pytest.mark.parametrize(("rows", "about"), [(1, 1), (2, 4), (4, 4), (5, 16), (16, 16), (17, 64), (64, 64), (999, 64)])
 def test_a_comparison_holds_for_about_as_many_rows(rows, about):
-    assert layouts.about(rows) == about
+    assert packed_weights.about(rows) == about

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.masks import Mask, real_tokens
+from model.network.masks import Mask, real_tokens
 
 CPU = torch.device("cpu")
 

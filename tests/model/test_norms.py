@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from model.norms import NORMS, LayerNorm, RMSNorm, SampleTextbookNorm, TextbookNorm
+from model.network.norms import NORMS, LayerNorm, RMSNorm, SampleTextbookNorm, TextbookNorm
 from tests.model.examples import config
 from tests.model.test_layers import randomised
 

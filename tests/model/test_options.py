@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from model.capture.trace import record
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.config import Activation, Norm, NormPlacement, Position
-from model.trace import record
+from model.network.config import Activation, Norm, NormPlacement, Position
 from tests.model.examples import network, sentences, tokenizers
 
 OPTIONS = [

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.attention import explicit_attention
+from model.capture.trace import record
 from model.data.datasets import PairCorpus
-from model.inspectable import Inspectable
-from model.sampling import Sampling
-from model.trace import record
+from model.inference.decoding import Sampling
+from model.inference.model import Inspectable
+from model.inference.models import LanguageModel, Translator
+from model.network.attention import explicit_attention
 from model.training import Trainer
 from model.training_settings import TrainingSettings
-from model.writing import LanguageModel, Translator
 from tests.model.examples import network, one_stack, sentences, tokenizers
 
 OPTIONS = [

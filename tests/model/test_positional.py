@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from model.positional import HalvedSinusoidalPositions, LearnedPositions, NoPositions, SinusoidalPositions, sinusoidal
+from model.network.positions import (
+    HalvedSinusoidalPositions,
+    LearnedPositions,
+    NoPositions,
+    SinusoidalPositions,
+    sinusoidal,
+)
 from tests.model.examples import config
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model import products
-from model.config import TransformerConfig
-from model.products import Products, choose_products, probe
+from model.fast import matmul
+from model.fast.matmul import Products, choose_products, probe
+from model.network.config import TransformerConfig
 
 CONFIG = TransformerConfig(source_vocabulary=9, target_vocabulary=9, d_model=32, n_heads=4, d_ff=48)
 
@@ -34,7 +34,7 @@ def test_what_is_chosen_multiplies_as_exactly_as_float32_can() -> None:
 
 def test_the_probe_sees_an_inexact_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """A library that rounds its factors to bfloat16, as oneDNN does on processors with AMX."""
-    exactly = products._error
+    exactly = matmul._error
 
     def rounded(x: torch.Tensor, weight: torch.Tensor) -> float:
         if torch.backends.mkldnn.matmul.fp32_precision == "none":
@@ -42,12 +42,12 @@ def test_the_probe_sees_an_inexact_library(monkeypatch: pytest.MonkeyPatch) -> N
         exact = x.double() @ weight.double().T
         return float(((x.bfloat16() @ weight.bfloat16().T).double() - exact).norm() / exact.norm())
 
-    monkeypatch.setattr(products, "_error", rounded)
+    monkeypatch.setattr(matmul, "_error", rounded)
     found = probe.__wrapped__(((16, 32, 48),))
     assert found.error > 1e-3
     assert not found.onednn
 
 
 def test_elsewhere_there_is_no_choice() -> None:
-    assert choose_products(CONFIG, 64, torch.device("meta")) == products.OWN
-    assert str(products.OWN) == "float32 products: torch's own library"
+    assert choose_products(CONFIG, 64, torch.device("meta")) == matmul.OWN
+    assert str(matmul.OWN) == "float32 products: torch's own library"

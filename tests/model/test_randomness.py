@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from model.attention import MultiHeadAttention
-from model.dropout import dropout
-from model.masks import Mask
+from model.network.attention import MultiHeadAttention
+from model.network.dropout import dropout
+from model.network.masks import Mask
 from model.runtime.random import drawing_from, seeded
 from tests.model.examples import config
 

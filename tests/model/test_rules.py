@@ -13,9 +13,8 @@ import torch
 from transformers import GenerationConfig
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.decoding import greedy
 from model.exporting import token_ids, written_rules
-from model.sampling import Sampling
+from model.inference.decoding import Sampling, greedy
 from model.text.generation_rules import Rules, rules_in
 from model.text.huggingface.load import read_saved
 from model.text.huggingface.tokenizer import NO_TOKENS, BareIds

@@ -9,8 +9,8 @@ import torch
 from torch.testing import assert_close
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from model.config import Position
-from model.sampling import Sampling, sample
+from model.inference.decoding import Sampling, sample
+from model.network.config import Position
 from tests.model.examples import network
 from tests.model.test_beam import ending, log_probabilities
 from tests.model.test_decoding import END, SOURCES, context, naive

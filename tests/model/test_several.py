@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from model.camera import Camera
-from model.copies import alone
+from model.inference.copies import alone
 from model.rows import weights_in_a_row
 from model.several import READERS, Several, can_be_several
 from tests.model.live_examples import material, probe, start

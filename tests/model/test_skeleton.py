@@ -5,15 +5,14 @@ import sys
 
 import pytest
 
-from model.skeleton import skeleton
-from model.transformer import build
+from model.network.transformer import build, skeleton
 from tests.model.examples import config
 
 LOADED = """
 import sys, torch
 before = set(sys.modules)
-from model.config import TransformerConfig
-from model.skeleton import skeleton
+from model.network.config import TransformerConfig
+from model.network.transformer import skeleton
 skeleton(TransformerConfig(source_vocabulary=9, target_vocabulary=9, position="learned", tied_embeddings="all"))
 print(sorted(name for name in set(sys.modules) - before if name.startswith(("torch._refs", "torch._decomp"))))
 """

@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model import stepping
-from model.attention import explicit_attention
-from model.cache import DecoderCache
-from model.config import NormPlacement
+from model.capture.trace import record
 from model.experiments.wrong_norm import put_norm_on_the_short_cut
-from model.masks import Mask
-from model.trace import record
+from model.fast import decoding
+from model.network.attention import explicit_attention
+from model.network.config import NormPlacement
+from model.network.kv_cache import DecoderCache
+from model.network.masks import Mask
 from tests.model.examples import network, one_stack
 
 OPTIONS = [
@@ -63,7 +63,7 @@ def test_steps_give_what_modules_give(make, options, called):
             parameter.add_(0.1 * torch.randn_like(parameter))
     torch.manual_seed(2)
     expected = stepped(model)  # with gradients
-    attentions = [part for part in model.modules() if isinstance(part, stepping.MultiHeadAttention)]
+    attentions = [part for part in model.modules() if isinstance(part, decoding.MultiHeadAttention)]
     assert set(attentions) & set(called)
     called.clear()
     torch.manual_seed(2)

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.attention import MAPS
-from model.trace import Trace, record
+from model.capture.trace import Trace, record
+from model.network.attention import MAPS
 from tests.model.examples import network
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 3, 9, 1, 2, 10]])  # no length equals a width of the network
@@ -116,7 +116,7 @@ def test_a_map_is_kept_once_asked_for_unless_it_is_large(monkeypatch):
     name = "decoder.layers.0.cross_attention.weights"
     trace = traced(network())
     assert trace[name] is trace[name]
-    monkeypatch.setattr("model.trace.KEPT_MAP", 2 * 7 * 9 - 1)
+    monkeypatch.setattr("model.capture.trace.KEPT_MAP", 2 * 7 * 9 - 1)
     trace = traced(network())
     assert trace[name] is not trace[name]
     assert_close(trace[name], trace[name], rtol=0, atol=0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.trace import Trace, record
+from model.capture.trace import Trace, record
 from tests.model.examples import network
 
 INPUTS = [

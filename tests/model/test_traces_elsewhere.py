@@ -10,12 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.attention import MultiHeadAttention
-from model.interventions import Causal, Cells, Intervention, PaddingSeen, Window, intervening
-from model.masks import Mask
-from model.projections import for_each_head
-from model.trace import record
-from model.variation import vary
+from model.capture.interventions import Causal, Cells, Intervention, PaddingSeen, Window, intervening
+from model.capture.trace import record
+from model.inference.copies import vary
+from model.network.attention import MultiHeadAttention, for_each_head
+from model.network.masks import Mask
 from tests.model.elsewhere import KINDS, OPTIONS, alike, elsewhere, lens_of, trace_of
 from tests.model.examples import config
 from tests.pretended_device import NAME

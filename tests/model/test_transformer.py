@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from model.masks import Mask
-from model.positional import sinusoidal
-from model.transformer import Transformer
+from model.network.masks import Mask
+from model.network.positions import sinusoidal
+from model.network.transformer import Transformer
 from tests.model.examples import config, network
 from tests.model.torch_reference import Reference, matched
 
@@ -53,7 +53,7 @@ def test_no_position_sees_the_future(placement, monkeypatch):
     before, after = model(source, target), model(source, changed)
     assert_close(after[:, :5], before[:, :5], rtol=0, atol=1e-6)
     assert (after[:, 5:] - before[:, 5:]).abs().amax(dim=-1).min() > 1e-3
-    monkeypatch.setattr("model.transformer.Mask", lambda keys=None, **rest: Mask(keys=keys))
+    monkeypatch.setattr("model.network.transformer.Mask", lambda keys=None, **rest: Mask(keys=keys))
     leak = (model(source, changed) - model(source, target))[:, :5]
     assert leak.abs().amax(dim=-1).min() > 1e-4  # without the mask the same change shows everywhere
 

@@ -8,8 +8,8 @@ import torch
 from torch.testing import assert_close
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.transformer import build
-from model.variation import LONGEST, vary
+from model.inference.copies import LONGEST, vary
+from model.network.transformer import build
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.small import write_small

@@ -15,12 +15,12 @@ import pytest
 import torch
 import torchgen
 
+from model.capture.trace import record
 from model.checkpoints import open_checkpoint, save_checkpoint
 from model.hosted.opening import open_network
+from model.inference.decoding import Sampling
 from model.live import LiveTraining
-from model.network import Network
-from model.sampling import Sampling
-from model.trace import record
+from model.network.transformer import Network
 from model.training import Trainer
 from model.watched import Watched
 from tests.model import examples, live_examples

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from model.positional import sinusoidal
-from model.transformer import Transformer
+from model.network.positions import sinusoidal
+from model.network.transformer import Transformer
 
 
 class Reference(nn.Module):

@@ -9,7 +9,7 @@ import pandas as pd
 from streamlit.testing.v1 import AppTest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from model.attention import MultiHeadAttention
+from model.network.attention import MultiHeadAttention
 from tests.app_reading import sound
 from tests.viz.components.test_pack import unpack
 from viz.packing.names import RESIDUAL_VIEWS, UNIT_VIEWS

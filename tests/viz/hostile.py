@@ -8,7 +8,7 @@ from pathlib import Path
 import tokenizers
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_characters
 from tests.model.examples import network

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import get_args
 
 from model.commands.options import HELP
-from model.config import Kind
 from model.data.tasks import TASKS
 from model.experiments import running
 from model.hub import REASONS
+from model.network.config import Kind
 from model.runtime import errors
 from model.runtime.errors import (
     AGAIN,

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from tests.model.examples import network, sentences, tokenizers
 
 LENGTH = 32

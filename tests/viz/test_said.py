@@ -7,9 +7,9 @@ import re
 import pytest
 
 from model.checkpoints import open_checkpoint
-from model.config import TransformerConfig
+from model.inference.decoding import Sampling
+from model.network.config import TransformerConfig
 from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, explained
-from model.sampling import Sampling
 from model.training_settings import TrainingSettings
 from viz.i18n import use
 from viz.said import said

@@ -7,10 +7,8 @@ import pytest
 import torch
 
 import viz.workbench
-from model.change_texts import MOST
-from model.head_removal import RemovedHead
+from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, RemovedHead, Window
 from model.hosted.opening import open_hosted
-from model.interventions import Causal, Cells, PaddingSeen, Window
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import small_lens
 from viz.what_if import WhatIf, change, change_name, note, restore

@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 import torch
 
-from model.masks import ChangedMask, Mask
-from model.quantities import AttentionKind
-from model.trace import record
+from model.capture.interventions import ChangedMask
+from model.capture.trace import AttentionKind, record
+from model.network.masks import Mask
 from tests.model.examples import network
 from viz.i18n import use
 from viz.words import attention_name, attention_sentence, check_explanation, check_name, clock, significant

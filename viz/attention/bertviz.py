@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from model.analysis.maps import Maps
-from model.projections import for_each_head
+from model.network.attention import for_each_head
 from viz.attention.figure import head_colour
 from viz.attention.words import bertviz_name
 from viz.components import HERE

@@ -13,11 +13,11 @@ from model.analysis.combining import COMBINATIONS
 from model.analysis.importance import Removals
 from model.analysis.likeness import likeness
 from model.analysis.maps import Maps, Quantity
-from model.attention import Scaled
-from model.head_removal import HeadsRemoved, RemovedHead
-from model.network import Network
-from model.position_bias import Alibi, Unbiased
-from model.quantities import ATTENTION_PATHS
+from model.capture.interventions import HeadsRemoved, RemovedHead
+from model.capture.trace import ATTENTION_PATHS
+from model.network.attention import Scaled
+from model.network.positions import Alibi, Unbiased
+from model.network.transformer import Network
 from viz.attention.shown import Shown, Wish
 from viz.i18n import _
 from viz.parts import classes, explanation

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.analysis.maps import Quantity
-from model.head_removal import RemovedHead, removed_heads
+from model.capture.interventions import RemovedHead, removed_heads
 from viz.attention.shown import Shown
 from viz.attention.thumbnails import Thumbnails
 from viz.attention.words import metric_caption, metric_name, metric_number, quantity_name

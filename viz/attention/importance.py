@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from model.analysis.importance import Effect, Place
 from model.analysis.likeness import Likeness
-from model.quantities import AttentionKind
+from model.capture.trace import AttentionKind
 from viz.attention.importance_words import Weighed, head_name
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from model.analysis.importance import Effect, Place
-from model.trace import Trace
+from model.capture.trace import Trace
 from viz.i18n import _
 from viz.words import attention_name, significant, token_code
 

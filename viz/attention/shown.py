@@ -15,14 +15,13 @@ from torch import Tensor
 from model.analysis.combining import COMBINATIONS, Heads, rollout
 from model.analysis.heads import METRICS, after_the_same
 from model.analysis.maps import Maps, Quantity
-from model.masks import ChangedMask
-from model.network import Network
+from model.capture.interventions import ChangedMask
+from model.network.transformer import Network
 from viz.sides import sides, tokens
 
 if TYPE_CHECKING:
     from model.analysis.differences import Comparison
-    from model.quantities import AttentionKind
-    from model.trace import Trace
+    from model.capture.trace import AttentionKind, Trace
 
 
 @dataclass(frozen=True)

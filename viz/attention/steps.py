@@ -12,8 +12,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from model.attention import MultiHeadAttention
-from model.position_bias import Alibi
+from model.network.attention import MultiHeadAttention
+from model.network.positions import Alibi
 from model.runtime.device import exact
 from model.runtime.errors import require
 from viz.absent import beside_pin

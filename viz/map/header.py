@@ -15,8 +15,8 @@ from viz.words import attention_name, no_predictions, page_name, scale_name, sig
 
 if TYPE_CHECKING:
     from model.analysis.differences import Comparison
-    from model.inspectable import Inspectable
-    from model.trace import Trace
+    from model.capture.trace import Trace
+    from model.inference.model import Inspectable
 
 PAGES = {
     "embedding": "positions",

@@ -13,8 +13,8 @@ from torch import Tensor
 from model.analysis.blocks import Block
 from model.analysis.differences import Comparison
 from model.analysis.pictures import binned, mean_norm, pooled, thinned
-from model.network import Network
-from model.trace import Trace
+from model.capture.trace import Trace
+from model.network.transformer import Network
 from viz.map.words import POSITIONS_ADDED
 
 MOST_CELLS = 64  # of a thumbnail, along each side

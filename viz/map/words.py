@@ -11,8 +11,8 @@ from viz.words import attention_name, significant
 
 if TYPE_CHECKING:
     from model.analysis.blocks import Block, Shape
-    from model.config import TransformerConfig
-    from model.trace import Trace
+    from model.capture.trace import Trace
+    from model.network.config import TransformerConfig
 
 UNITS = {"GFLOP": 1e9, "MFLOP": 1e6, "kFLOP": 1e3, "FLOP": 1.0}
 POSITIONS_ADDED = ("sinusoidal", "sinusoidal-halves", "learned")

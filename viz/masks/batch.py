@@ -12,11 +12,10 @@ import torch
 
 from model.analysis.differences import align
 from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
-from model.inspectable import Inspectable
-from model.masks import Mask
-from model.quantities import AttentionKind
+from model.capture.trace import AttentionKind, Trace
+from model.inference.model import Inspectable
+from model.network.masks import Mask
 from model.text.tokenizer import Tokens
-from model.trace import Trace
 from viz.components.views import Mount, Panel, panels
 from viz.i18n import _
 from viz.masks.pinned import text_of, unlike

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from model.analysis.differences import Comparison
 from model.analysis.effects import divergence, prediction_changes, weight_changes
-from model.quantities import AttentionKind
+from model.capture.trace import AttentionKind, Trace
 from model.text.tokenizer import Tokenizer
-from model.trace import Trace
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _
 from viz.masks.views import largest, words

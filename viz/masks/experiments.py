@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from model.analysis.masking import fills, future_change, self_attention, without_causal_mask
-from model.attention import Masked, Weights
-from model.inspectable import Inspectable
-from model.interventions import Causal, Intervention
-from model.quantities import AttentionKind
-from model.trace import Trace
+from model.capture.interventions import Causal, Intervention
+from model.capture.trace import AttentionKind, Trace
+from model.inference.model import Inspectable
+from model.network.attention import Masked, Weights
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.masks.effects import BEFORE, NOW

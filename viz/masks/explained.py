@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from model.analysis.masking import Batch, fills, future_change, orders
-from model.masks import ChangedMask, Mask
-from model.network import Network
-from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.capture.interventions import ChangedMask
+from model.capture.trace import ATTENTION_PATHS, AttentionKind
+from model.network.masks import Mask
+from model.network.transformer import Network
 from viz.attention.explained import scores_formula
 from viz.i18n import _
 from viz.parts import classes, explanation

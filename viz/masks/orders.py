@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.masking import Order, orders
-from model.quantities import AttentionKind
-from model.trace import Trace
+from model.capture.trace import AttentionKind, Trace
 from viz.components.views import Mount, Panel, panels
 from viz.i18n import _
 from viz.masks.pinned import head_tensors, pinned_tensors

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from model.analysis.maps import Maps
 from model.analysis.masking import future_change, self_attention, without_causal_mask
-from model.inspectable import Inspectable
-from model.interventions import Causal, Intervention
-from model.quantities import AttentionKind
+from model.capture.interventions import Causal, Intervention
+from model.capture.trace import AttentionKind, Trace
+from model.inference.model import Inspectable
 from model.runtime.errors import require
-from model.trace import Trace
 from viz.absent import beside_pin
 from viz.components.views import Series
 from viz.i18n import _

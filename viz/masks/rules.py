@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from model.analysis.maps import Maps
-from model.config import TransformerConfig
-from model.interventions import AttentionChange, Causal, Cells, PaddingSeen, Window
-from model.quantities import AttentionKind
-from model.trace import Trace
+from model.capture.interventions import AttentionChange, Causal, Cells, PaddingSeen, Window
+from model.capture.trace import AttentionKind, Trace
+from model.network.config import TransformerConfig
 from viz.sides import sides
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from model.analysis.differences import Comparison
 from model.analysis.effects import output_changes, weight_changes
-from model.masks import ChangedMask
-from model.quantities import AttentionKind
-from model.trace import Trace
+from model.capture.interventions import ChangedMask
+from model.capture.trace import AttentionKind, Trace
 from viz.attention.steps import scored_name
 from viz.components.views import Mount, Panel, panels
 from viz.i18n import _

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.batches import Batch, BatchStatistics, batch_of, batch_statistics
-from model.norms import Norm
+from model.network.norms import Norm
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.norms import norm_label
@@ -18,7 +18,7 @@ from viz.parts import explanation
 from viz.words import significant
 
 if TYPE_CHECKING:
-    from model.trace import Trace
+    from model.capture.trace import Trace
     from viz.workbench import Workbench
 
 MOMENTS = ("mean", "std")

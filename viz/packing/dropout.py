@@ -9,7 +9,7 @@ import pandas as pd
 from torch import Tensor
 
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
-from model.dropout import dropout
+from model.network.dropout import dropout
 from model.runtime.device import exact
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
@@ -21,7 +21,7 @@ from viz.words import significant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from model.config import TransformerConfig
+    from model.network.config import TransformerConfig
     from viz.workbench import Workbench
 
 MASKS = ("10", "100", "1000", "10000")

@@ -17,7 +17,7 @@ from viz.words import significant
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.trace import Trace
+    from model.capture.trace import Trace
     from viz.components.views import Mount
 
 

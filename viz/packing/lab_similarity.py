@@ -22,9 +22,8 @@ from viz.sides import sides, tokens
 from viz.words import significant, token_sign
 
 if TYPE_CHECKING:
+    from model.capture.trace import AttentionKind, Trace
     from model.experiments.similarity import Agreement
-    from model.quantities import AttentionKind
-    from model.trace import Trace
     from viz.components.views import Mount
     from viz.workbench import Selection
 

@@ -22,7 +22,7 @@ from model.analysis.feed_forward import (
     write_scores,
     writes,
 )
-from model.layers import FeedForward, GatedFeedForward
+from model.network.layers import FeedForward, GatedFeedForward
 from model.runtime.errors import AbsentError
 from viz.absent import absent_words, beside_pin
 from viz.components.views import Mount, Series, chart
@@ -36,8 +36,8 @@ from viz.pinned import of_pin
 from viz.words import no_predictions, significant
 
 if TYPE_CHECKING:
-    from model.config import TransformerConfig
-    from model.trace import Trace
+    from model.capture.trace import Trace
+    from model.network.config import TransformerConfig
     from viz.workbench import Workbench
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.norms import norm_levels, norm_table, stack_norms
-from model.norms import Norm
+from model.network.norms import Norm
 from model.runtime.errors import require
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from model.network import Network
+    from model.network.transformer import Network
     from viz.workbench import Workbench
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.feed_forward import Direction, off, path_of, quantities, reaches_output, threshold
-from model.network import Network
+from model.network.transformer import Network
 from viz.absent import beside_pin
 from viz.i18n import _
 from viz.packing.plots import pinned
@@ -18,7 +18,7 @@ from viz.pinned import of_pin
 from viz.said import said
 
 if TYPE_CHECKING:
-    from model.config import TransformerConfig
+    from model.network.config import TransformerConfig
     from viz.packing.units import Chosen
     from viz.workbench import Pin, Workbench
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.residual import Block, placements, relative
-from model.layers import BLOCKS, in_parallel
+from model.network.layers import BLOCKS, in_parallel
 from viz.components.views import Mount, chart, wiring
 from viz.i18n import _
 from viz.packing.plots import FIRST, FOURTH, SECOND, THIRD, beside, header, missing
@@ -17,8 +17,8 @@ from viz.parts import explanation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from model.config import TransformerConfig
-    from model.trace import Trace
+    from model.capture.trace import Trace
+    from model.network.config import TransformerConfig
     from viz.workbench import Workbench
 
 COLOURS = {"post": SECOND, "pre": THIRD, "wrong": FIRST, "parallel": FOURTH}

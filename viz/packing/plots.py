@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.analysis.norms import Get
-    from model.trace import Trace
+    from model.capture.trace import Trace
     from viz.workbench import Workbench
 
 # Okabe and Ito's colours that query, key, value and output leave over, and a grey for what is expected.

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.residual import contributions, cosines, states, stream, sum_error
-from model.layers import BLOCKS, NoResidual, Residual
+from model.network.layers import BLOCKS, NoResidual, Residual
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.norms import block_label
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from model.analysis.norms import Get
     from model.analysis.residual import Block
-    from model.config import TransformerConfig
+    from model.network.config import TransformerConfig
     from viz.workbench import Workbench
 
 QUANTITIES = ("length", "share", "cosine")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.analysis.norms import Get
-    from model.config import TransformerConfig
+    from model.network.config import TransformerConfig
     from viz.workbench import Workbench
 
 PAGE = 40  # units side by side

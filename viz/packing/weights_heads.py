@@ -10,8 +10,8 @@ import pandas as pd
 import torch
 
 from model.analysis.head_weights import attentions, head_norms, head_similarity
-from model.attention import MultiHeadAttention
-from model.quantities import ATTENTION_PATHS
+from model.capture.trace import ATTENTION_PATHS
+from model.network.attention import MultiHeadAttention
 from viz.components.views import Mount, Panel, heatmap, panels
 from viz.i18n import _
 from viz.packing.plots import array
@@ -22,8 +22,8 @@ from viz.workbench import attention_kinds
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.inspectable import Inspectable
-    from model.quantities import AttentionKind
+    from model.capture.trace import AttentionKind
+    from model.inference.model import Inspectable
 
 NAMES = ("W_Q", "W_K", "W_V", "W_O")
 Remember = Callable[[Hashable, Callable[[], Any]], Any]

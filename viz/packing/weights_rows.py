@@ -16,7 +16,7 @@ from viz.packing.weights_values import COLOURS, Weight, plot_header
 from viz.words import significant
 
 if TYPE_CHECKING:
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
     from model.tensors import TensorInfo
     from model.text.tokenizer import Tokenizer
 

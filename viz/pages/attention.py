@@ -9,7 +9,7 @@ from functools import partial
 import streamlit as st
 
 from model.analysis.maps import Maps
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from viz.absent import unless_absent
 from viz.attention import bertviz
 from viz.attention.explained import explain, missing, refusal

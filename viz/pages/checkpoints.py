@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import streamlit as st
 
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from viz.i18n import _
 from viz.parts import Views
 from viz.sections import checkpoints_comparing, checkpoints_keeping, checkpoints_opening, checkpoints_reading

@@ -11,8 +11,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.feed_forward import Seen, quantities
 from model.analysis.residual import stacks
-from model.config import TransformerConfig
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.network.config import TransformerConfig
 from viz.i18n import _
 from viz.packing import layer, units
 from viz.packing.names import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view

@@ -10,9 +10,9 @@ import pandas as pd
 import streamlit as st
 
 from model.analysis.blocks import Block, blocks, elsewhere
-from model.inspectable import Inspectable
-from model.layers import BLOCKS, Residual
-from model.quantities import ATTENTION_PATHS
+from model.capture.trace import ATTENTION_PATHS
+from model.inference.model import Inspectable
+from model.network.layers import BLOCKS, Residual
 from viz.components.views import Mount, model_map
 from viz.i18n import _
 from viz.map import header as map_header

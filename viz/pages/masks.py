@@ -13,9 +13,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.effects import prediction_changes
-from model.inspectable import Inspectable
-from model.interventions import Cells
-from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.capture.interventions import Cells
+from model.capture.trace import ATTENTION_PATHS, AttentionKind
+from model.inference.model import Inspectable
 from model.runtime.errors import require
 from viz.components.views import Mount
 from viz.i18n import _

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from viz.i18n import _
 from viz.parts import Views
 from viz.sections import applied, laboratory, order, tokens

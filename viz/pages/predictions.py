@@ -10,9 +10,9 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.beam import SearchTree
-from model.inspectable import Inspectable
-from model.sampling import Sampling
+from model.inference.beam_search import SearchTree
+from model.inference.decoding import Sampling
+from model.inference.model import Inspectable
 from viz.i18n import _
 from viz.input_bar import CONTINUED, LINE_BREAK, first_source, typed, write_source
 from viz.parts import Views, data_table, folded, mount, nothing, stamp

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.dropout import sites
 from model.analysis.norms import QUANTITIES, stack_norms
 from model.analysis.residual import blocks, stacks
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from viz.i18n import _
 from viz.packing import batches, dropout, forms, norms, placement, stream
 from viz.packing.names import RESIDUAL_VIEWS, residual_view

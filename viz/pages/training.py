@@ -8,7 +8,7 @@ from enum import StrEnum
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from model.snapshots import Snapshot
 from viz import training
 from viz.i18n import _

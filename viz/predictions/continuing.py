@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.decoding import Generation
-from model.inspectable import Inspectable
+from model.inference.decoding import Generation
+from model.inference.model import Inspectable
 from model.text.tokenizer import Tokens
 
 

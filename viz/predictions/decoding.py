@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN
-from model.quantities import AttentionKind
+from model.capture.trace import AttentionKind
 from viz.components.decoding_views import film
 from viz.components.views import Mount
 from viz.i18n import _

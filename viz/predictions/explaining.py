@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from model.analysis.logit_lens import lens_logits, read_layers
 from model.analysis.predictions import entropies, losses, ranks, saturation
-from model.beam import SearchTree, beam_search
-from model.decoding import greedy
-from model.inspectable import Inspectable
-from model.sampling import Sampling
+from model.inference.beam_search import SearchTree, beam_search
+from model.inference.decoding import Sampling, greedy
+from model.inference.model import Inspectable
 from viz.i18n import _
 from viz.parts import classes, explanation
 from viz.words import no_predictions

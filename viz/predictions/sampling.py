@@ -9,8 +9,8 @@ import pandas as pd
 
 from model.analysis.information import entropies
 from model.analysis.predictions import Sampled, sampled, saturation
+from model.inference.decoding import Sampling
 from model.runtime.device import exact
-from model.sampling import Sampling
 from viz.components.decoding_views import ranking
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _

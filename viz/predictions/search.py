@@ -8,8 +8,8 @@ from math import exp
 
 import pandas as pd
 
-from model.beam import SearchTree
-from model.inspectable import Inspectable
+from model.inference.beam_search import SearchTree
+from model.inference.model import Inspectable
 from viz.components.decoding_views import tree
 from viz.components.views import Mount
 from viz.i18n import _

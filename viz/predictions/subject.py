@@ -13,9 +13,9 @@ from torch import Tensor
 
 from model.analysis.differences import Comparison
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
-from model.inspectable import Inspectable
+from model.capture.trace import Trace
+from model.inference.model import Inspectable
 from model.text.tokenizer import Tokens
-from model.trace import Trace
 from viz.i18n import _
 from viz.parts import plot_words
 from viz.workbench import Workbench

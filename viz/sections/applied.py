@@ -10,9 +10,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.loss import text_losses, token_losses
-from model.config import CHOICES
-from model.inspectable import Inspectable
-from model.variation import BASES, LONGEST, vary
+from model.inference.copies import BASES, LONGEST, vary
+from model.inference.model import Inspectable
+from model.network.config import CHOICES
 from viz.components.fields import Field, number_field, parse, written
 from viz.i18n import _
 from viz.input_bar import first_source, typed
@@ -132,7 +132,7 @@ def position_classes(lens: Inspectable) -> list[type]:
     """What tells this model where a token stands: of ALiBi and rotary positions a part of the attention."""
     stack = "encoder" if lens.config.n_encoder_layers else "decoder"
     every = classes(*(lens.model.get_submodule(f"{stack}.{part}") for part in ("embedding", "layers.0.self_attention")))
-    return [each for each in every if each.__module__ in ("model.positional", "model.position_bias")]
+    return [each for each in every if each.__module__ in ("model.network.positions", "model.network.positions")]
 
 
 def explain(lens: Inspectable) -> None:

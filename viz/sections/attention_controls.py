@@ -13,8 +13,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.heads import METRICS
 from model.analysis.maps import Quantity
-from model.inspectable import Inspectable
-from model.quantities import ATTENTION_PATHS, AttentionKind
+from model.capture.trace import ATTENTION_PATHS, AttentionKind
+from model.inference.model import Inspectable
 from viz.absent import lacks
 from viz.attention.shown import Wish
 from viz.attention.words import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name

@@ -12,9 +12,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.importance import Effect, Place, removable
 from model.analysis.likeness import Likeness, likeness
-from model.head_removal import RemovedHead
-from model.inspectable import Inspectable
-from model.quantities import AttentionKind
+from model.capture.interventions import RemovedHead
+from model.capture.trace import AttentionKind
+from model.inference.model import Inspectable
 from model.runtime.errors import require
 from viz import i18n, training
 from viz.attention.importance import importance_table, pack_alike, pack_effects, pack_ranking

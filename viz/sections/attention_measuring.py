@@ -8,10 +8,9 @@ from functools import partial
 import streamlit as st
 
 from model.analysis.importance import Effect, Place, Removals, removable
-from model.head_removal import RemovedHead
-from model.inspectable import Inspectable
-from model.quantities import AttentionKind
-from model.trace import Trace
+from model.capture.interventions import RemovedHead
+from model.capture.trace import AttentionKind, Trace
+from model.inference.model import Inspectable
 from viz.absent import lacks
 from viz.attention.importance_words import Weighed
 from viz.filling import Filling

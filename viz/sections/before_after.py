@@ -11,11 +11,10 @@ from torch import Tensor
 
 from model.analysis.differences import Comparison
 from model.analysis.loss import labels_of, perplexity, text_losses, token_losses
-from model.filling import MaskFiller
-from model.inspectable import Inspectable
+from model.capture.trace import Trace
+from model.inference.model import Inspectable
+from model.inference.models import MaskFiller, Translator
 from model.text.tokenizer import Tokens
-from model.trace import Trace
-from model.writing import Translator
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import PINNED

@@ -14,7 +14,7 @@ from viz.words import literal, not_ours
 from viz.workbench import workbench
 
 if TYPE_CHECKING:
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
 
 
 def show(place: DeltaGenerator, kept: Place) -> None:

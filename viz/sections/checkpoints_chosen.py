@@ -15,7 +15,7 @@ from viz.words import literal
 from viz.workbench import Key, workbench
 
 if TYPE_CHECKING:
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
     from model.tensors import TensorInfo
 
 CHECKPOINT, TENSOR = "checkpoint", "tensor"  # parameters of the address

@@ -20,7 +20,7 @@ from viz.words import attention_name, literal
 from viz.workbench import Key, Workbench, choose, workbench
 
 if TYPE_CHECKING:
-    from model.quantities import AttentionKind
+    from model.capture.trace import AttentionKind
 
 NORMS, ALIKE = "w_head_norms", "w_heads_alike"
 KIND, CIRCUIT = "w_kind", "w_circuit"

@@ -25,7 +25,7 @@ from viz.workbench import Workbench, choose
 
 if TYPE_CHECKING:
     from model.analysis.head_tensors import Layers
-    from model.quantities import AttentionKind
+    from model.capture.trace import AttentionKind
 
 HEADS = "moved_heads"
 

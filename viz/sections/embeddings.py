@@ -9,10 +9,10 @@ import streamlit as st
 from torch import Tensor
 
 from model.analysis.tokens import in_groups
-from model.inspectable import Inspectable
-from model.layers import TokenEmbedding
+from model.capture.trace import Trace
+from model.inference.model import Inspectable
+from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokens
-from model.trace import Trace
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import PINNED, missing

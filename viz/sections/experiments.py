@@ -13,7 +13,7 @@ from plotly.graph_objects import Figure
 from torch import Tensor
 
 from model.analysis import positions as analysis
-from model.positional import sinusoidal
+from model.network.positions import sinusoidal
 from viz.figures.curves import Curve, curve_figure, table_figure
 from viz.i18n import _
 from viz.words import significant

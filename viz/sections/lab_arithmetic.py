@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamlit.delta_generator import DeltaGenerator
 
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from viz.i18n import _
 from viz.parts import Views
 from viz.sections import lab_example, lab_scaling, lab_similarity, lab_softmax

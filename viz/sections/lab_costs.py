@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from viz.i18n import _
 from viz.parts import Views, nothing
 from viz.sections import lab_growth, lab_heads, lab_tying

@@ -10,9 +10,9 @@ from enum import StrEnum
 import pandas as pd
 import streamlit as st
 
-from model.attention import Scaled, Scores, Weights
 from model.experiments.worked_example import DOCUMENT, CellError, Rows, Steps, one_head, parse, take_steps, texts_of
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.network.attention import Scaled, Scores, Weights
 from viz.i18n import _
 from viz.packing.lab_example import STEPS, bad_words, numbers, pack_matrices, step_name, verdicts
 from viz.parts import Views, data_table, explanation, folded, mount

@@ -12,7 +12,7 @@ import streamlit as st
 
 from model.experiments.attentions import Room, Sizes
 from model.experiments.running import Report
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from viz.components.fields import Field, number_field
 from viz.i18n import _
 from viz.packing.weights_table import bytes_text

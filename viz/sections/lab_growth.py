@@ -6,12 +6,12 @@ from functools import partial
 
 import streamlit as st
 
-from model.analysis.costs import attention_flops
-from model.attention import MultiHeadAttention, Scores, Weights
 from model.experiments.attentions import Sizes, operations, room
 from model.experiments.growth import Growth, growth, lengths_up_to, steps, upper_fit
 from model.experiments.timing import ROUNDS, SECONDS, fit
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.network.attention import MultiHeadAttention, Scores, Weights
+from model.network.costs import attention_flops
 from viz.components.fields import Field
 from viz.i18n import _
 from viz.packing import lab_growth as packing

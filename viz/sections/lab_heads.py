@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import streamlit as st
 
-from model.analysis.costs import attention_flops
-from model.attention import MultiHeadAttention
 from model.experiments.attentions import Sizes, operations, room
 from model.experiments.heads import SAME, Timed, by_heads, counted, head_counts, narrow_and_wide, ways, with_heads
 from model.experiments.timing import ROUNDS, SECONDS
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.network.attention import MultiHeadAttention
+from model.network.costs import attention_flops
 from viz.components.fields import Field
 from viz.i18n import _
 from viz.packing import lab_heads as packing

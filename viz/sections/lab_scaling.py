@@ -12,13 +12,12 @@ import streamlit as st
 from model.analysis.heads import entropy
 from model.analysis.maps import Maps
 from model.analysis.predictions import derivative_norm
-from model.attention import Scaled, Scores, Weights
+from model.capture.trace import AttentionKind, Trace
 from model.experiments import scaling
 from model.experiments.scaling import Against, BothWays, against_width, both_ways
-from model.inspectable import Inspectable
-from model.quantities import AttentionKind
+from model.inference.model import Inspectable
+from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require
-from model.trace import Trace
 from viz.absent import unless_absent
 from viz.components.fields import Field, number_field
 from viz.components.views import Mount

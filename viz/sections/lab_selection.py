@@ -7,8 +7,8 @@ from typing import cast
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.inspectable import Inspectable
-from model.quantities import AttentionKind
+from model.capture.trace import AttentionKind
+from model.inference.model import Inspectable
 from viz.i18n import _
 from viz.words import attention_name
 from viz.workbench import Key, attention_kinds, choose, workbench

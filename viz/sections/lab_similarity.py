@@ -12,9 +12,9 @@ import pandas as pd
 import streamlit as st
 
 from model.analysis.maps import Maps
+from model.capture.trace import AttentionKind
 from model.experiments.similarity import Agreement, agreement, cosines, dots, plane, ranks, spearman
-from model.inspectable import Inspectable
-from model.quantities import AttentionKind
+from model.inference.model import Inspectable
 from viz.absent import unless_absent
 from viz.components.views import Mount
 from viz.i18n import _

@@ -13,11 +13,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.maps import Maps
 from model.analysis.predictions import derivative_norm, saturation
-from model.attention import Weights
+from model.capture.trace import AttentionKind
 from model.experiments.saturation import first_factor, jacobian, thresholds
 from model.experiments.worked_example import DOCUMENT, Rows, take_steps
-from model.inspectable import Inspectable
-from model.quantities import AttentionKind
+from model.inference.model import Inspectable
+from model.network.attention import Weights
 from model.runtime.device import exact
 from model.runtime.errors import require
 from viz.absent import unless_absent

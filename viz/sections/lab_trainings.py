@@ -12,7 +12,7 @@ from model.experiments.arms import COMPARISONS, begin, lengths_of, setup_of
 from model.experiments.courses import Setup, Side
 from model.experiments.trainings import step_seconds
 from model.experiments.tying import tied
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from viz import training
 from viz.components.fields import Field, number_field
 from viz.i18n import _

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import streamlit as st
 
-from model.analysis.costs import parameters
-from model.config import TransformerConfig
 from model.experiments.tying import every_kind, tied
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.network.config import TransformerConfig
+from model.network.costs import parameters
 from viz.components.fields import Field
 from viz.i18n import _
 from viz.packing import lab_tying as packing

@@ -12,8 +12,8 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.inspectable import Inspectable
-from model.variation import LONGEST
+from model.inference.copies import LONGEST
+from model.inference.model import Inspectable
 from viz.components.fields import Field, number_field
 from viz.components.figure_views import figure_files
 from viz.i18n import _, language

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from model.analysis import positions as analysis
-from model.position_bias import alibi_slopes
-from model.positional import sinusoidal
+from model.network.positions import alibi_slopes, sinusoidal
 from viz.i18n import _
 from viz.parts import explanation
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model.analysis import positions as analysis
-from model.position_bias import alibi_slopes
+from model.network.positions import alibi_slopes
 from viz.figures.curves import Curve
 from viz.i18n import _
 from viz.sections.experiments import Settings, Shown, array, beyond, picture, table
@@ -17,7 +17,7 @@ from viz.words import significant
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.inspectable import Inspectable
+    from model.inference.model import Inspectable
 
 NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from model.analysis.differences import moved
 from model.analysis.order import order_difference, reversed_order, states_beside, token_states
-from model.inspectable import Inspectable
-from model.masks import Mask
-from model.positional import NoPositions
+from model.inference.copies import vary
+from model.inference.model import Inspectable
+from model.network.masks import Mask
+from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
-from model.variation import vary
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import PINNED, header, levels

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.tokens import nearest, principal_plane
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from model.text.tokenizer import Tokens
 from viz.i18n import _
 from viz.parts import Views, classes, data_table, explanation, folded, mount

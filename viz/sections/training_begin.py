@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.config import TransformerConfig
 from model.data.sources import Data, Material, Units, material_of, new_config
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.runtime.errors import LONGEST, first_line
 from viz import training

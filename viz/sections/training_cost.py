@@ -8,13 +8,13 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.costs import Costs, parameters
-from model.config import Kind, TransformerConfig
 from model.data.datasets import Corpus
 from model.data.sources import Material
 from model.demonstration import fresh
 from model.forecast import forecast, memory_needed, require_memory, require_room, timed_step
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
+from model.network.config import Kind, TransformerConfig
+from model.network.costs import Costs, parameters
 from model.runtime.device import choose_device
 from model.runtime.errors import is_out_of_memory
 from model.speed import estimated_step

@@ -23,7 +23,7 @@ from viz.words import attention_name
 from viz.workbench import Key, attention_kinds, choose, workbench
 
 if TYPE_CHECKING:
-    from model.quantities import AttentionKind
+    from model.capture.trace import AttentionKind
     from model.runs import Run
 
 GROUP, SMOOTHING, AXES = "curves", "smoothing", "axes"  # in the address
@@ -157,7 +157,7 @@ def parts_of(title: str, run: Run, parent: Run | None) -> list[Line]:
 
 def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, list[Line]]:
     """The entropy of every head, a chart for each layer."""
-    from model.quantities import ATTENTION_PATHS
+    from model.capture.trace import ATTENTION_PATHS
 
     stack = "encoder" if kind == "encoder" else "decoder"
     charts: dict[str, list[Line]] = {}

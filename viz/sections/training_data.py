@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from streamlit.delta_generator import DeltaGenerator
 
-from model.config import Kind
 from model.data.readers import TASK_PAIRS
 from model.data.sources import Data, phrase_data, task_data
 from model.data.tasks import TASKS
+from model.network.config import Kind
 from viz.i18n import _
 from viz.said import said
 from viz.sections import training_own

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from model.capture.trace import AttentionKind
     from model.film import Film
     from model.key_frame import KeyFrame
     from model.live import LiveTraining
-    from model.quantities import AttentionKind
     from model.runs import Run
 
 FILM, RENDER, OTHERS = "training_film", "film_render", "film_others"

@@ -9,8 +9,8 @@ from typing import Any, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.config import CHOICES, PRESETS, Kind, TransformerConfig
 from model.data.sources import KIND_UNITS, VOCABULARY, Data, Units, preset_options, usual_units, without_stack
+from model.network.config import CHOICES, PRESETS, Kind, TransformerConfig
 from viz.i18n import _
 from viz.sections.option_fields import Form, options_of, written
 from viz.workbench import choice, choose

@@ -10,10 +10,10 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.config import Kind
 from model.data.inspection import LIMIT, Fault, Found, Usable, decode, inspect, usable
 from model.data.readers import SOURCE, TARGET
 from model.data.sources import Data
+from model.network.config import Kind
 from model.text.tokenizer import clean
 from viz.i18n import _
 from viz.said import said

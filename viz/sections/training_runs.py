@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.changes import CHANGEABLE, RATES
-from model.config import CHOICES, TransformerConfig
+from model.network.config import CHOICES, TransformerConfig
 from model.training_settings import SETTING_CHOICES, TrainingSettings
 from viz import training
 from viz.i18n import _

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.changes import CHANGEABLE, RATES
-from model.config import CHOICES, TransformerConfig
+from model.network.config import CHOICES, TransformerConfig
 from model.training_settings import SETTING_CHOICES, TrainingSettings, learning_rate
 from viz import training
 from viz.components.views import Mount, Series, chart

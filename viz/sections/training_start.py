@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import streamlit as st
 
-from model.config import TransformerConfig
 from model.data.sources import Material, Source
 from model.demonstration import REVERSE, fresh
-from model.inspectable import Inspectable
+from model.inference.model import Inspectable
 from model.live import LiveTraining
+from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.training_settings import TrainingSettings
 from viz import input_bar, showing, training

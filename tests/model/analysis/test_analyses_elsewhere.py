@@ -31,9 +31,9 @@ from model.analysis import (
     weights,
 )
 from model.analysis.maps import Maps, Quantity
-from model.inspectable import Inspectable
-from model.sampling import Sampling
-from model.trace import Trace
+from model.capture.trace import Trace
+from model.inference.decoding import Sampling
+from model.inference.model import Inspectable
 from tests.model.elsewhere import KINDS, OPTIONS, TEXT, alike, elsewhere, lens_of, trace_of
 
 

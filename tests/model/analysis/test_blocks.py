@@ -7,13 +7,12 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from model.analysis.blocks import blocks, rows
-from model.analysis.costs import costs
-from model.attention import explicit_attention
-from model.layers import EncoderLayer, FeedForward, Residual
-from model.network import Network
-from model.norms import Norm
-from model.trace import Trace, record
-from model.transformer import build
+from model.capture.trace import Trace, record
+from model.network.attention import explicit_attention
+from model.network.costs import costs
+from model.network.layers import EncoderLayer, FeedForward, Residual
+from model.network.norms import Norm
+from model.network.transformer import Network, build
 from tests.model.examples import config, network, one_stack
 
 BOTH = torch.tensor([[1, 4, 5, 6, 2]]), torch.tensor([[1, 7, 8]])

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from model.analysis.checks import TOLERANCES, Check
-from model.interventions import Causal, Cells, PaddingSeen, intervening
-from model.trace import Trace, record
+from model.capture.interventions import Causal, Cells, PaddingSeen, intervening
+from model.capture.trace import Trace, record
 from tests.model.examples import network
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 9], [9, 3, 0, 0, 0]])  # 0 is padding

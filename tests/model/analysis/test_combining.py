@@ -8,7 +8,7 @@ import torch
 
 from model.analysis.combining import average, maximum, rollout
 from model.analysis.maps import Maps, Quantity
-from model.trace import record
+from model.capture.trace import record
 from tests.model.analysis.test_maps import traced
 from tests.model.examples import one_stack
 

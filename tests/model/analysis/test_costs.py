@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.analysis.costs import Costs, costs, parameters
-from model.attention import explicit_attention
-from model.config import CHOICES, Kind, TiedEmbeddings, TransformerConfig
 from model.data.datasets import IGNORED, Batch
-from model.decoding import greedy
+from model.inference.decoding import greedy
 from model.losses import summed_loss
-from model.network import Network
-from model.transformer import build
+from model.network.attention import explicit_attention
+from model.network.config import CHOICES, Kind, TiedEmbeddings, TransformerConfig
+from model.network.costs import Costs, costs, parameters
+from model.network.transformer import Network, build
 from tests.model.examples import config, network, one_stack
 
 PART_OF = {"embedding": "embeddings", "feed_forward": "feed-forward", "output": "output"}

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from model.analysis.effects import output_changes, prediction_changes, weight_changes
-from model.interventions import Causal, Cells, intervening
-from model.trace import record
+from model.capture.interventions import Causal, Cells, intervening
+from model.capture.trace import record
 from tests.model.examples import network
 
 SOURCE, TARGET = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12, 8]])

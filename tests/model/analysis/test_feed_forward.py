@@ -19,7 +19,7 @@ from model.analysis.feed_forward import (
     threshold,
     writes,
 )
-from model.trace import Trace, record
+from model.capture.trace import Trace, record
 from tests.model.examples import config, network, one_stack
 from tests.viz.small import small_lens
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.analysis.heads import METRICS, after_the_same, diagonal, distance, entropy, previous
-from model.trace import record
+from model.capture.trace import record
 from tests.model.examples import network
 
 

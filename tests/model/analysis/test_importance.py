@@ -12,12 +12,10 @@ from model.analysis import importance
 from model.analysis.importance import Removals
 from model.analysis.likeness import distance, likeness
 from model.analysis.predictions import UNKNOWN, actual_tokens
-from model.filling import MaskFiller
-from model.head_removal import RemovedHead
-from model.inspectable import Inspectable
-from model.interventions import Causal, intervening
+from model.capture.interventions import Causal, RemovedHead, intervening
+from model.inference.model import Inspectable
+from model.inference.models import LanguageModel, MaskFiller, Translator
 from model.text.tokenizer import Tokens
-from model.writing import LanguageModel, Translator
 from tests.model.examples import network, one_stack, sentences, tokenizers
 from tests.model.test_head_removal import without_columns
 

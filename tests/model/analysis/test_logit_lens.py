@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from model.analysis.logit_lens import TOGETHER, lens_logits, read_layers, stream_names
-from model.trace import Trace, record
+from model.capture.trace import Trace, record
 from tests.model.examples import network, one_stack
 
 SOURCE, TARGET = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])

@@ -7,7 +7,7 @@ import torch
 
 from model.analysis import maps as module
 from model.analysis.maps import Maps, Quantity
-from model.trace import Trace, record
+from model.capture.trace import Trace, record
 from tests.model.examples import network, one_stack
 
 OPTIONS = [{}, {"position": "alibi"}, {"position": "rotary", "n_key_value_heads": 1}, {"scale_attention": False}]

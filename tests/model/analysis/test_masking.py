@@ -16,7 +16,7 @@ from model.analysis.masking import (
     without_causal_mask,
     without_padding_masks,
 )
-from model.interventions import Causal
+from model.capture.interventions import Causal
 from tests.model.examples import network, one_stack
 
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.analysis.norms import QUANTITIES, expected_gap, form_gap, forms, norm_levels, norm_table, stack_norms
-from model.trace import Trace, record
+from model.capture.trace import Trace, record
 from tests.model.examples import network
 
 SOURCE, TARGET = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])

@@ -20,8 +20,8 @@ from model.analysis.positions import (
     shift_residual,
     wavelengths,
 )
-from model.config import TransformerConfig
-from model.positional import Rotation, sinusoidal
+from model.network.config import TransformerConfig
+from model.network.positions import Rotation, sinusoidal
 
 
 def test_wavelengths_by_hand():

@@ -16,7 +16,7 @@ from model.analysis.residual import (
     stream,
     sum_error,
 )
-from model.trace import Trace, record
+from model.capture.trace import Trace, record
 from tests.model.examples import network, one_stack
 
 OPTIONS = [

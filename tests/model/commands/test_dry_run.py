@@ -6,8 +6,8 @@ import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
 from model.__main__ import main
-from model.attention import explicit_attention
 from model.commands import train
+from model.network.attention import explicit_attention
 from model.processes import Processes
 from model.training import Trainer
 from tests.model.examples import TINY

@@ -10,7 +10,7 @@ from model.experiments.attentions import Sizes, drawn, made, memory_needed, oper
 from model.experiments.growth import STEPS, growth, lengths_up_to, steps, upper_fit
 from model.experiments.heads import by_heads, counted, head_counts, narrow_and_wide, ways, with_heads
 from model.experiments.timing import peak_memory
-from model.masks import Mask
+from model.network.masks import Mask
 from tests.pretended_device import NAME
 
 CPU = torch.device("cpu")

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from model.analysis.maps import Maps
+from model.capture.trace import record
 from model.experiments.similarity import agreement, cosines, dots, plane, rank_keys, ranks, spearman
 from model.runtime.errors import AbsentError
-from model.trace import record
 from tests.model.hosted.models import hosted, inputs
 from tests.viz.small import small_lens
 

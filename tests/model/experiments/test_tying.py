@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from model.config import TransformerConfig
 from model.experiments.tying import every_kind, saved, tied
-from model.transformer import build
+from model.network.config import TransformerConfig
+from model.network.transformer import build
 
 SMALL = TransformerConfig(
     source_vocabulary=11, target_vocabulary=11, d_model=8, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1

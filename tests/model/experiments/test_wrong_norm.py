@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from model.experiments.wrong_norm import NormOnTheShortCut, put_norm_on_the_short_cut
-from model.layers import PreNorm
+from model.network.layers import PreNorm
 from tests.model.examples import network
 
 

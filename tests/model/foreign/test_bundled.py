@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.checkpoints import open_checkpoint
-from model.config import TransformerConfig
+from model.network.config import TransformerConfig
 
 BUNDLED = sorted(folder for folder in Path("checkpoints").iterdir() if (folder / "config.json").is_file())
 NEW = {

@@ -8,11 +8,11 @@ import torch
 from torch.testing import assert_close
 
 from model.analysis.blocks import blocks
-from model.analysis.costs import parameters
 from model.analysis.maps import Maps
-from model.decoding import greedy
-from model.network import Network
-from model.trace import Trace, record
+from model.capture.trace import Trace, record
+from model.inference.decoding import greedy
+from model.network.costs import parameters
+from model.network.transformer import Network
 from tests.model.foreign.twins import (
     KINDS,
     LENGTH,
@@ -126,7 +126,7 @@ def trained(ours: Network) -> Network:
 
 def test_the_gradient_of_a_bias_is_the_same_in_both_ways(made):
     """Of T5's table: in the fused kernel, and step by step, where autograd's own rules apply."""
-    from model.attention import explicit_attention
+    from model.network.attention import explicit_attention
 
     gradients = []
     for explicit in (False, True):
@@ -169,7 +169,7 @@ def test_a_bias_is_in_the_maps_of_all_heads_or_of_some(made, monkeypatch):
 def test_the_buckets_of_distances_are_theirs():
     from transformers.models.t5.modeling_t5 import T5Attention
 
-    from model.position_bias import relative_buckets
+    from model.network.positions import relative_buckets
 
     relative = torch.arange(-700, 701)
     for buckets, reach in ((32, 128), (32, 100), (6, 5), (8, 20), (64, 1000)):

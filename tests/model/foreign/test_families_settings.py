@@ -9,8 +9,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from model.config import TransformerConfig
 from model.foreign.families import FAMILIES, rebuilt_config, renamed
+from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.tensors import read_tensors
 from tests.model.foreign.twins import KINDS, SOURCE, VOCABULARY, changed, compared, read_settings, rebuilt, saved

@@ -8,10 +8,9 @@ from copy import deepcopy
 import pytest
 import torch
 
-from model.copies import trainable
-from model.head_removal import RemovedHead
-from model.interventions import Causal, Cells, intervening, kind_and_layer
-from model.trace import record
+from model.capture.interventions import Causal, Cells, RemovedHead, intervening, kind_and_layer
+from model.capture.trace import record
+from model.inference.copies import trainable
 from tests.model.hosted.models import hosted, inputs, theirs
 
 REMOVED = {

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from model.analysis.blocks import blocks, elsewhere
+from model.capture.trace import Trace, record
 from model.hosted.network import HostedNetwork
 from model.hosted.reasons import Reason
-from model.trace import Trace, record
 from tests.model.hosted.models import FAMILIES, hosted, inputs, theirs
 
 SAME = 1e-5

@@ -17,12 +17,11 @@ from safetensors import SafetensorError
 from torch import nn
 from torch.testing import assert_close
 
-from model.head_removal import RemovedHead
+from model.capture.interventions import RemovedHead, intervening
+from model.capture.trace import Trace, record
 from model.hosted.network import HostedNetwork
 from model.hosted.opening import open_hosted, open_network
-from model.interventions import intervening
 from model.runtime.errors import CheckpointError
-from model.trace import Trace, record
 from tests.model.hosted.models import hosted, inputs, settings_in, theirs, write_tokenizer
 from tests.pretended_device import NAME
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 import transformers
 
+from model.capture.trace import record
 from model.hosted.opening import open_hosted, open_network
 from model.hosted.reasons import Reason
 from model.runtime.errors import CheckpointError
-from model.trace import record
 from tests.model.hosted.models import GROUPED, ONE, T5, TWO, hosted, inputs, settings_in, theirs, write_tokenizer
 
 CPU, SINGLE = torch.device("cpu"), torch.float32

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from model.beam import beam_search
-from model.decoding import greedy
+from model.inference.beam_search import beam_search
+from model.inference.decoding import greedy
 from tests.model.hosted.models import hosted, theirs
 
 NEVER, LENGTH = frozenset([-5]), 10

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from model.analysis.maps import Maps
-from model.trace import record
+from model.capture.trace import record
 from tests.model.examples import network
 from viz.attention import bertviz
 from viz.attention.bertviz import VIEWS, address, as_script, document, height, parameters, script, vendored

@@ -11,7 +11,7 @@ import torch
 from model.analysis import maps as module
 from model.analysis.heads import METRICS
 from model.analysis.maps import Maps
-from model.trace import record
+from model.capture.trace import record
 from tests.model.examples import one_stack
 from viz.attention import shown as of_heads
 from viz.attention import thumbnails as smaller

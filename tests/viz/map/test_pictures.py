@@ -8,7 +8,7 @@ import torch
 
 from model.analysis.blocks import Block, blocks
 from model.analysis.differences import Comparison
-from model.trace import Trace, record
+from model.capture.trace import Trace, record
 from tests.model.examples import network, one_stack
 from viz.map.pictures import FULL, MOST_CELLS, Pictures
 

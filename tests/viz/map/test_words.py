@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.analysis.blocks import blocks
-from model.trace import record
+from model.capture.trace import record
 from tests.model.examples import network
 from viz.map.words import flops_text, lines, place_name, title, weights_text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.interventions import Causal, Cells, PaddingSeen, Window
+from model.capture.interventions import Causal, Cells, PaddingSeen, Window
 from tests.model.examples import one_stack
 from viz.masks.batch import parts_of
 from viz.masks.rules import Rules, with_cells

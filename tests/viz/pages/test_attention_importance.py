@@ -10,7 +10,7 @@ import pytest
 import viz.workbench
 from model.analysis.importance import Removals
 from model.analysis.likeness import likeness
-from model.head_removal import RemovedHead
+from model.capture.interventions import RemovedHead
 from tests.app_reading import component, heads, opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.importance_page import KINDS, effects, importance, words

@@ -12,11 +12,10 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 import viz.opening
-from model.change_texts import read_changes
+from model.capture.interventions import intervening, read_changes
+from model.capture.trace import record
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.interventions import intervening
 from model.text.tokenizer import MASK
-from model.trace import record
 from tests.app_reading import component, heads, opened, sent
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS

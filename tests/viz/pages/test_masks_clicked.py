@@ -8,7 +8,7 @@ import pytest
 
 import viz.what_if
 import viz.workbench
-from model.interventions import Cells, PaddingSeen
+from model.capture.interventions import Cells, PaddingSeen
 from viz.masks.rules import Rules
 from viz.pages import masks as page
 from viz.workbench import Key, Selection, Workbench

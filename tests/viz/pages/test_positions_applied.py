@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from model.variation import vary
+from model.inference.copies import vary
 from tests.app_reading import labels
 from tests.viz.pages.positions_page import TEXT, one, page, said, sound, views
 from tests.viz.small import write_small

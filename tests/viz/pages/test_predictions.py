@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from streamlit.testing.v1 import AppTest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from model.attention import MultiHeadAttention
 from model.checkpoints import open_checkpoint, save_checkpoint
-from model.sampling import Sampling
+from model.inference.decoding import Sampling
+from model.network.attention import MultiHeadAttention
 from model.text.tokenizer import MASK
 from tests.app_reading import component, opened, sound
 from tests.model.examples import one_stack

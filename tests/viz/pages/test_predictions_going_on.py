@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from model.change_texts import read_changes
-from model.interventions import intervening
+from model.capture.interventions import intervening, read_changes
 from model.text.tokenizer import MASK
 from tests.app_reading import component
 from tests.test_app_kinds import write

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from streamlit.testing.v1.element_tree import Block, Element
 
-from model.config import PRESETS, TransformerConfig
 from model.data.sources import new_config, preset_options, without_stack
+from model.network.config import PRESETS, TransformerConfig
 from tests.app_reading import sound
 from tests.viz.pages.training_page import page, short_trainings
 from viz.sections.option_fields import whose, written

@@ -6,20 +6,18 @@ import copy
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.attention import MAPS, MultiHeadAttention, explicit_attention
-from model.masks import Mask
-from model.norms import Norm
-from model.observing import changed, changing, observe, ordinary, recording
-from model.position_bias import Unbiased
-from model.projections import for_each_head
-from model.quantities import ATTENTION_PATHS, OBSERVED, AttentionKind
+from model.capture.hooks import changed, changing, observe, ordinary, recording
+from model.network.attention import MAPS, MultiHeadAttention, explicit_attention, for_each_head
+from model.network.masks import Mask
+from model.network.norms import Norm
+from model.network.positions import Unbiased
 from model.runtime.errors import require
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from model.analysis.checks import Check
 
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once it has been computed
-
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
 _parts: WeakKeyDictionary[nn.Module, dict[str, nn.Module]] = WeakKeyDictionary()  # of each, by their paths
 _attaching = threading.Lock()
@@ -247,3 +244,19 @@ def attach(model: nn.Module) -> None:
                 names.append(f"{path}.output" if norm else path)
                 observe(module, model, path, names[-1], Trace._keep_norm if norm else Trace._keep_output)
         _attached[model] = names
+
+
+# What the quantities of a trace are called.
+
+AttentionKind = Literal["encoder", "decoder", "cross"]
+ATTENTION_PATHS: dict[str, str] = {
+    "encoder": "encoder.layers.{}.self_attention",
+    "decoder": "decoder.layers.{}.self_attention",
+    "cross": "decoder.layers.{}.cross_attention",
+}
+# Modules of these names compute something worth seeing; their path is the quantity's name.
+OBSERVED = frozenset(
+    {"query", "key", "value", "heads", "output", "bias", *MAPS}
+    | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
+    | {"linear", "gated", "transform"}
+)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import TransformerConfig
+from model.network.config import TransformerConfig
 
 ERROR = 3.0  # times torch's own: what another library may err, still float32's rounding
 FASTER = 1.1  # times torch's own: less is noise

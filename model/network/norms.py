@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.config import TransformerConfig
+from model.network.config import TransformerConfig
 from model.runtime.device import exact
 
 

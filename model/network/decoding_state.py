@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from model.cache import DecoderCache
-from model.masks import Mask
-from model.stepping import step_of
+from model.fast.decoding import step_of
+from model.network.kv_cache import DecoderCache
+from model.network.masks import Mask
 
 # The states of tokens, from the tokens, the cache of earlier ones, the encoder's output and its mask.
 Decode = Callable[[Tensor, DecoderCache, "Tensor | None", Mask], Tensor]

@@ -8,13 +8,13 @@ from functools import partial
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from model.attention import MultiHeadAttention
-from model.cache import LayerCache
-from model.config import TransformerConfig
-from model.dropout import dropout
-from model.masks import Mask
-from model.norms import norm
-from model.positional import POSITIONS
+from model.network.attention import MultiHeadAttention
+from model.network.config import TransformerConfig
+from model.network.dropout import dropout
+from model.network.kv_cache import LayerCache
+from model.network.masks import Mask
+from model.network.norms import norm
+from model.network.positions import POSITIONS
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,

@@ -85,42 +85,6 @@ class Mask:
         return visible & self.keys[:, None, None, :]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangedMask(Mask):
-    """A mask with other rules than the network gave it, or with single cells hidden or shown whatever the rules say.
-
-    original: the network's own. edits: the later one wins where two name the same cell; cells outside are none.
-    heads: as many as the edits distinguish. first: the position of the first query, where earlier ones are in a cache.
-    """
-
-    original: Mask
-    edits: tuple[Edit, ...] = ()
-    heads: int = 1
-    first: int = 0
-
-    def is_plain(self, queries: int, keys: int) -> bool:
-        return not self.edits and super().is_plain(queries, keys)
-
-    def _make(self, queries: int, keys: int, device: torch.device) -> Tensor:
-        """Kept with the original, which is one for all layers of a pass."""
-        rules = (self.keys is None, self.causal, self.window, self.edits, self.heads, self.first)
-        if (known := self.original._made.get((queries, keys, rules))) is not None:
-            return known
-        visible = super()._make(queries, keys, device)
-        if self.edits:
-            visible = visible.expand(-1, self.heads, -1, -1).clone()
-        for head, query, key, shown in self.edits:
-            row = None if query is None else query - self.first
-            if (row is None or 0 <= row < queries) and (key is None or key < keys):
-                visible[:, _one_or_all(head), _one_or_all(row), _one_or_all(key)] = shown
-        self.original._made[queries, keys, rules] = visible
-        return visible
-
-
-def _one_or_all(index: int | None) -> int | slice:
-    return slice(None) if index is None else index
-
-
 def positions(
     queries: int, keys: int, device: torch.device | None = None
 ) -> tuple[Int[Tensor, "query 1"], Int[Tensor, "1 key"]]:

@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.config import Kind, TransformerConfig
-from model.decoding import Alternative, Generation, Guess
-from model.network import Network
-from model.sampling import Sampling
+from model.capture.trace import Trace, record
+from model.inference.decoding import Alternative, Generation, Guess, Sampling
+from model.network.config import Kind, TransformerConfig
+from model.network.transformer import Network
 from model.text.tokenizer import Tokenizer, Tokens
-from model.trace import Trace, record
 
 
 class Inspectable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.config import TransformerConfig
+from model.network.config import TransformerConfig
 
 FLOAT = 4  # bytes: weights, their gradients and moments are float32, activations too without autocast
 NORMS_SAVED = {"layer": 1, "textbook": 3, "textbook-sample": 3, "rms": 2, "none": 0}  # of its input's size, see below

@@ -13,9 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.attention import MultiHeadAttention, explicit_attention
-from model.cache import Cache, DecoderCache, GrowingCache, LayerCache
-from model.layers import (
+from model.capture.hooks import is_watched, kind_of
+from model.fast.packed_weights import about, laid_out, product
+from model.network.attention import HeadProjection, MultiHeadAttention, TurnedProjection, explicit_attention
+from model.network.kv_cache import Cache, DecoderCache, GrowingCache, LayerCache
+from model.network.layers import (
     DecoderLayer,
     EncoderLayer,
     FeedForward,
@@ -26,11 +28,8 @@ from model.layers import (
     Residual,
     SandwichNorm,
 )
-from model.layouts import about, laid_out, product
-from model.norms import LayerNorm
-from model.observing import is_watched, kind_of
-from model.position_bias import RelativeBias
-from model.projections import HeadProjection, TurnedProjection
+from model.network.norms import LayerNorm
+from model.network.positions import RelativeBias
 
 Function = Callable[..., Any]
 Kind = type[nn.Module]

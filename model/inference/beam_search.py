@@ -10,9 +10,9 @@ from typing import Literal
 
 import torch
 
-from model.analysis.costs import FLOAT, costs
-from model.config import TransformerConfig
-from model.context import Context
+from model.network.config import TransformerConfig
+from model.network.costs import FLOAT, costs
+from model.network.decoding_state import Context
 from model.runtime.memory import available
 from model.text.generation_rules import NO_RULES, Rules
 

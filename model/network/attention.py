@@ -11,23 +11,19 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.cache import Cache, KeysAndValues
-from model.config import TransformerConfig
-from model.dropout import dropout
-from model.joint_attention import apart, in_one_product, self_attention
-from model.masks import Mask
-from model.observing import is_watched, ordinary
-from model.position_bias import RelativeBias, Unbiased, position_bias
-from model.projections import HeadProjection, TurnedProjection, for_each_head, query_or_key
+from model.capture.hooks import is_watched, ordinary
+from model.fast.attention import apart, in_one_product, self_attention
+from model.network.config import TransformerConfig
+from model.network.dropout import dropout
+from model.network.kv_cache import Cache, KeysAndValues
+from model.network.masks import Mask
+from model.network.positions import RelativeBias, Unbiased, position_bias, turning
 
 # Up to so many tokens, training on a CPU is quicker in plain products than in torch's fused kernel (AVX-512, measured).
 TRAINED_IN_PRODUCTS = {torch.float32: 64, torch.bfloat16: 512}
-
 SMALL = 1 << 16  # weights: below, calls cost more than products, see joint_attention
-
 # From a query and a key to a weight, in their order. "capped" and "biased" are there where the model has them.
 MAPS = ("scores", "scaled", "capped", "biased", "masked", "weights")
-
 # True while a view or an intervention needs scores and weights to be computed inside the forward pass.
 explicit_attention: ContextVar[bool] = ContextVar("explicit_attention", default=False)
 
@@ -219,3 +215,58 @@ def masked_kernel(
     added = visible if bias is None else bias.masked_fill(~visible, -torch.inf)
     heads = F.scaled_dot_product_attention(query, key, value, attn_mask=added, **options)
     return heads if blind is None else heads.masked_fill(blind, 0.0)
+
+
+# From the residual stream to queries, keys and values, head by head.
+
+
+class HeadProjection(nn.Linear):
+    """x W + b, split into heads: (batch, length, d_model) to (batch, head, length, channel)."""
+
+    def __init__(self, config: TransformerConfig, n_heads: int) -> None:
+        super().__init__(config.d_model, n_heads * config.d_head, bias=config.attention_biases[0])
+        self.n_heads = n_heads
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], first: int = 0
+    ) -> Float[Tensor, "batch head length channel"]:
+        """`first`: the position of the first of these tokens."""
+        return self.split(super().forward(x), first)
+
+    def split(
+        self, projected: Float[Tensor, "batch length channels"], first: int = 0
+    ) -> Float[Tensor, "batch head length channel"]:
+        """What the product gives, head by head."""
+        batch, length, _ = projected.shape
+        return projected.view(batch, length, self.n_heads, -1).transpose(1, 2)
+
+
+class TurnedProjection(HeadProjection):
+    """A query or key whose length is normalised (QK-norm; Henry et al., 2020) or which is turned to its position."""
+
+    def __init__(self, config: TransformerConfig, n_heads: int, rotary: bool) -> None:
+        super().__init__(config, n_heads)
+        self.norm = nn.RMSNorm(config.d_head, eps=config.norm_epsilon) if config.qk_norm else nn.Identity()
+        self.rotation = turning(config) if rotary else None
+
+    def split(
+        self, projected: Float[Tensor, "batch length channels"], first: int = 0
+    ) -> Float[Tensor, "batch head length channel"]:
+        heads = self.norm(super().split(projected, first))
+        return self.rotation(heads, first) if self.rotation else heads
+
+
+def query_or_key(config: TransformerConfig, n_heads: int, cross: bool) -> HeadProjection:
+    """The projection whose products become scores. Source and target have no common positions to turn to."""
+    rotary = config.position == "rotary" and not cross
+    if rotary or config.qk_norm:
+        return TurnedProjection(config, n_heads, rotary)
+    return HeadProjection(config, n_heads)
+
+
+def for_each_head(
+    shared: Float[Tensor, "*batch kv_head length channel"], n_heads: int
+) -> Float[Tensor, "*batch head length channel"]:
+    """Keys or values with one entry per head, where heads share them in groups (Ainslie et al., 2023)."""
+    groups = shared.shape[-3]
+    return shared if groups == n_heads else shared.repeat_interleave(n_heads // groups, dim=-3)

@@ -11,14 +11,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-
-from model.projections import HeadProjection
 
 
 def in_one_product(
-    x: Float[Tensor, "batch length d_model"], *projections: HeadProjection
+    x: Float[Tensor, "batch length d_model"], *projections: nn.Linear
 ) -> Float[Tensor, "batch length channels"]:
     """What each of these makes of x, side by side. Hooks on the projections are not called."""
     weight = torch.cat([each.weight for each in projections])
@@ -27,7 +25,7 @@ def in_one_product(
 
 
 def apart(
-    projected: Float[Tensor, "batch length channels"], *projections: HeadProjection
+    projected: Float[Tensor, "batch length channels"], *projections: Any
 ) -> list[Float[Tensor, "batch head length channel"]]:
     """The same, each by itself and split into heads."""
     parts = projected.split([each.out_features for each in projections], dim=-1)
