@@ -155,9 +155,9 @@ def _copy(info: TensorInfo, other: TensorInfo) -> Finding | None:
     one, two = info.load().reshape(-1), other.load().reshape(-1)
     if rows.distance(one[:PROBED], two[:PROBED]) > 10 * NEARLY_EQUAL:
         return None
-    distance = rows.distance(one, two)
-    if distance == 0 and info.dtype == other.dtype:
+    difference = rows.distance(one, two)
+    if difference == 0 and info.dtype == other.dtype:
         return Finding("copy", info.name, float(info.bytes), other=other.name)
-    if distance < NEARLY_EQUAL and len(info.shape) > 1:  # vectors may all be near to 1
-        return Finding("near_copy", info.name, distance, other=other.name)
+    if difference < NEARLY_EQUAL and len(info.shape) > 1:  # vectors may all be near to 1
+        return Finding("near_copy", info.name, difference, other=other.name)
     return None

@@ -50,11 +50,6 @@ def entropies(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*bat
     return information.entropies(logits.float().softmax(dim=-1))
 
 
-def perplexity(losses: Float[Tensor, " position"]) -> float:
-    """e to the mean loss in nats over the tokens that are known; NaN where none is."""
-    return float(losses.nanmean().exp())
-
-
 @dataclass(frozen=True)
 class Sampled:
     """A distribution before and after temperature, top-k and top-p, most probable tokens first.
