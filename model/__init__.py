@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace, record
-    from model.checkpoints import open_checkpoint, save_checkpoint
+    from model.checkpoints.load import open_checkpoint
+    from model.checkpoints.native import save_checkpoint
     from model.inference.model import Inspectable
     from model.network.config import TransformerConfig
     from model.network.transformer import Transformer, build
@@ -22,13 +23,21 @@ __all__ = [
     "record",
     "save_checkpoint",
 ]
-_PLACES = {"open_checkpoint": "checkpoints", "save_checkpoint": "checkpoints", "TransformerConfig": "config"}
-_PLACES |= {"Inspectable": "inspectable", "Trace": "trace", "record": "trace", "Trainer": "training"}
-_PLACES |= {"Transformer": "transformer", "build": "transformer"}
+_PLACES = {
+    "Inspectable": "model.inference.model",
+    "Trace": "model.capture.trace",
+    "Trainer": "model.training",
+    "Transformer": "model.network.transformer",
+    "TransformerConfig": "model.network.config",
+    "build": "model.network.transformer",
+    "open_checkpoint": "model.checkpoints.load",
+    "record": "model.capture.trace",
+    "save_checkpoint": "model.checkpoints.native",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Each is imported when it is asked for: in the seconds that torch takes, a command can be stopped."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return getattr(import_module(_PLACES[name]), name)

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from model.card import card
-from model.checkpoints import save_checkpoint
+from model.checkpoints.model_card import card
+from model.checkpoints.native import save_checkpoint
 from model.curves import write_curves
 from model.data.sources import Material, Source
 from model.inference.copies import alone

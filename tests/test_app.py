@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import viz.opening
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.app_reading import component, heads, labels, opened
 from tests.viz.small import LENGTH, write_small
 from viz.workbench import DEFAULT_SELECTION, FIRST_SOURCE

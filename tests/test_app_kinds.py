@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import viz.opening
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.inference.model import Inspectable
 from model.text.tokenizer import MASK
 from tests.app_reading import component, heads, labels, opened

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from model.hosted.reasons import Reason
+from model.checkpoints.bridge.missing import Reason
 from model.runtime.errors import AbsentError, require
 from viz.i18n import _
 

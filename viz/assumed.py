@@ -93,7 +93,7 @@ def fields(row: DeltaGenerator, name: str, values: dict[str, Any], heads: Sequen
 
 
 def _tell(name: str, keys: dict[str, str]) -> None:
-    from model.foreign.told import Told
+    from model.checkpoints.hints import Told
     from viz.showing import show
 
     found: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
@@ -102,7 +102,7 @@ def _tell(name: str, keys: dict[str, str]) -> None:
 
 
 def _positions() -> dict[str, str]:
-    from model.foreign.told import Positions
+    from model.checkpoints.hints import Positions
 
     words = {"sinusoidal": _("sinusoidal"), "none": _("none")}
     return {each: words[each] for each in get_args(Positions)}
@@ -110,7 +110,7 @@ def _positions() -> dict[str, str]:
 
 def _read(text: str) -> str:
     """What an address says, as far as it can be read."""
-    from model.foreign.told import Told
+    from model.checkpoints.hints import Told
 
     try:
         return Told.read(text).text()

@@ -15,7 +15,7 @@ from viz.words import as_sentence
 
 def unfollowed() -> list[str]:
     """Words of the command line that mean nothing here, and a folder of models that is not there."""
-    from model.foreign.told import Told
+    from model.checkpoints.hints import Told
 
     words, known = sys.argv[1:], (GIVEN, TOLD)
     found = [

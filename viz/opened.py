@@ -14,7 +14,7 @@ from viz.opening import Place, places, unused
 from viz.workbench import Workbench
 
 if TYPE_CHECKING:
-    from model.opened import Opened, OpenedSessions
+    from model.checkpoints.uploads import Opened, OpenedSessions
 
 
 class Part(StrEnum):
@@ -30,7 +30,7 @@ TOKEN = "_streamlit_xsrf"  # the cookie by which Streamlit knows a browser: "2|m
 @st.cache_resource(show_spinner=False)
 def sessions() -> OpenedSessions:
     """Those of this process."""
-    from model.opened import OpenedSessions
+    from model.checkpoints.uploads import OpenedSessions
 
     return OpenedSessions()
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 if TYPE_CHECKING:
+    from model.checkpoints.catalog import Listed
     from model.inference.model import Inspectable
-    from model.listing import Listed
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
 SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
@@ -84,7 +84,7 @@ def given_paths() -> list[Path]:
 
 def given_told() -> str:
     """What the command line tells of the weights that it gives; empty where it says nothing that can be read."""
-    from model.foreign.told import Told
+    from model.checkpoints.hints import Told
 
     try:
         return Told.read(",".join(words_after(TOLD))).text()
@@ -171,7 +171,7 @@ def find(name: str, here: Sequence[Place]) -> Place:
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def _listed(path: str, changed: int) -> Listed:
-    from model.listing import listed
+    from model.checkpoints.catalog import listed
 
     return listed(Path(path))
 
@@ -189,8 +189,8 @@ def _open_own(name: str, path: str, changed: int, device: str, dtype: str, told:
 def _open(name: str, path: str, device: str, dtype: str, told: str) -> Inspectable:
     import torch
 
-    from model.checkpoints import open_checkpoint
-    from model.foreign.told import Told
+    from model.checkpoints.hints import Told
+    from model.checkpoints.load import open_checkpoint
     from model.runtime.device import DTYPES, keep_freed_memory
 
     keep_freed_memory()

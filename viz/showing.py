@@ -110,7 +110,7 @@ def open_shown(here: Sequence[Place], name: str) -> Inspectable:
     try:
         lens = _open(here, name)
     except ValueError as error:
-        from model.foreign.state import HeadsNeededError
+        from model.checkpoints.convert.state_dict import HeadsNeededError
 
         known.asks_heads = error.possible if isinstance(error, HeadsNeededError) else ()
         assumed.forget(name)

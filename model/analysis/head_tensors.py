@@ -16,14 +16,13 @@ from model.analysis.head_weights import PROJECTIONS
 from model.analysis.moved import moved_per_head
 from model.analysis.packed_heads import TRANSPOSED, cut
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
-from model.checkpoints import CONFIG, is_ours
-from model.foreign.opening import renamed_weights
-from model.foreign.told import Told
+from model.checkpoints.hints import Told
+from model.checkpoints.load import renamed_weights
+from model.checkpoints.native import CONFIG, is_ours, read_config
+from model.checkpoints.tensors import read_tensors
 from model.network.config import Kind, TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
-from model.safe_folder import read_config
-from model.tensors import read_tensors
 
 # Matrices (out, in) of attentions in transformers' own code: queries, keys, values, output.
 NAMES = re.compile(

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from model.hosted.attention import HostedAttention
-from model.hosted.reasons import Reason
+from model.checkpoints.bridge.missing import Reason
+from model.checkpoints.bridge.modules import HostedAttention
 from model.network.attention import MultiHeadAttention, for_each_head
 from model.network.transformer import Network
 

@@ -13,7 +13,7 @@ from model.analysis import rows
 from model.analysis.roles import role, telling
 from model.analysis.spectra import condition
 from model.analysis.weights import Statistics, readable
-from model.tensors import TensorInfo
+from model.checkpoints.tensors import TensorInfo
 
 # float16 ends at 65,504 and products of weights with activations come before sums: two bits are left for these.
 NEAR_HALF = 65504 / 4

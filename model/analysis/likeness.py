@@ -55,11 +55,13 @@ def likeness(trace: Trace, kind: AttentionKind, layer: int, head: int) -> Likene
     distances = torch.zeros(maps.layers, maps.heads, dtype=torch.float64)
     for each, heads in maps.groups():
         weights = maps.weights(each, heads)
-        distances[each, heads] = distance(exact(weights[:, places]), chosen).mean(dim=-1).cpu()
+        distances[each, heads] = map_distance(exact(weights[:, places]), chosen).mean(dim=-1).cpu()
     return Likeness(distances, _cosines(trace, maps, layer, head, places), count)
 
 
-def distance(p: Float[Tensor, "head query key"], q: Float[Tensor, "#head query key"]) -> Float[Tensor, "head query"]:
+def map_distance(
+    p: Float[Tensor, "head query key"], q: Float[Tensor, "#head query key"]
+) -> Float[Tensor, "head query"]:
     """√JS(p, q) in bits: 0 where p is q, 1 where no key has weight in both (Endres and Schindelin, 2003)."""
     mixed, both = entropy_terms((p + q) / 2), entropy_terms(p) + entropy_terms(q)
     bits = (mixed.sum(dim=-1) - both.sum(dim=-1) / 2) / math.log(2)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from model.analysis.weights import BLOCK
-from model.tensors import TensorInfo
+from model.checkpoints.tensors import TensorInfo
 
 
 @dataclass(frozen=True)

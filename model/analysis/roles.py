@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from model.analysis.weights import first_of_places
-from model.tensors import TensorInfo
+from model.checkpoints.tensors import TensorInfo
 
 Role = Literal["embedding", "norm", "hidden", "output", "words"]
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from model.analysis.roles import role, unit_axis
-from model.tensors import TensorInfo
+from model.checkpoints.tensors import TensorInfo
 
 # A unit that reads or writes a thousandth of what the median unit does changes no prediction that one could measure.
 DEAD = 1e-3

@@ -23,8 +23,8 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from model.analysis.weights import first_of_places, readable
+from model.checkpoints.tensors import TensorInfo
 from model.runtime.device import compute_alone
-from model.tensors import TensorInfo
 
 LEAST, EIGHTH = 5e-4, 0.02  # eigenvalues beside the largest, from which on float32 will do
 PIECE = 1 << 20  # elements that are converted and multiplied together

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.safe_header import DTYPES
-from model.tensors import TensorInfo
+from model.checkpoints.formats.safetensors import DTYPES
+from model.checkpoints.tensors import TensorInfo
 
 PIECE = 1 << 17  # elements looked at together: 512 KB of float32, which a second-level cache holds
 BLOCK = 1 << 20  # elements of another type that are converted together

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from model.changes import RATES
-from model.checkpoints import CONFIG, open_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import CONFIG
 from model.commands.options import network_options
 from model.data.sources import Material, Units
 from model.inference.copies import require_ours

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from model.card import card
-from model.checkpoints import CARD, TRAINING, open_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.model_card import card
+from model.checkpoints.native import CARD, TRAINING
 from model.data.readers import SPEC_HELP, is_text, name_of
 from model.measuring import Figures, measure
 from model.runtime.files import write_text

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from model.analysis.weights import readable, statistics
-from model.checkpoints import CONFIG, TRAINING
+from model.checkpoints.native import CONFIG, TRAINING
+from model.checkpoints.tensors import Measures, TensorInfo, tensor_table
 from model.runtime.errors import UnmeasuredError
 from model.runtime.untrusted_json import read_record
-from model.tensors import Measures, TensorInfo, tensor_table
 
 COLUMNS = ("name", "shape", "dtype", "bytes", "norm", "largest")
 STATISTICS = ("mean", "deviation", "minimum", "maximum", "zeros")  # fields of Statistics

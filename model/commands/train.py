@@ -10,9 +10,9 @@ from typing import Any, get_args
 import torch
 
 from model import training_state
-from model.card import card
 from model.changes import with_rates
-from model.checkpoints import save_checkpoint
+from model.checkpoints.model_card import card
+from model.checkpoints.native import save_checkpoint
 from model.commands.checking import (
     KIND,
     PRESET,

@@ -18,7 +18,7 @@ import psutil
 import torch
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
-from model.checkpoints import save_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.network.config import TransformerConfig
 from model.network.transformer import build
 from model.text.tokenizer_training import train_characters

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from sacrebleu.metrics.bleu import BLEU
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair
 from model.inference.model import Inspectable
 

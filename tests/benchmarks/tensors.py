@@ -25,7 +25,7 @@ from torch import Tensor
 
 from model.analysis.spectra import all_singular_values
 from model.analysis.weights import BINS
-from model.tensors import tensor_table
+from model.checkpoints.tensors import tensor_table
 from tests.benchmarks import results
 from tests.model.tensor_files import all_statistics
 

@@ -9,7 +9,8 @@ import pytest
 from sacrebleu import corpus_bleu
 
 from model.__main__ import main
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.data.pairs import Pair
 from model.data.readers import read_pairs
 from model.text.tokenizer_training import train_bpe

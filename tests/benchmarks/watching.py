@@ -22,7 +22,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.inference.copies import trainable
 from model.runtime.device import compute_alone
 from model.training import Trainer

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from model.checkpoints import open_checkpoint
-from model.exporting import folder_zipped
+from model.checkpoints.export import folder_zipped
+from model.checkpoints.load import open_checkpoint
 from tests.browser.conftest import Visit
 from tests.browser.looking import eventually, source, stands_still, thumbnails
 from tests.viz.small import write_small

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from model.checkpoints import CONFIG, TRAINING, WEIGHTS, open_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import CONFIG, TRAINING, WEIGHTS
 from tests.browser.conftest import Visit
 from tests.browser.looking import eventually, stands_still, thumbnails
 from tests.browser.server import PATIENCE, answers, free_port, serve

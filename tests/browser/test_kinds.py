@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.text.tokenizer import MASK
 from tests.browser.looking import expect_tokens, stands_still, thumbnails
 from tests.browser.server import ROOT

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 import viz.opening
 from model.capture.trace import Trace
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened
 from tests.browser.alone import MOUNT
 from tests.browser.looking import eventually

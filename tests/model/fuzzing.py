@@ -18,10 +18,10 @@ from random import Random
 
 import hypothesis
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.tensors import tensor_table
+from model.checkpoints.uploads import Uploads
 from model.runtime.errors import CheckpointError
-from model.tensors import tensor_table
-from model.uploads import Uploads
 from tests.model import fuzzing_drawn, fuzzing_pieces
 from tests.model import fuzzing_files as files
 from tests.model.guarding import MEMORY, Caught, Guard, limit_memory, outcome

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from safetensors.torch import save, save_file
 
-from model.checkpoints import save_checkpoint
+from model.checkpoints.native import save_checkpoint
 from tests.model.examples import network, sentences, tokenizers
 
 NUMBERS = [0, 1, 2, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1]

@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.runtime.errors import CheckpointError
 from tests.model.examples import network, sentences, tokenizers
 

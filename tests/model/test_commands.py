@@ -7,7 +7,8 @@ import torch
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from model.__main__ import main
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.data.pairs import Pair
 from model.inference.decoding import Generation, Sampling
 from model.inference.model import Inspectable

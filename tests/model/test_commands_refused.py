@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from model.__main__ import main
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.data.pairs import Pair
 from model.inference.decoding import Sampling
 from model.inference.models import Translator

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.fast import compile as compiling
 from model.fast.compile import compiled
 from tests.model.examples import TINY, sentences, write_pairs

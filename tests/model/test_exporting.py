@@ -13,9 +13,9 @@ import torch
 import transformers
 from torch.testing import assert_close
 
-from model.checkpoints import open_checkpoint
-from model.counterparts.families import FAMILIES, counterpart
-from model.exporting import export_huggingface, folder_zipped, huggingface_zipped, without_front_matter
+from model.checkpoints.convert.to_huggingface import FAMILIES, counterpart
+from model.checkpoints.export import export_huggingface, folder_zipped, huggingface_zipped, without_front_matter
+from model.checkpoints.load import open_checkpoint
 from model.inference.model import Inspectable
 from model.inference.models import INSPECTABLES
 from model.network.config import TransformerConfig

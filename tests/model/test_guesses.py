@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.text.tokenizer import MASK
 from model.text.tokenizer_training import train_characters
 from tests.model.examples import one_stack

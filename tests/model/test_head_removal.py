@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from model.analysis.checks import checks
 from model.capture.interventions import Causal, EachRemoved, RemovedHead, intervening, removed_heads
 from model.capture.trace import ATTENTION_PATHS, record
-from model.hosted.opening import open_network
+from model.checkpoints.bridge.load import open_network
 from model.network.transformer import Network
 from tests.model.examples import network, one_stack
 from tests.model.hosted.models import hosted, inputs, settings_in, theirs

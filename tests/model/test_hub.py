@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-import model.hub
-from model.hub import Download, Offer, ask, wanted
+import model.checkpoints.hub
+from model.checkpoints.hub import Download, Offer, ask, wanted
 from model.runtime.errors import CheckpointError
 
 FILES = {"config.json": 100, "model.safetensors": 10**6, "tokenizer.json": 500, "modeling.py": 9, "onnx/model.json": 7}
@@ -36,7 +36,7 @@ def hub(monkeypatch, tmp_path):
     library = SimpleNamespace(HfApi=lambda: SimpleNamespace(model_info=model_info), snapshot_download=snapshot_download)
     asked.fetch = lambda _counter: str(tmp_path)
     monkeypatch.setitem(sys.modules, "huggingface_hub", library)
-    monkeypatch.setattr(model.hub, "_cache", lambda: tmp_path)
+    monkeypatch.setattr(model.checkpoints.hub, "_cache", lambda: tmp_path)
     monkeypatch.delenv("HF_HUB_OFFLINE")
     return asked
 

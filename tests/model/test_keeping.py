@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import model.keeping
-from model.keeping import LONGEST_CARD, copy_with_card, read_card, rename, write_card
+import model.checkpoints.manage
+from model.checkpoints.manage import LONGEST_CARD, copy_with_card, read_card, rename, write_card
 from model.runtime.errors import CheckpointError
 
 
@@ -48,7 +48,7 @@ def test_a_copy_that_fails_leaves_nothing(folder, tmp_path, monkeypatch):
     def fail(*_given):
         raise OSError("disk full")
 
-    monkeypatch.setattr(model.keeping, "replace_folder", fail)
+    monkeypatch.setattr(model.checkpoints.manage, "replace_folder", fail)
     with pytest.raises(OSError, match="disk full"):
         copy_with_card(folder, tmp_path / "saved" / "copy", "new")
     assert not list((tmp_path / "saved").iterdir())

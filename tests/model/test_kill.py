@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.network.transformer import Transformer
 from tests.model.examples import config, sentences, tokenizers
 from tests.model.killing import dying_at

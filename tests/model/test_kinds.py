@@ -8,7 +8,8 @@ import torch
 from torch.testing import assert_close
 
 from model.capture.trace import record
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.data.datasets import AnswerCorpus, MaskedCorpus, TextCorpus
 from model.inference.decoding import Sampling, greedy
 from model.network.attention import MAPS

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.checkpoints import open_checkpoint
-from model.listing import listed
+from model.checkpoints.catalog import listed
+from model.checkpoints.load import open_checkpoint
 from tests.model.foreign.layout_references import GPT
 from tests.viz.small import write_small
 

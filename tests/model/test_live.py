@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.live import LiveTraining
 from tests.model.live_examples import (
     LONG,

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from model.opened import OpenedSessions
+from model.checkpoints.uploads import OpenedSessions
 
 
 class Clock:

@@ -7,7 +7,8 @@ import torch
 from torch.testing import assert_close
 
 from model.capture.trace import record
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.network.config import Activation, Norm, NormPlacement, Position
 from tests.model.examples import network, sentences, tokenizers
 

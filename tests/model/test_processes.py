@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 
 from model.__main__ import main
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.data.datasets import IGNORED, Batch, PairCorpus
 from model.losses import summed_loss
 from model.processes import LaunchedProcesses, Processes, launched

@@ -12,8 +12,9 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from model.checkpoints import open_checkpoint, save_checkpoint
-from model.exporting import token_ids, written_rules
+from model.checkpoints.export import token_ids, written_rules
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.inference.decoding import Sampling, greedy
 from model.text.generation_rules import Rules, rules_in
 from model.text.huggingface.load import read_saved

@@ -10,11 +10,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model import safe_gguf
 from model.analysis.weights import readable
+from model.checkpoints.formats import gguf as safe_gguf
+from model.checkpoints.formats.safetensors import read_header
+from model.checkpoints.tensors import tensor_table
 from model.runtime.errors import CheckpointError, UnmeasuredError
-from model.safe_header import read_header
-from model.tensors import tensor_table
 from tests.model.tensor_files import raw_safetensors
 
 

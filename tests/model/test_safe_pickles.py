@@ -12,9 +12,9 @@ from collections import Counter
 import pytest
 import torch
 
-from model.pickled import read_pickled, read_state
+from model.checkpoints.formats.pickle import read_pickled, read_state
+from model.checkpoints.tensors import tensor_table
 from model.runtime.errors import CheckpointError
-from model.tensors import tensor_table
 
 pytestmark = pytest.mark.unchecked
 

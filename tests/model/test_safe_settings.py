@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import parse_json, read_bytes
 from model.text.tokenizer import Tokenizer

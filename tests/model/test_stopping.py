@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from model.__main__ import main
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.commands.course import interrupts_remembered
 from tests.model.examples import TINY, sentences, write_pairs
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model import safe_header
 from model.__main__ import main
 from model.analysis.weights import readable
-from model.pickled import read_state
+from model.checkpoints.formats import safetensors
+from model.checkpoints.formats.pickle import read_state
+from model.checkpoints.tensors import PIECE, measure, tensor_table
 from model.runtime.errors import CheckpointError, UnmeasuredError
-from model.tensors import PIECE, measure, tensor_table
 from tests.model.tensor_files import raw_safetensors
 
 DTYPES = "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu complex64 bool".split()
@@ -143,7 +143,7 @@ def test_a_file_that_is_not_mapped_whole_is_read_tensor_by_tensor(ending, tmp_pa
         return loaded(*given, **options)
 
     monkeypatch.setattr(torch, "load", refuse)
-    monkeypatch.setattr(safe_header, "safe_open", refuse)
+    monkeypatch.setattr(safetensors, "safe_open", refuse)
     found = tensor_table(path)
     assert found == plain
     for info in found:

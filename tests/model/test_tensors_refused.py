@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from model.checkpoints.tensors import tensor_table
 from model.runtime.errors import CheckpointError
-from model.tensors import tensor_table
 from tests.model.tensor_files import raw_safetensors
 
 

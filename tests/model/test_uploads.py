@@ -10,10 +10,11 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
+from model.checkpoints.tensors import tensor_table
+from model.checkpoints.uploads import Uploads
 from model.runtime.errors import CheckpointError
-from model.tensors import tensor_table
-from model.uploads import Uploads
 from tests.model.examples import network, sentences, tokenizers
 
 WEIGHTS = save({"w": torch.ones(2)})
@@ -161,13 +162,13 @@ def test_the_folder_goes_with_the_session(uploads):
 
 
 def test_what_was_packed_too_tightly_is_not_unpacked(uploads, monkeypatch):
-    monkeypatch.setattr("model.uploads.PLAIN", 1000)
+    monkeypatch.setattr("model.checkpoints.uploads.PLAIN", 1000)
     content = zipped(("model.safetensors", b"\0" * 1_000_000))
     with pytest.raises(CheckpointError, match="which no trained weights are"):
         uploads.add([("bomb.zip", content)])
 
 
 def test_the_disk_is_not_filled(uploads, monkeypatch):
-    monkeypatch.setattr("model.uploads.SPARE", 1 << 62)
+    monkeypatch.setattr("model.checkpoints.uploads.SPARE", 1 << 62)
     with pytest.raises(CheckpointError, match="the disk has no room"):
         uploads.add([("model.safetensors", WEIGHTS)])

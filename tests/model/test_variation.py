@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.inference.copies import LONGEST, vary
 from model.network.transformer import build
 from tests.model.examples import one_stack

@@ -16,8 +16,9 @@ import torch
 import torchgen
 
 from model.capture.trace import record
-from model.checkpoints import open_checkpoint, save_checkpoint
-from model.hosted.opening import open_network
+from model.checkpoints.bridge.load import open_network
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.inference.decoding import Sampling
 from model.live import LiveTraining
 from model.network.transformer import Network

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import tokenizers
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.inference.model import Inspectable
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_characters

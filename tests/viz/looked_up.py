@@ -8,10 +8,12 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from model.checkpoints.formats.files import REFUSED
+from model.checkpoints.formats.pickle import UNREADABLE, why_not
+from model.checkpoints.hub import REASONS
 from model.commands.options import HELP
 from model.data.tasks import TASKS
 from model.experiments import running
-from model.hub import REASONS
 from model.network.config import Kind
 from model.runtime import errors
 from model.runtime.errors import (
@@ -24,8 +26,6 @@ from model.runtime.errors import (
     TRAINING_BROKEN_OFF,
     WENT_BACK,
 )
-from model.safe_calls import UNREADABLE, why_not
-from model.safe_formats import REFUSED
 
 ROOT = Path(__file__).resolve().parents[2]
 # What `_()` is given that is not a literal, and every value it can have.

@@ -15,7 +15,7 @@ import jaxtyping
 import pytest
 
 import viz.opening
-from model.checkpoints import save_checkpoint
+from model.checkpoints.native import save_checkpoint
 from tests.app_reading import opened
 from tests.model.examples import one_stack
 from tests.model.hosted.models import theirs, write_tokenizer

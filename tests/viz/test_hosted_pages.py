@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import viz.opening
-from model.hosted.opening import open_hosted
+from model.checkpoints.bridge.load import open_hosted
 from tests.app_reading import component, heads, opened, sent, sound
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
 

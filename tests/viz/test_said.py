@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.inference.decoding import Sampling
 from model.network.config import TransformerConfig
 from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, explained

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from model.hosted.reasons import Reason
+from model.checkpoints.bridge.missing import Reason
 from viz.assumed import assumptions
 from viz.i18n import use
 from viz.unsaid import assumed, in_short, missing

@@ -8,7 +8,7 @@ import torch
 
 import viz.workbench
 from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, RemovedHead, Window
-from model.hosted.opening import open_hosted
+from model.checkpoints.bridge.load import open_hosted
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import small_lens
 from viz.what_if import WhatIf, change, change_name, note, restore

@@ -21,7 +21,7 @@ from viz.words import significant
 
 if TYPE_CHECKING:
     from model.analysis.moved import Moved
-    from model.tensors import TensorInfo
+    from model.checkpoints.tensors import TensorInfo
 
 LAYERED = re.compile(r"^(.*?)\.(\d+)\.(.*)$", re.S)
 # The four projections have their colours everywhere; other kinds share what is left over.

@@ -16,8 +16,8 @@ from viz.packing.weights_values import COLOURS, Weight, plot_header
 from viz.words import significant
 
 if TYPE_CHECKING:
+    from model.checkpoints.tensors import TensorInfo
     from model.inference.model import Inspectable
-    from model.tensors import TensorInfo
     from model.text.tokenizer import Tokenizer
 
 NEAREST = 16

@@ -17,7 +17,7 @@ from viz.words import significant
 
 if TYPE_CHECKING:
     from model.analysis.weights import Statistics
-    from model.tensors import TensorInfo
+    from model.checkpoints.tensors import TensorInfo
 
 MOST = 60  # lines; a pattern chooses fewer
 NAMED = 12  # lines with a legend; of more, the pointer says them

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from model.analysis.weights import Statistics
-    from model.tensors import TensorInfo
+    from model.checkpoints.tensors import TensorInfo
 
 MOST = 10  # rows in view
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.analysis.weights import Statistics
-    from model.tensors import TensorInfo
+    from model.checkpoints.tensors import TensorInfo
 
 BINS = (12, 96)  # of a few values, of many
 MOST = (128, 256)  # rows and columns of a map

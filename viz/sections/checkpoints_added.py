@@ -40,7 +40,7 @@ def refusal(where: Part) -> None:
 
 
 def added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
-    from model.listing import listed
+    from model.checkpoints.catalog import listed
 
     name = opened.add(bench, name, path)
     found = listed(path)

@@ -104,7 +104,7 @@ def _path() -> None:
 
 
 def _look() -> None:
-    from model.listing import listed, typed_path
+    from model.checkpoints.catalog import listed, typed_path
 
     if not is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
         return

@@ -38,7 +38,7 @@ def show(place: DeltaGenerator, kept: Place) -> None:
 
 
 def _keep(lens: Inspectable, name: str) -> None:
-    from model.keeping import keep_as_ours
+    from model.checkpoints.manage import keep_as_ours
 
     if refused_name(name):
         return

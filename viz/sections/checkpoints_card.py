@@ -26,7 +26,7 @@ def show(card: str) -> None:
 
 def front_matter(card: str) -> tuple[str, str]:
     """What stands at the beginning of a card between two lines of ---, and the rest."""
-    from model.exporting import without_front_matter
+    from model.checkpoints.export import without_front_matter
 
     rest = without_front_matter(card)
     return (card[4 : len(card) - len(rest)].removesuffix("---\n").rstrip("\n"), rest) if rest != card else ("", card)

@@ -15,8 +15,8 @@ from viz.words import literal
 from viz.workbench import Key, workbench
 
 if TYPE_CHECKING:
+    from model.checkpoints.tensors import TensorInfo
     from model.inference.model import Inspectable
-    from model.tensors import TensorInfo
 
 CHECKPOINT, TENSOR = "checkpoint", "tensor"  # parameters of the address
 REGION = ("w_rows", "w_columns")  # the fields of the rows and columns that are looked at

@@ -13,7 +13,7 @@ from viz.sections.checkpoints_added import Part, added, close, say
 from viz.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.hub import Download, Offer, Question
+    from model.checkpoints.hub import Download, Offer, Question
 
 LOOK = 0.5  # seconds between two looks at what is under way
 
@@ -46,7 +46,7 @@ def show(bench: Workbench) -> None:
 
 
 def _ask() -> None:
-    from model.hub import Question
+    from model.checkpoints.hub import Question
 
     st.session_state[Part.SAID] = st.session_state[Part.OFFER] = None
     question = st.session_state[Part.QUESTION] = Question(str(st.session_state.get(Part.HUB) or ""))
@@ -80,7 +80,7 @@ def _give_up() -> None:
 
 
 def _fetch() -> None:
-    from model.hub import Download
+    from model.checkpoints.hub import Download
 
     offer = st.session_state.get(Part.OFFER)
     if offer:

@@ -61,7 +61,7 @@ def _in_training(place: DeltaGenerator, bench: Workbench) -> None:
 
 def _foreign(kept: Place) -> None:
     """Of a model of others: what can be kept of it, beside its own card where it came with one."""
-    from model.keeping import read_card
+    from model.checkpoints.manage import read_card
 
     try:
         card = read_card(kept.path)
@@ -78,7 +78,7 @@ def _foreign(kept: Place) -> None:
 
 def _take_away(place: DeltaGenerator, kept: Place) -> None:
     place.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
-    from model.exporting import folder_zipped, huggingface_zipped
+    from model.checkpoints.export import folder_zipped, huggingface_zipped
 
     place.download_button(
         _("Vitrine's folder as .zip"),
@@ -90,8 +90,8 @@ def _take_away(place: DeltaGenerator, kept: Place) -> None:
         width="stretch",
         help=_("config.json, weights, tokenizers, training record and card: upload it here or anywhere else"),
     )
-    from model.counterparts.families import counterpart
-    from model.keeping import read_card
+    from model.checkpoints.convert.to_huggingface import counterpart
+    from model.checkpoints.manage import read_card
 
     try:
         lens = showing.open_named(kept.name)
@@ -141,7 +141,7 @@ def _other_name(place: DeltaGenerator, kept: Place) -> None:
 
 def _card(place: DeltaGenerator, kept: Place) -> None:
     """The text beside what it looks like."""
-    from model.keeping import read_card
+    from model.checkpoints.manage import read_card
 
     place.markdown(f"**{_('Model card')}**")
     try:
@@ -164,7 +164,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
 
 
 def _save(kept: Place, key: str) -> None:
-    from model.keeping import write_card
+    from model.checkpoints.manage import write_card
 
     attempt(
         lambda: write_card(kept.path, str(st.session_state[key])),
@@ -173,7 +173,7 @@ def _save(kept: Place, key: str) -> None:
 
 
 def _copy(kept: Place, key: str, name: str) -> None:
-    from model.keeping import copy_with_card
+    from model.checkpoints.manage import copy_with_card
 
     if refused_name(name):
         return
@@ -186,7 +186,7 @@ def _copy(kept: Place, key: str, name: str) -> None:
 
 
 def _rename(kept: Place, name: str) -> None:
-    from model.keeping import rename
+    from model.checkpoints.manage import rename
 
     if refused_name(name) or not NAME.fullmatch(name):
         return

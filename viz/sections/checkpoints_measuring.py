@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from model.analysis.health import Finding
     from model.analysis.moved import Moved
     from model.analysis.weights import Statistics
-    from model.tensors import TensorInfo
+    from model.checkpoints.tensors import TensorInfo
 
 FIRST, LAST = "\0first", "\0last"  # keys of findings among those of tensors, which no name is
 

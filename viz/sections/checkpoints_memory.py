@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from model.listing import Listed
+from model.checkpoints.catalog import Listed
 from viz.i18n import _
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from model.analysis.head_tensors import head_tensors, moved_heads
-from model.foreign.told import Told
-from model.listing import listed
+from model.checkpoints.catalog import listed
+from model.checkpoints.hints import Told
 from viz import assumed
 from viz.i18n import _
 from viz.packing import weights_moved

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from model.tensors import TensorInfo
+from model.checkpoints.tensors import TensorInfo
 from viz.i18n import _
 from viz.packing import weights_spectra, weights_values
 from viz.packing.weights_table import shape_text

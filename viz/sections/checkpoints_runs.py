@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.checkpoints import TRAINING
+from model.checkpoints.native import TRAINING
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
 from viz.i18n import _

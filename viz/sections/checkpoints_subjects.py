@@ -13,7 +13,7 @@ from viz.opened import all_places
 from viz.workbench import workbench
 
 if TYPE_CHECKING:
-    from model.tensors import TensorInfo
+    from model.checkpoints.tensors import TensorInfo
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,6 @@ def subjects() -> list[Subject]:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _table(path: str, changed: int) -> list[TensorInfo]:
-    from model.tensors import tensor_table
+    from model.checkpoints.tensors import tensor_table
 
     return tensor_table(path)

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis import spectra, weights
-from model.tensors import TensorInfo
+from model.checkpoints.tensors import TensorInfo
 from viz.i18n import _
 from viz.packing import weights_rows, weights_spectra, weights_values
 from viz.packing.weights_table import bytes_text, shape_text, type_text

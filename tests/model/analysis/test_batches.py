@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from model.analysis.batches import batch_of, batch_statistics, pieces
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.small import small_lens

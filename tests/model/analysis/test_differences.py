@@ -6,7 +6,8 @@ import torch
 from torch.testing import assert_close
 
 from model.analysis.differences import Comparison, align
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from tests.model.examples import one_stack
 from tests.viz.small import parts, small_lens
 

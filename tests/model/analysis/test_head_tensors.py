@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from model.analysis.head_tensors import head_tensors, moved_heads, projection_of
 from model.analysis.head_weights import PROJECTIONS, attentions, head_weights
-from model.foreign.told import Told
-from model.listing import listed
+from model.checkpoints.catalog import listed
+from model.checkpoints.hints import Told
 from model.runtime.errors import CheckpointError
 from tests.model.foreign.layout_references import GPT, Annotated
 from tests.model.hosted.models import FAMILIES, PACKED, hosted, theirs

@@ -10,7 +10,7 @@ import torch
 
 from model.analysis import importance
 from model.analysis.importance import Removals
-from model.analysis.likeness import distance, likeness
+from model.analysis.likeness import likeness, map_distance
 from model.analysis.predictions import UNKNOWN, actual_tokens
 from model.capture.interventions import Causal, RemovedHead, intervening
 from model.inference.model import Inspectable
@@ -155,8 +155,8 @@ def test_likeness_is_that_of_numpy(kind):
 
 def test_the_distance_is_0_of_one_map_and_1_of_two_that_share_no_key():
     p, q = torch.tensor([[[1.0, 0, 0], [0.5, 0.5, 0]]]).double(), torch.tensor([[[0, 0.5, 0.5], [0, 0, 1.0]]]).double()
-    assert distance(p, q).tolist() == [[pytest.approx(1, abs=1e-15)] * 2]
-    assert distance(p, p).tolist() == [[0, 0]]
+    assert map_distance(p, q).tolist() == [[pytest.approx(1, abs=1e-15)] * 2]
+    assert map_distance(p, p).tolist() == [[0, 0]]
 
 
 def test_a_removed_head_is_like_no_other():
@@ -180,7 +180,7 @@ def test_a_long_text_is_compared_at_queries_spread_over_it():
     places = np.linspace(0, length - 1, 64).round().astype(int)
     weights = trace.attention("decoder")[1, 1, places].double()
     chosen = trace.attention("decoder")[0, 0, places].double()
-    assert float(found.maps[1, 1]) == pytest.approx(float(distance(weights[None], chosen[None]).mean()), abs=1e-9)
+    assert float(found.maps[1, 1]) == pytest.approx(float(map_distance(weights[None], chosen[None]).mean()), abs=1e-9)
 
 
 def test_the_model_is_what_it_was():

@@ -7,7 +7,8 @@ import torch
 from torch.testing import assert_close
 
 from model.analysis.loss import perplexity, text_losses, token_losses
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.text.tokenizer import MASK
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS

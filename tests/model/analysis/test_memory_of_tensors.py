@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from model.analysis.spectra import all_singular_values
-from model.tensors import tensor_table
+from model.checkpoints.tensors import tensor_table
 from tests.model.tensor_files import all_statistics
 from tests.resident import forget_peak, highest_resident
 

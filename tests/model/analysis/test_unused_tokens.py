@@ -8,7 +8,7 @@ from torch import nn
 
 from model.analysis.health import health, unmoved_tokens
 from model.analysis.rows import apart, unmoved
-from model.tensors import tensor_table
+from model.checkpoints.tensors import tensor_table
 from tests.model.analysis.test_weights import info
 from tests.model.tensor_files import all_statistics, raw_safetensors
 

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from model.analysis import weights
 from model.analysis.weights import BINS, PIECE, SAMPLE, histogram, readable, sample_step, statistics
-from model.tensors import TensorInfo, tensor_table
+from model.checkpoints.tensors import TensorInfo, tensor_table
 
 DTYPES = "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu bool".split()
 DTYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]

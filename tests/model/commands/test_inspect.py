@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from model.__main__ import main
-from model.checkpoints import save_checkpoint
+from model.checkpoints.native import save_checkpoint
 from tests.model.examples import network, sentences, tokenizers
 
 TENSORS = {

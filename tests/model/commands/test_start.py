@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.__main__ import main
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.model.examples import sentences, write_pairs
 
 RUN = "--epochs 1 --batch-tokens 700 --warmup 1 --average 0".split()

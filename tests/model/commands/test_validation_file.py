@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.__main__ import main
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair
 from tests.model.examples import sentences, write_pairs
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.foreign.assembling import assembled
+from model.checkpoints.load import assembled
 from model.runtime.errors import CheckpointError
 from tests.model.examples import network, one_stack
 

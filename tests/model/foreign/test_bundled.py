@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.network.config import TransformerConfig
 
 BUNDLED = sorted(folder for folder in Path("checkpoints").iterdir() if (folder / "config.json").is_file())

@@ -6,8 +6,8 @@ import pytest
 import torch
 import transformers
 
-from model.checkpoints import save_checkpoint
-from model.exporting import export_huggingface
+from model.checkpoints.export import export_huggingface
+from model.checkpoints.native import save_checkpoint
 from model.runtime.errors import CheckpointError
 from tests.model.foreign.test_opening import BART, BERT, GPT2, TEXT, opened, saved
 from tests.model.foreign.test_tokenizer import byte_level, word_piece

@@ -9,10 +9,10 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from model.foreign.families import FAMILIES, rebuilt_config, renamed
+from model.checkpoints.convert.families import FAMILIES, rebuilt_config, renamed
+from model.checkpoints.tensors import read_tensors
 from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
-from model.tensors import read_tensors
 from tests.model.foreign.twins import KINDS, SOURCE, VOCABULARY, changed, compared, read_settings, rebuilt, saved
 
 CLASSES = {
@@ -64,8 +64,8 @@ def test_settings_that_are_left_out_are_the_classes_own(model_type):
 
 
 def config_of(settings, names) -> TransformerConfig:
-    from model.foreign.families import _config
-    from model.foreign.family import Given
+    from model.checkpoints.convert.families import _config
+    from model.checkpoints.convert.family import Given
 
     return _config(Given(FAMILIES[settings["model_type"]], settings, names))
 

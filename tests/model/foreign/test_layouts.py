@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from model.checkpoints import open_checkpoint
-from model.foreign.state import HeadsNeededError
-from model.foreign.told import Told
+from model.checkpoints.convert.state_dict import HeadsNeededError
+from model.checkpoints.hints import Told
+from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError
 from tests.model.foreign.layout_references import GPT, Annotated, FirstGPT, Seq2Seq, quietly, random_weights, sines
 

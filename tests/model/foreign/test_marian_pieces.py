@@ -13,9 +13,9 @@ import sentencepiece
 import torch
 import transformers
 
-from model.checkpoints import open_checkpoint
-from model.exporting import huggingface_zipped
-from model.keeping import keep_as_ours
+from model.checkpoints.export import huggingface_zipped
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.manage import keep_as_ours
 from model.runtime.errors import CheckpointError
 from model.text.huggingface.load import open_tokenizers
 from model.text.huggingface.slow_tokenizer import SlowTokenizer

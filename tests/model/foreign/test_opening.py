@@ -13,8 +13,8 @@ import transformers
 
 from model.analysis.differences import Comparison
 from model.analysis.loss import text_losses
-from model.checkpoints import open_checkpoint
-from model.hosted import opening as hosted
+from model.checkpoints.bridge import load as hosted
+from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError
 from tests.model.foreign.test_tokenizer import byte_level, word_piece
 
@@ -218,7 +218,7 @@ def test_a_file_that_is_not_mapped_whole_opens_unless_the_model_needs_more_memor
         raise RuntimeError("unable to mmap 141107505433 bytes: Cannot allocate memory")
 
     saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
-    monkeypatch.setattr("model.safe_header.safe_open", unmapped)
+    monkeypatch.setattr("model.checkpoints.formats.safetensors.safe_open", unmapped)
     assert opened(tmp_path).trace("a").checks()
     monkeypatch.setattr("model.runtime.memory.available", lambda device: 0)
     with pytest.raises(CheckpointError, match=r"this model needs .* GB in float32 and 0.0 GB are free"):

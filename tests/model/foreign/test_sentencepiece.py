@@ -10,7 +10,7 @@ import sentencepiece
 import torch
 import transformers
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError
 from model.text.huggingface.load import open_tokenizers
 from model.text.untrusted import read_pieces

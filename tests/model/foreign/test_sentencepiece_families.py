@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.text.huggingface.load import open_tokenizers
 from model.text.huggingface.tokenizer import ForeignTokenizer
 from tests.model.foreign.sentencepiece_models import ALBERT, BERT, DEBERTA, ENGLISH, T5, pieces, processor, trained

@@ -22,12 +22,12 @@ from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.t5 import modeling_t5
 
 from model.capture.trace import Trace, record
-from model.foreign.assembling import assembled
-from model.foreign.families import rebuilt_config, renamed
+from model.checkpoints.convert.families import rebuilt_config, renamed
+from model.checkpoints.load import assembled
+from model.checkpoints.tensors import read_tensors
 from model.network.config import TransformerConfig
 from model.network.transformer import Network
 from model.runtime.untrusted_json import read_record
-from model.tensors import read_tensors
 
 VOCABULARY, WIDTH, LAYERS, LENGTH = 50, 32, 2, 24
 SOURCE, TARGET = torch.tensor([[5, 9, 30, 7, 21, 8, 2]]), torch.tensor([[2, 11, 6, 40, 13]])

@@ -13,8 +13,8 @@ import torch
 import transformers
 from tokenizers import models, normalizers, pre_tokenizers
 
-from model.hosted.network import HostedNetwork
-from model.hosted.opening import open_network
+from model.checkpoints.bridge.load import open_network
+from model.checkpoints.bridge.network import HostedNetwork
 
 WORDS = "the cat sees a dog . she bought red car yesterday i am teacher".split()
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]

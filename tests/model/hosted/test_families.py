@@ -10,8 +10,8 @@ import torch
 
 from model.analysis.blocks import blocks, elsewhere
 from model.capture.trace import Trace, record
-from model.hosted.network import HostedNetwork
-from model.hosted.reasons import Reason
+from model.checkpoints.bridge.missing import Reason
+from model.checkpoints.bridge.network import HostedNetwork
 from tests.model.hosted.models import FAMILIES, hosted, inputs, theirs
 
 SAME = 1e-5

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from model.analysis.head_weights import PROJECTIONS, attentions, head_norms, head_similarity, head_weights, unclear
-from model.hosted.building import build_hosted
-from model.hosted.reasons import Reason
+from model.checkpoints.bridge.missing import Reason
+from model.checkpoints.bridge.network import build_hosted
 from tests.model.hosted.models import hosted, settings_in, theirs
 
 H, C, D = 4, 8, 32
@@ -142,7 +142,7 @@ def test_rows_that_mix_heads_are_refused():
     del model
     from transformers import PhiForCausalLM
 
-    from model.hosted.interface import register
+    from model.checkpoints.bridge.hooks import register
     from model.runtime.transformers_import import quietly
 
     class Mixed(nn.Linear):

@@ -19,8 +19,8 @@ from torch.testing import assert_close
 
 from model.capture.interventions import RemovedHead, intervening
 from model.capture.trace import Trace, record
-from model.hosted.network import HostedNetwork
-from model.hosted.opening import open_hosted, open_network
+from model.checkpoints.bridge.load import open_hosted, open_network
+from model.checkpoints.bridge.network import HostedNetwork
 from model.runtime.errors import CheckpointError
 from tests.model.hosted.models import hosted, inputs, settings_in, theirs, write_tokenizer
 from tests.pretended_device import NAME

@@ -10,8 +10,8 @@ import torch
 import transformers
 
 from model.capture.trace import record
-from model.hosted.opening import open_hosted, open_network
-from model.hosted.reasons import Reason
+from model.checkpoints.bridge.load import open_hosted, open_network
+from model.checkpoints.bridge.missing import Reason
 from model.runtime.errors import CheckpointError
 from tests.model.hosted.models import GROUPED, ONE, T5, TWO, hosted, inputs, settings_in, theirs, write_tokenizer
 

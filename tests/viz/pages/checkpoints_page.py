@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 import viz.opening
-from model.exporting import folder_zipped
+from model.checkpoints.export import folder_zipped
 from tests.app_reading import component, opened
 from tests.viz.small import write_small
 from viz import opened as session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viz.opening
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.viz.small import write_small
 
 

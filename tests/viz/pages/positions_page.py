@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from tests.app_reading import opened
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS

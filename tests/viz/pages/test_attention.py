@@ -12,7 +12,7 @@ import viz.workbench
 from model.analysis.combining import rollout
 from model.analysis.heads import METRICS, after_the_same
 from model.analysis.maps import Maps
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.app_reading import component, heads, opened
 from tests.test_app_kinds import write
 from tests.viz.small import write_small

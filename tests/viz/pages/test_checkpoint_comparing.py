@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.app_reading import sent, sound
 from tests.model.hosted.models import theirs
 from tests.viz.pages.reading_page import MATRIX, WEIGHTS, at_once, change, columns, page

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import viz.opening
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.app_reading import sent, sound
 from tests.model.foreign.layout_references import GPT
 from tests.viz.pages.reading_page import MATRIX, WEIGHTS, at_once, change, columns, page

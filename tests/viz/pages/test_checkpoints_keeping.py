@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import viz.opening
-from model.keeping import read_card, write_card
+from model.checkpoints.manage import read_card, write_card
 from tests.app_reading import opened, sound
 from tests.model.hosted.models import theirs
 from tests.viz.small import write_small

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import viz.opening
-from model.checkpoints import open_checkpoint
-from model.listing import listed
+from model.checkpoints.catalog import listed
+from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sound
 from tests.model.foreign.layout_references import GPT, Seq2Seq, quietly
 from tests.viz.pages.checkpoints_page import packed, page, places, rows, uploaded

@@ -10,9 +10,9 @@ import zipfile
 
 import pytest
 
-import model.hub
+import model.checkpoints.hub
 import viz.opening
-from model.hub import Offer
+from model.checkpoints.hub import Offer
 from model.runtime.errors import CheckpointError
 from tests.app_reading import component, opened, sound
 from tests.viz.pages.checkpoints_page import page, places, rows, said, uploaded
@@ -79,7 +79,7 @@ def test_who_sits_at_this_machine(address, headers, local):
 
 def test_a_name_at_hugging_face_is_asked_for_then_fetched(here, monkeypatch):
     write_small(here / "fetched")
-    monkeypatch.setattr(model.hub, "ask", lambda name: Offer(name, "abc", ("a", "b"), 5_000_000))
+    monkeypatch.setattr(model.checkpoints.hub, "ask", lambda name: Offer(name, "abc", ("a", "b"), 5_000_000))
     made = []
 
     class Fetched:
@@ -92,7 +92,7 @@ def test_a_name_at_hugging_face_is_asked_for_then_fetched(here, monkeypatch):
         def cancel(self):
             self.cancelled = True
 
-    monkeypatch.setattr(model.hub, "Download", Fetched)
+    monkeypatch.setattr(model.checkpoints.hub, "Download", Fetched)
     app = page()
     app.text_input(key="adding_hub").set_value("me/fetched").run()
     app.button(key="adding_ask").click().run()
@@ -113,7 +113,7 @@ def test_without_a_network_it_is_one_sentence(monkeypatch):
     def refuse(name):
         raise CheckpointError(f"{name} cannot be asked for")
 
-    monkeypatch.setattr(model.hub, "ask", refuse)
+    monkeypatch.setattr(model.checkpoints.hub, "ask", refuse)
     app = page()
     app.text_input(key="adding_hub").set_value("me/mine").run()
     app.button(key="adding_ask").click().run()
@@ -127,8 +127,8 @@ def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
         assert answer.wait(60)
         return Offer(name, "abc", ("a",), 5_000_000)
 
-    monkeypatch.setattr(model.hub, "ask", wait)
-    monkeypatch.setattr(model.hub, "PATIENCE", 1e9)
+    monkeypatch.setattr(model.checkpoints.hub, "ask", wait)
+    monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 1e9)
     app = page()
     app.text_input(key="adding_hub").set_value("me/mine").run()
     app.button(key="adding_ask").click().run()
@@ -137,10 +137,10 @@ def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
     assert rows(sound(app))["mine"]["shown"]
     app.button(key="adding_give_up").click().run()
     assert not sound(app).button(key="adding_ask").disabled
-    monkeypatch.setattr(model.hub, "PATIENCE", 0.0)
+    monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 0.0)
     app.button(key="adding_ask").click().run()
     assert "Hugging Face has not answered about me/mine in 0 s" in app.error[0].value
-    monkeypatch.setattr(model.hub, "PATIENCE", 1e9)
+    monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 1e9)
     app.button(key="adding_ask").click().run()
     answer.set()
     app.session_state["adding_question"].wait(60.0)

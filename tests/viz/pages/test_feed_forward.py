@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS

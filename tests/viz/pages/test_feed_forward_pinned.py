@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from model.analysis.feed_forward import SMALL, positions_apart, read_scores, shares_off, write_scores
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.small import write_small

@@ -10,7 +10,8 @@ import pytest
 import viz.opening
 import viz.pages.map
 import viz.workbench
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from tests.app_reading import component, opened
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS

@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 import viz.opening
 from model.capture.interventions import intervening, read_changes
 from model.capture.trace import record
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.text.tokenizer import MASK
 from tests.app_reading import component, heads, opened, sent
 from tests.model.examples import one_stack

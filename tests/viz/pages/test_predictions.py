@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from streamlit.testing.v1 import AppTest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from model.checkpoints import open_checkpoint, save_checkpoint
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
 from model.inference.decoding import Sampling
 from model.network.attention import MultiHeadAttention
 from model.text.tokenizer import MASK

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.viz.small import write_small
 from viz.packing.names import RESIDUAL_VIEWS

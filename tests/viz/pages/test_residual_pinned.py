@@ -10,7 +10,7 @@ import pytest
 from model.analysis.dropout import over_masks
 from model.analysis.norms import form_gap
 from model.analysis.residual import blocks
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.positions_page import TEXT

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from model.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.model.live_examples import LONG, Gate

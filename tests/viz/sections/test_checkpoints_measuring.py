@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from model.tensors import TensorInfo
+from model.checkpoints.tensors import TensorInfo
 from viz.sections.checkpoints_measuring import Measured
 
 

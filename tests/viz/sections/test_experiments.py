@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from model.checkpoints import open_checkpoint
+from model.checkpoints.load import open_checkpoint
 from tests.viz.small import small_lens, write_small
 from viz.sections import comparisons, experiments, model_positions
 from viz.sections.experiments import Settings

@@ -1,0 +1,337 @@
+"""A folder of `transformers` opened as it is: its own classes run, from files alone, without any code of the folder."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import os
+import re
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from shutil import rmtree
+from tempfile import gettempdir, mkdtemp
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.modules import module
+
+from model.checkpoints.bridge.hooks import NAME, register
+from model.checkpoints.bridge.network import HostedNetwork, build_hosted, keep_its_masks
+from model.checkpoints.native import BUILT, MOST_LAYERS
+from model.checkpoints.tensors import TensorInfo, size, tensor_table
+from model.inference.model import Inspectable
+from model.inference.models import inspectable
+from model.network.config import Kind
+from model.runtime.device import choose_device_map
+from model.runtime.errors import CheckpointError, first_line
+from model.runtime.memory import require_room
+from model.runtime.transformers_import import library, quietly
+from model.text.huggingface.load import open_tokenizers
+
+LONGEST = 300  # characters of what transformers says
+FULL = os.strerror(errno.ENOSPC)  # in what safetensors says, whose errors have no number
+MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
+TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
+# Classes whose output is none of words; ELECTRA's is trained to find replaced tokens.
+OTHER_OUTPUT = re.compile(
+    r"For(\w+Classification|QuestionAnswering|MultipleChoice|NextSentencePrediction)$|^ElectraForPreTraining$"
+)
+
+
+def open_hosted(
+    folder: Path,
+    settings: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    device_map: str | dict[str, Any] | None = None,
+) -> Inspectable:
+    """The model of a folder with its tokenizers; see `open_network`. device_map: None: what VITRINE_DEVICE_MAP says.
+
+    Raises:
+        CheckpointError: it cannot be opened.
+    """
+    model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
+    tokenizers = open_tokenizers(folder, settings, model.config.vocabularies)
+    record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
+    return inspectable(folder.resolve().name, model, tokenizers, record)
+
+
+def open_network(
+    folder: Path,
+    settings: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    device_map: str | dict[str, Any] | None = None,
+) -> HostedNetwork:
+    """The model of a folder with a config.json of transformers, `settings`, ready to be looked into.
+
+    device_map: how accelerate spreads it over devices, "auto" or by module; None: all of it on `device`.
+
+    Raises:
+        CheckpointError: it needs code of its own, is of no kind that is known here, does not fit into memory, or its
+            parts cannot be told apart.
+    """
+    family = str(settings.get("model_type", ""))
+    if _asks_for_code(settings):
+        raise CheckpointError(
+            f"{folder.name} brings Python code of its own (auto_map in config.json), which is never run here: "
+            "open a model of a family that transformers itself knows"
+        )
+    table = require_modest(settings, folder)
+    require_room(size(table)[0], dtype, device if device_map is None else None)
+    with quietly():
+        with bounded(table, settings, folder.name):
+            kind, made = _load(folder, family, table, device, dtype, device_map)
+        try:
+            if device_map is None and made.config.get_text_config()._attn_implementation == NAME:
+                keep_its_masks(made, kind)
+            return build_hosted(made, kind, settings)
+        except CheckpointError:
+            raise
+        except Exception as error:  # sizes that do not fit each other are found by the first tokens
+            reason = f"{first_line(error)} ({type(error).__name__})"
+            raise CheckpointError(f"{folder.name}: this {family} model cannot read a few tokens: {reason}") from error
+
+
+def _asks_for_code(settings: Any) -> bool:
+    """Whether a config, or one inside it, names classes in files of its own."""
+    if isinstance(settings, list):
+        return any(map(_asks_for_code, settings))
+    if not isinstance(settings, dict):
+        return False
+    return "auto_map" in settings or any(_asks_for_code(each) for each in settings.values())
+
+
+def _load(
+    folder: Path,
+    family: str,
+    table: list[TensorInfo],
+    device: torch.device,
+    dtype: torch.dtype,
+    device_map: str | dict[str, Any] | None,
+) -> tuple[Kind, Any]:
+    transformers = library()
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # the library raises what it likes on a damaged config
+        if not family:
+            raise CheckpointError(
+                f"{folder.name}: config.json does not say its model_type, by which transformers finds the code "
+                'that runs it: write it there, such as "gpt2"'
+            ) from error
+        if family not in transformers.CONFIG_MAPPING:
+            raise CheckpointError(
+                f"{folder.name}: transformers {transformers.__version__} knows no model_type {family!r}, as "
+                "config.json calls it: install a version that does; its tensors can be looked at under Checkpoints → "
+                "Read"
+            ) from error
+        reason = f"transformers cannot read its config.json: {_said(error, folder)}"
+        raise CheckpointError(f"{folder.name}: {reason}") from error
+    kind, kinds = _kind(transformers, config, family)
+    # Where a model's code never asks for a function by its name, its own would be given masks that it does not expect.
+    attention = register() if kinds._supports_attention_backend or kinds._can_set_attn_implementation() else "eager"
+    waiting = None if device_map is None else _Waiting()
+    options: dict[str, Any] = {} if waiting is None else {"device_map": device_map, "offload_folder": waiting.folder}
+    pools = "add_pooling_layer" in inspect.signature(kinds).parameters
+    if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
+        options["add_pooling_layer"] = False
+    try:
+        made, loading = kinds.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=any(folder.glob("*.safetensors")),
+            attn_implementation=attention,
+            dtype=dtype,
+            weights_only=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below, by name
+            **options,
+        )
+    except CheckpointError:
+        raise
+    except Exception as error:
+        if waiting is not None and FULL in str(error):
+            raise CheckpointError(
+                f"{folder.name}: the weights that do not fit into memory wait in {gettempdir()}, whose disk is full: "
+                "make room there"
+            ) from error
+        if hasattr(config, "quantization_config"):
+            raise CheckpointError(
+                f"{folder.name} is quantized, and transformers cannot open it here: {_said(error, folder)}; open the "
+                "model that it was made from, or look at its tensors under Checkpoints → Read"
+            ) from error
+        raise CheckpointError(
+            f"{folder.name}: transformers cannot open this {family} model: {_said(error, folder)}"
+        ) from error
+    if lacking := sorted(map(str, loading["missing_keys"])):
+        raise CheckpointError(
+            f"{folder.name} lacks weights of {kinds.__name__}, such as {lacking[0]} ({len(lacking)} in all): the file "
+            "is of another model, or not whole"
+        )
+    if others := sorted(loading["mismatched_keys"]):
+        name, held, asked = others[0]
+        raise CheckpointError(
+            f"{folder.name}: {name} has shape {tuple(held)}, and config.json asks for {tuple(asked)} ({len(others)} "
+            "such tensors in all): the two files do not belong together"
+        )
+    made = made.eval().requires_grad_(False)
+    if waiting is not None and waiting.is_used():
+        made.waiting = waiting
+    return kind, made if device_map is not None else made.to(device)
+
+
+class _Waiting:
+    """A folder, there as long as this object, for weights that wait on the disk: those of .safetensors stay where they
+    are, unless transformers puts them together otherwise, as of experts; others are written again.
+    """
+
+    def __init__(self) -> None:
+        self.folder = mkdtemp(prefix="vitrine-")
+        weakref.finalize(self, rmtree, self.folder, ignore_errors=True)
+
+    def is_used(self) -> bool:
+        return bool(os.listdir(self.folder))
+
+
+def _said(error: Exception, folder: Path) -> str:
+    """By the folder's name: that of an upload is ours, and no place that the user knows."""
+    return first_line(error, 2 * LONGEST).replace(str(folder), folder.name)[:LONGEST]
+
+
+def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
+    """Which kind of model this is, and the class that runs it: that which wrote the file where it is known.
+
+    Raises:
+        CheckpointError: it has no attention that could be seen, or reads something else than text.
+    """
+    known = {name: getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, BARE, ENCODER)}
+    classes = {name: _classes(each[type(config)]) for name, each in known.items() if type(config) in each}
+    for kind, name in _order(config, {name: [each.__name__ for each in found] for name, found in classes.items()}):
+        if name in classes and hasattr(config.get_text_config(), "vocab_size"):
+            return kind, classes[name][0]
+    raise CheckpointError(
+        f"model_type {family!r} is no language model of one or two stacks: causal, masked and sequence-to-sequence "
+        "models can be opened"
+    )
+
+
+def _classes(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _order(config: Any, names: dict[str, list[str]]) -> list[tuple[Kind, str]]:
+    """What to try, from the class that wrote the file: BERT may be a causal model too, or have no output at all.
+
+    names: of the family's classes, of each sort that it has.
+    """
+    wrote = (config.architectures or [""])[0]
+    tied = getattr(config.get_text_config(), "tie_word_embeddings", True)
+    # A bare decoder has its output too where that is the embedding.
+    bare = OTHER_OUTPUT.search(wrote) or (wrote in names.get(BARE, []) and (MASKED in names or not tied))
+    if wrote.endswith("EncoderModel") and ENCODER in names:  # of T5: one of its two stacks
+        return [("encoder-only", ENCODER)]
+    if getattr(config, "is_encoder_decoder", False):
+        return [("encoder-decoder", BARE if bare else TWO)]
+    if "CausalLM" in wrote or "LMHead" in wrote:
+        return [("decoder-only", CAUSAL)]
+    if bare and names.keys() & {MASKED, CAUSAL}:
+        return [("encoder-only" if MASKED in names else "decoder-only", BARE)]
+    return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]
+
+
+# What a stranger's config.json makes transformers build: bounded by what its files hold, before memory is taken.
+
+# Configs write lists of that many entries, and models as many modules, before anybody looks at the weights.
+COUNTED = re.compile(r"layers?$|^n(um)?_.*(layer|block|label)|^attention_types$")
+NAMES = ("id2label", "label2id")  # of classes, with a number each
+PARTS = 8  # parameters and buffers that a tensor of the files may become: those of the experts lie in one
+TIMES = 3  # so many numbers of the files: a table of tokens may be built for both stacks and the output
+PACKED = 8  # numbers in one of a quantized file
+
+
+def require_modest(settings: dict[str, Any], folder: Path) -> list[TensorInfo]:
+    """The tensors of the folder, where no setting asks for many more layers than they can be.
+
+    Raises:
+        CheckpointError: one does, a file is damaged, or what the settings say of classes or files is no such thing.
+    """
+    table = tensor_table(folder)
+    wrote = settings.get("architectures") or []
+    if not isinstance(wrote, list) or not all(isinstance(name, str) for name in wrote):
+        raise CheckpointError(f"{folder.name}: architectures in config.json must be a list of names")
+    if "transformers_weights" in settings:
+        raise CheckpointError(f"{folder.name}: config.json names another file of weights: call it model.safetensors")
+    most = max(MOST_LAYERS, len(table))
+    for name, count in _counts(settings):
+        if count > most:
+            raise CheckpointError(
+                f"{folder.name}: config.json says {name} {count:,}, and the weights hold {len(table):,} tensors: "
+                "the two files do not belong together"
+            )
+    return table
+
+
+@contextmanager
+def bounded(table: list[TensorInfo], settings: dict[str, Any], name: str) -> Iterator[None]:
+    """While this thread builds a model, on the device "meta" and so without memory, it may not become too large.
+
+    Raises:
+        CheckpointError: it has many more parameters than the files.
+    """
+    _watch()
+    held = sum(info.elements for info in table)
+    times = TIMES * (PACKED if settings.get("quantization_config") else 1)
+    _building.name, _building.held, _building.parts, _building.numbers = name, held, 0, 0
+    _building.limits = PARTS * len(table) + 100 * MOST_LAYERS, times * held + BUILT
+    try:
+        yield
+    finally:
+        _building.limits = None
+
+
+class _Building(threading.local):
+    """What has been built by this thread. limits: of parts and numbers; None while nobody counts."""
+
+    limits: tuple[int, int] | None = None
+    name, held, parts, numbers = "", 0, 0, 0
+
+
+_building = _Building()
+
+
+@cache
+def _watch() -> None:
+    """Once: other threads may go through these hooks, so that none is ever taken away."""
+    module.register_module_parameter_registration_hook(_count)
+    module.register_module_buffer_registration_hook(_count)
+
+
+def _count(_module: Any, _name: str, made: Tensor | None) -> None:
+    if _building.limits is None or made is None or not made.is_meta:
+        return
+    _building.parts += 1
+    _building.numbers += made.numel()
+    if _building.parts > _building.limits[0] or _building.numbers > _building.limits[1]:
+        raise CheckpointError(
+            f"{_building.name}: the config asks for more than {_building.numbers:,} weights, and the files hold "
+            f"{_building.held:,}: they do not belong together"
+        )
+
+
+def _counts(settings: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Numbers under names that count parts, also of configs within the config."""
+    waiting: list[tuple[str, Any]] = list(settings.items())
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict) and name not in NAMES:
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += [(name, each) for each in value]
+        elif isinstance(value, int | float) and COUNTED.search(name):
+            yield name, int(value) if abs(value) < 1 << 62 else 1 << 62

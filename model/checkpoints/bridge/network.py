@@ -1,0 +1,319 @@
+"""A model of `transformers` behind the interface of our networks: it runs itself, and is looked into from outside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from model.checkpoints.bridge.heads import find_head_parts
+from model.checkpoints.bridge.hooks import NAME
+from model.checkpoints.bridge.missing import Reason
+from model.checkpoints.bridge.modules import HostedConfig, frozen, held, place
+from model.checkpoints.bridge.probe import close, flat, probing
+from model.checkpoints.bridge.runner import HostedContext, Runner, WholeContext, new_cache
+from model.checkpoints.bridge.stack import Built, build_stack, hosted_config
+from model.network.config import Kind
+from model.network.masks import real_tokens
+from model.network.transformer import Network
+from model.runtime.device import exact
+from model.runtime.errors import AbsentError, CheckpointError
+
+
+class HostedLogits(nn.Module):
+    """The head of a hosted model on states, those of its own pass or others."""
+
+    def __init__(self, run: Callable[[Tensor], Tensor], weight: Tensor | None) -> None:
+        super().__init__()
+        self.__dict__["_run"] = run
+        if weight is not None:
+            self.weight = frozen(weight)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
+        rows = x.reshape(1, -1, x.shape[-1]) if x.dim() != 3 else x
+        logits: Tensor = self.__dict__["_run"](rows)
+        return logits if x.dim() == 3 else logits.reshape(*x.shape[:-1], -1)
+
+
+class HostedOutput(nn.Module):
+    """Logits over the vocabulary; without a head the states themselves."""
+
+    def __init__(self, logits: HostedLogits | None) -> None:
+        super().__init__()
+        if logits is not None:
+            self.logits = logits
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch made"]:
+        made: Tensor = self.logits(x) if hasattr(self, "logits") else x
+        return made
+
+
+class HostedNetwork(Network):
+    """A hosted model: its own modules compute; ours, at our paths, are told what they could be recognised to compute.
+
+    missing: which of our quantities it does not have, and why.
+    """
+
+    ours = False
+
+    def __init__(self, runner: Runner, config: HostedConfig, stacks: list[Built]) -> None:
+        nn.Module.__init__(self)
+        self.config, self.kind = config, config.kind
+        self.runner: Runner = runner  # its modules are none of ours: they have names and classes of their own
+        self.code = tuple(dict.fromkeys(type(one.layer.module) for built in stacks for one in built.layers))
+        for built in stacks:
+            self.add_module(built.name, built.stack)
+            built.attach()
+        head = None if runner.bare else runner.model.get_output_embeddings()
+        weight = None if head is None else held(head)
+        wide = isinstance(weight, Tensor) and weight.shape[1] == config.d_model
+        logits = None if runner.bare else HostedLogits(runner.logits, weight if wide else None)
+        self.output = HostedOutput(logits)  # type: ignore[assignment]
+        self.missing: dict[str, Reason] = {name: why for built in stacks for name, why in built.missing.items()}
+        if runner.bare:
+            self.missing["output.logits"] = Reason.OUTPUT
+        elif not wide:
+            self.missing["output.logits.weight"] = Reason.WIDTH
+
+    def forward(
+        self,
+        ids: Int[Tensor, "batch length"],
+        target: Int[Tensor, "batch target"] | Bool[Tensor, "batch length"] | None = None,
+        *real: Bool[Tensor, "batch _"] | None,
+    ) -> Float[Tensor, "batch made vocabulary"]:
+        """Logits. With two stacks: of source and target; with one: of ids. `real`: False on padding; None: none."""
+        return self.output(self.states(ids, target, *real))
+
+    def states(self, *inputs: Tensor | None) -> Float[Tensor, "batch length d_model"]:
+        if self.kind == "encoder-decoder":
+            source, target, source_real, target_real = (*inputs, None, None)[:4]
+            assert source is not None
+            assert target is not None
+            return self.decode(target, self.encode(source, source_real), source_real, target_real)
+        ids, real = (*inputs, None)[:2]
+        assert ids is not None
+        return self.encode(ids, real) if self.kind == "encoder-only" else self.runner.decode(ids, real)
+
+    def encode(
+        self, source: Int[Tensor, "batch source"], source_real: Bool[Tensor, "batch source"] | None = None
+    ) -> Float[Tensor, "batch source d_model"]:
+        return self.runner.encode(source, source_real)
+
+    def decode(
+        self,
+        target: Int[Tensor, "batch target"],
+        memory: Float[Tensor, "batch source d_model"],
+        source_real: Bool[Tensor, "batch source"] | None = None,
+        target_real: Bool[Tensor, "batch target"] | None = None,
+    ) -> Float[Tensor, "batch target d_model"]:
+        return self.runner.decode(target, target_real, memory, source_real)
+
+    def read(
+        self,
+        ids: Int[Tensor, "batch length"],
+        *,
+        padding: int,
+        start: int,
+        memory: Float[Tensor, "batch source d_model"] | None = None,
+    ) -> HostedContext:
+        """Ready to go on with prompts of one length, or to write the targets of padded sources.
+
+        Raises:
+            ValueError: the model does not write.
+        """
+        if self.kind == "encoder-only":
+            return super().read(ids, padding=padding, start=start)  # type: ignore[return-value]
+        made = HostedContext if self.runner.caches else WholeContext
+        if self.kind == "decoder-only":
+            return made(ids, self.runner, self.output)
+        real = real_tokens(ids, padding)
+        memory = self.encode(ids, real) if memory is None else memory
+        first = torch.full((len(ids), 1), start, device=ids.device)
+        return made(first, self.runner, self.output, memory, real)
+
+    def get_submodule(self, target: str) -> nn.Module:
+        """
+        Raises:
+            AbsentError: the model has no such part, or none that was recognised.
+        """
+        try:
+            return super().get_submodule(target)
+        except AttributeError:
+            for name, reason in self.missing.items():
+                if f"{name}.".startswith(f"{target}."):
+                    raise AbsentError(target, reason) from None
+            raise
+
+    def embeddings(self) -> list[nn.Embedding]:
+        found = [self.get_submodule(f"{stack}.embedding") for stack in ("encoder", "decoder") if hasattr(self, stack)]
+        tokens = [getattr(each, "tokens", None) for each in found]
+        return [each for each in tokens if isinstance(each, nn.Embedding)]
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        """The hosted model's; those that were recognised have names of ours, too."""
+        own: Iterator[nn.Parameter] = self.runner.model.parameters(recurse)
+        return own
+
+    @property
+    def device(self) -> torch.device:
+        return place(self.runner.model)
+
+    def parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.runner.model.parameters())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> HostedNetwork:
+        """
+        Raises:
+            ValueError: always; what tells of the model's modules holds only of those.
+        """
+        raise ValueError("a hosted model cannot be copied: transformers' own code runs it; open it once more instead")
+
+
+# From a model of `transformers` in memory to a network that can be looked into.
+
+LENGTHS = {"encoder": 6, "decoder": 4}  # of the probe; different, so that cross-attention is known by its keys
+
+
+@torch.inference_mode()
+def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetwork:
+    """Find out by a few tokens what the model's modules compute, and put ours beside them.
+
+    Raises:
+        CheckpointError: no attention was seen, or the model's parts run one by one give other logits than the whole.
+    """
+    runner = Runner(model, kind)
+    text = model.config.get_text_config()
+    runner.outside = text._attn_implementation != NAME
+    widths = [getattr(text, name, None) for name in ("sliding_window", "window_size")]
+    runner.windows = (None, *{each for each in widths if isinstance(each, int) and each > 0})
+    ids = {name: _ids(model, length) for name, length in LENGTHS.items()}
+    built: list[Built | None] = []
+    memory: Tensor | None = None
+    if kind != "decoder-only":
+        with probing(runner.encoder if runner.encoder is not None else runner.decoder, "encoder") as events:
+            memory = runner.encode(ids["encoder"], None)
+        built.append(build_stack("encoder", events, ids["encoder"], flat(memory)))
+    states = memory
+    if kind != "encoder-only":
+        with probing(runner.decoder, "decoder") as events:
+            states = runner.decode(ids["decoder"], None, memory)
+        built.append(build_stack("decoder", events, ids["decoder"], flat(states)))
+    stacks = [each for each in built if each is not None]
+    family = str(settings.get("model_type", ""))
+    if len(stacks) < len(built):
+        raise CheckpointError(
+            f"no attention could be seen in this {family} model: it does not attend, or by code of its own that gives "
+            "no weight for each query and key, layer by layer; its tensors can be looked at under Checkpoints → Read"
+        )
+    if other := sum(each.other for each in stacks):
+        raise CheckpointError(
+            f"{other} layers of this {family} model do not attend, as they are recurrent or convolutional: only models "
+            "that attend in every layer can be looked into; its tensors can be looked at under Checkpoints → Read"
+        )
+    if any(layer.layer.x.dim() > 2 for each in stacks for layer in each.layers):
+        raise CheckpointError(
+            f"the layers of this {family} model pass on several streams of states side by side: only models with one "
+            "can be looked into; its tensors can be looked at under Checkpoints → Read"
+        )
+    assert states is not None
+    if kind == "decoder-only":
+        _require_causal(runner, ids["decoder"], states, family)
+    if not runner.bare:
+        _require_same(model, runner, ids, _logits(model, runner, states))
+    if kind != "encoder-only":
+        runner.caches = _caches(runner, ids["decoder"], memory, states)
+    find_head_parts(runner, stacks, ids)
+    return HostedNetwork(runner, hosted_config(model, runner, stacks), stacks)
+
+
+@torch.inference_mode()
+def keep_its_masks(model: Any, kind: Kind) -> None:
+    """Let a model attend by its own function where it computes otherwise with ours, as one does whose other parts read
+    the masks too: NLLB-MoE's router takes what is not 0 in them for padding.
+    """
+    named = _named(kind, {name: _ids(model, length) for name, length in LENGTHS.items()})
+    ours = model(**named)[0]
+    model.set_attn_implementation("eager")
+    own = model(**named)[0]
+    if _alike(ours, own):
+        model.set_attn_implementation(NAME)
+
+
+def _alike(ours: Tensor, own: Tensor) -> bool:
+    """But for rounding, which is coarser here: eager attention takes the softmax in float32, whatever the precision."""
+    off, size = (float(exact(each).abs().max()) for each in (ours - own, own))
+    coarse = ours.dtype in (torch.float16, torch.bfloat16)
+    return not math.isfinite(size) or off <= (0.05 if coarse else 1e-3) * max(1e-3, size)
+
+
+def _named(kind: Kind, ids: dict[str, Tensor]) -> dict[str, Any]:
+    """What the whole model is called with."""
+    named: dict[str, Any] = {"input_ids": ids["decoder" if kind == "decoder-only" else "encoder"]}
+    if kind == "encoder-decoder":
+        named["decoder_input_ids"] = ids["decoder"]
+    return named if kind == "encoder-only" else named | {"use_cache": False}
+
+
+def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) -> None:
+    """
+    Raises:
+        CheckpointError: what a token becomes depends on those after it.
+    """
+    shorter = runner.decode(ids[:, :-1], None)
+    if close(shorter, states[:, :-1]):
+        return
+    if getattr(runner.model.config, "is_decoder", None) is False:
+        raise CheckpointError(
+            f"this {family} model was saved as one that writes, and its tokens see later ones: set is_decoder to true "
+            "in its config.json if it was trained so, or name its masked class in architectures"
+        )
+    raise CheckpointError(
+        f"this {family} model writes, and what it makes of a token depends on later ones, as by a router of experts "
+        "that mixes tokens: only its tensors can be looked at, under Checkpoints → Read"
+    )
+
+
+def _caches(runner: Runner, ids: Tensor, memory: Tensor | None, states: Tensor) -> bool:
+    """Whether a text fed in two parts, the first kept in a cache, gives what it gives at once."""
+    kept = new_cache(memory)
+    try:
+        parts = [runner.decode(part, None, memory, None, kept) for part in (ids[:, :2], ids[:, 2:])]
+    except Exception:  # a model with a cache of its own raises what it likes
+        return False
+    return close(torch.cat(parts, dim=1), states)
+
+
+def _ids(model: Any, length: int) -> Tensor:
+    """Tokens of the vocabulary, none of them special."""
+    text = model.config.get_text_config()
+    special = [getattr(text, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "decoder_start")]
+    listed = {each for one in special for each in (one if isinstance(one, list) else [one])}
+    plain = [token for token in range(min(text.vocab_size, 64)) if token not in listed]
+    chosen = [plain[(7 * place + 3) % len(plain)] for place in range(length)]
+    return torch.tensor([chosen], device=place(model))
+
+
+def _logits(model: Any, runner: Runner, states: Tensor) -> Tensor:
+    """
+    Raises:
+        CheckpointError: the head asks for more than the states that its stack ends in.
+    """
+    try:
+        return runner.logits(states)
+    except Exception as error:  # whatever a missing output leads to
+        raise CheckpointError(
+            f"the head of {type(model).__name__} reads more than the states that its stack ends in: it cannot be "
+            "looked into"
+        ) from error
+
+
+def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Tensor) -> None:
+    whole = model(**_named(runner.kind, ids)).logits
+    if not close(logits, whole):
+        raise CheckpointError(
+            f"{type(model).__name__} gives other logits when its stacks run one by one: it cannot be looked into"
+        )

@@ -1,0 +1,290 @@
+"""What a family of published models has in common, and what one checkpoint folder of it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from model.checkpoints.convert.weight_map import Plan
+from model.checkpoints.native import CONFIG
+from model.network.config import Activation, TransformerConfig
+from model.runtime.errors import CheckpointError
+
+# Names of functions in Hugging Face's configs, and ours of the same function.
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_fast": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+GATES: dict[Activation, Activation] = {
+    "silu": "swiglu",
+    "gelu": "geglu",
+    "gelu-tanh": "geglu-tanh",
+}  # the same as a gate
+ROTARY = {"rope_theta", "rope_type", "type", "partial_rotary_factor"}
+SCALED = {
+    "default": set[str](),
+    "linear": {"factor"},
+    "llama3": {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models that differ in size only. options: of TransformerConfig. plan: where our weights come from.
+
+    headed, bare: names of its architectures with and without an output head. prefix: before the names of all tensors
+    but the head's, where there is a head. head: how the names of the head's own begin. unused: patterns of names of
+    tensors that are not needed: kept masks, and heads for other tasks beside the one for words. renamed: names of
+    settings that have two. known: settings that change nothing in this family.
+    """
+
+    options: Callable[[Given], TransformerConfig]
+    plan: Callable[[Given, TransformerConfig], Plan]
+    headed: Collection[str]
+    bare: Collection[str]
+    prefix: str
+    head: str
+    unused: str = r"(?!)"
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    known: tuple[str, ...] = ()
+
+
+class Given:
+    """A checkpoint folder: its settings and the names of its tensors.
+
+    prefix: of the family, where these names have it. head: whether there is an output head. copies: tensors that are
+    the same as another, by name; filled as `one_of` is asked.
+    """
+
+    def __init__(self, family: Family, values: Mapping[str, Any], names: Collection[str]) -> None:
+        self.family, self.settings = family, Settings(values, family.renamed)
+        self.names = frozenset(map(modern, names))
+        self.prefix = family.prefix if any(name.startswith(family.prefix) for name in self.names) else ""
+        self.copies: dict[str, str] = {}
+        self.head = self._head(self.settings.get("architectures"))
+
+    def _head(self, architectures: Any) -> bool:
+        if not architectures:  # a bare model is saved without a prefix
+            return any(name.startswith(self.family.head) for name in self.names) or bool(self.prefix)
+        if not isinstance(architectures, list) or len(architectures) != 1:
+            raise UnknownError(f"architectures is {architectures!r}")
+        if architectures[0] not in (*self.family.headed, *self.family.bare):
+            raise UnknownError(f"the architecture is {architectures[0]!r}")
+        return architectures[0] in self.family.headed
+
+    def one_of(self, *names: str) -> str:
+        """The first of these names that is there; the others are copies of it."""
+        first, *others = [name for name in names if name in self.names] or names[:1]
+        self.copies |= dict.fromkeys(others, first)
+        return first
+
+    def first_of(self, *names: str) -> str:
+        """The first of these names that is there; the others are not needed, whatever they hold."""
+        first, *others = [name for name in names if name in self.names] or names[:1]
+        self.copies |= {name: name for name in others}
+        return first
+
+    def has(self, name: str) -> bool:
+        return name in self.names
+
+    def count_or(self, name: str, default: int | None, otherwise: int) -> int:
+        """A whole number above 0; `otherwise` where it is null."""
+        missing = self.settings.get(name, default) is None
+        return otherwise if missing else self.settings.count(name, default)
+
+    def function(self, name: str, default: str) -> Activation:
+        """Our name of an activation function.
+
+        Raises:
+            UnknownError: we have no such function.
+        """
+        theirs = self.settings.get(name, default)
+        if not isinstance(theirs, str) or theirs not in ACTIVATIONS:
+            raise UnknownError(f"{name} is {theirs!r}")
+        return ACTIVATIONS[theirs]
+
+    def gate(self, name: str, default: str) -> Activation:
+        """The same of a gated feed-forward network."""
+        function = self.function(name, default)
+        if function not in GATES:
+            raise UnknownError(f"{name} is {function!r} and gates")
+        return GATES[function]
+
+    def tied(self, default: bool) -> bool:
+        """Whether the output is the embedding."""
+        return self.settings.switch("tie_word_embeddings", default)
+
+    def rotary(self, longest: int, head_width: int, share: float | None = None) -> dict[str, Any]:
+        """Options for rotary positions. share: of the channels turned unless told; None: all, whatever is told.
+
+        Raises:
+            UnknownError: their wavelengths are changed in a way that ours cannot be.
+        """
+        get = self.settings.get
+        old = get("rope_scaling")
+        given = old or get("rope_parameters") or {}
+        if not isinstance(given, dict):
+            raise UnknownError(f"rope_parameters is {given!r}")
+        rope = Settings(given)
+        kind = given.get("rope_type", given.get("type", "default"))
+        if not isinstance(kind, str) or kind not in SCALED or not given.keys() <= ROTARY | SCALED[kind]:
+            raise UnknownError(f"rotary positions are {given!r}")
+        options: dict[str, Any] = {"position": "rotary"}
+        options["position_base"] = rope.number("rope_theta", self.settings.number("rope_theta", 10_000.0))
+        turned = rope.number("partial_rotary_factor", self.settings.number("partial_rotary_factor", share or 1.0))
+        if share is None and turned != 1:
+            raise UnknownError(f"partial_rotary_factor is {turned}")
+        channels = int(head_width * turned)
+        options["rotary_channels"] = None if channels == head_width else channels
+        if kind == "default":
+            return options
+        options["rotary_stretch"] = rope.number("factor", 1.0)
+        if kind == "llama3":
+            trained = rope.number("original_max_position_embeddings", float(longest))
+            slow, fast = rope.number("low_freq_factor", 1.0), rope.number("high_freq_factor", 4.0)
+            if not 0 < slow < fast:
+                raise CheckpointError(f"config.json: low_freq_factor ({slow}) must be between 0 and {fast}")
+            options |= {"rotary_short": trained / fast, "rotary_long": trained / slow}
+        return options
+
+    def require_plausible(self, config: TransformerConfig) -> None:
+        """
+        Raises:
+            CheckpointError: there cannot be so many layers in so few tensors.
+        """
+        layers = config.n_encoder_layers + config.n_decoder_layers
+        if layers > len(self.names):
+            tensors = len(self.names)
+            raise CheckpointError(f"config.json says {layers:,} layers, and the weights hold {tensors:,} tensors")
+
+    def require_names(self, plan: Plan) -> None:
+        """Every tensor of the file has its place, and every place its tensor.
+
+        Raises:
+            UnknownError: there are tensors of something that we do not build.
+            CheckpointError: a tensor is missing.
+        """
+        needed = {name for piece in plan.values() for name in piece.names}
+        more = self.names - needed - self.copies.keys()
+        if strange := sorted(name for name in more if not re.fullmatch(self.family.unused, name)):
+            raise UnknownError(f"there is a tensor {strange[0]!r}")
+        if missing := sorted(needed - self.names):
+            raise CheckpointError(f"the weights lack {missing[0]} ({len(missing)} such), which config.json asks for")
+
+
+def modern(name: str) -> str:
+    """Names of norms as they are today; models from TensorFlow have the old ones."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+# config.json of Hugging Face's checkpoints: every value in it accounted for.
+
+MOST = 10_000_000  # of anything that is counted
+# What changes nothing in a forward pass: names, sizes of files, training, generation.
+HARMLESS = frozenset(
+    "architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path _num_labels "
+    "num_labels id2label label2id task_specific_params finetuning_task problem_type use_cache return_dict "
+    "output_attentions output_hidden_states output_past torchscript is_encoder_decoder initializer_range init_std "
+    "initializer_factor bos_token_id eos_token_id pad_token_id sep_token_id cls_token_id mask_token_id unk_token_id "
+    "decoder_start_token_id force_bos_token_to_be_generated save_step forced_bos_token_id forced_eos_token_id "
+    "bad_words_ids tokenizer_class prefix max_length min_length num_beams num_beam_groups num_return_sequences "
+    "do_sample early_stopping length_penalty repetition_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size "
+    "diversity_penalty temperature top_k top_p typical_p exponential_decay_length_penalty suppress_tokens "
+    "begin_suppress_tokens remove_invalid_values output_scores return_dict_in_generate gradient_checkpointing "
+    "attn_implementation _attn_implementation _attn_implementation_autoset attn_implementation_internal "
+    "tie_encoder_decoder use_bfloat16 chunk_size_feed_forward experts_implementation classifier_dropout "
+    "classif_dropout summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout "
+    "sinusoidal_pos_embds seq_classif_dropout qa_dropout directionality pooler_fc_size pooler_num_attention_heads "
+    "pooler_num_fc_layers pooler_size_per_head pooler_type pretraining_tp n_ctx n_special predict_special_tokens "
+    "vocab_size type_vocab_size num_hidden_layers encoder_layerdrop decoder_layerdrop layerdrop unsloth_version "
+    "unsloth_fixed".split()
+)
+OFF: tuple[Any, ...] = (None, False, [], {})  # the values of options that are not used
+
+
+class UnknownError(Exception):
+    """Something that these families do not have, or whose effect is not known: no model rather than nearly the same."""
+
+
+class Settings:
+    """Values of a config.json by name, each of its kind, and a note of which were asked for.
+
+    names: other names of a setting, old or new, in a family: attribute_map of Hugging Face's configs.
+    """
+
+    def __init__(self, values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> None:
+        self.values, self.names = values, names or {}
+        self.asked: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value, the default where it is missing.
+
+        Raises:
+            UnknownError: it has two names here, and differs.
+        """
+        other = self.names.get(name, name)
+        self.asked |= {name, other}
+        value = self.values.get(name, self.values.get(other, default))
+        if other in self.values and other != name and self.values[other] != value:
+            raise UnknownError(f"{name} is {value!r} and {other} {self.values[other]!r}")
+        return value
+
+    def count(self, name: str, default: int | None = None) -> int:
+        """A whole number from 1 to `MOST`.
+
+        Raises:
+            CheckpointError: it is something else, or missing without a default.
+        """
+        value = self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+            raise CheckpointError(f"{CONFIG}: {name} ({str(value)[:40]}) must be a whole number from 1 to {MOST:,}")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """Any number; the default where it is null.
+
+        Raises:
+            CheckpointError: it is something else.
+        """
+        value = self.get(name, default)
+        value = default if value is None else value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise CheckpointError(f"{CONFIG}: {name} ({str(value)[:40]}) must be a number")
+        return float(value)
+
+    def switch(self, name: str, default: bool) -> bool:
+        """True or false; the default where it is null.
+
+        Raises:
+            CheckpointError: it is something else.
+        """
+        value = self.get(name, default)
+        value = default if value is None else value
+        if not isinstance(value, bool):
+            raise CheckpointError(f"{CONFIG}: {name} ({str(value)[:40]}) must be true or false")
+        return value
+
+    def require(self, name: str, *allowed: Any) -> None:
+        """
+        Raises:
+            UnknownError: the value is there and none of these.
+        """
+        if (value := self.get(name, allowed[0])) not in allowed:
+            raise UnknownError(f"{name} is {value!r}")
+
+    def require_all_known(self, *known: str) -> None:
+        """
+        Raises:
+            UnknownError: a setting was not asked for, changes perhaps what is computed, and is not off.
+        """
+        for name, value in self.values.items():
+            if name not in self.asked and name not in HARMLESS and name not in known and value not in OFF:
+                raise UnknownError(f"{name} is {value!r}")

@@ -1,0 +1,224 @@
+"""A model of ours to take away: as one .zip of its folder, or as a folder in the form of Hugging Face."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import tokenizers
+from tokenizers.processors import TemplateProcessing
+
+from model.checkpoints.convert.to_huggingface import Parameters, counterpart
+from model.inference.model import Inspectable
+from model.network.config import Kind
+from model.runtime.errors import CheckpointError
+from model.runtime.files import write_tensors
+from model.text.huggingface.load import TARGET
+from model.text.huggingface.slow_tokenizer import SlowTokenizer, write_older
+from model.text.tokenizer import Role, Tokenizer
+
+Write = Callable[[Path], None]
+CARD = "README.md"
+TASKS: dict[Kind, str] = {
+    "encoder-decoder": "translation",
+    "decoder-only": "text-generation",
+    "encoder-only": "fill-mask",
+}
+AUTO = {
+    "encoder-decoder": "AutoModelForSeq2SeqLM",
+    "decoder-only": "AutoModelForCausalLM",
+    "encoder-only": "AutoModelForMaskedLM",
+}
+READS: dict[Kind, Role] = {"encoder-decoder": "source", "decoder-only": "prompt", "encoder-only": "whole"}
+LICENCES = {
+    "public domain": "unlicense",
+    "MIT": "mit",
+    "Apache": "apache-2.0",
+    **{f"CC BY {version}": f"cc-by-{version}" for version in ("2.0", "3.0", "4.0")},
+    "CC0": "cc0-1.0",
+}
+
+
+def folder_zipped(folder: Path, name: str) -> bytes:
+    """A folder as one file, which unpacks into a folder of that name. What is hidden, or no file, stays out.
+
+    Raises:
+        CheckpointError: the name leads out of the folder where it is unpacked.
+    """
+    if name in ("", ".", "..") or {"/", "\\"} & set(name):
+        raise CheckpointError(f"{name[:60]!r} is no name of a folder: choose another one")
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*")):
+            inside = file.relative_to(folder)
+            if file.is_file() and not file.is_symlink() and not any(part.startswith(".") for part in inside.parts):
+                archive.write(file, Path(name) / inside)
+    return held.getvalue()
+
+
+def huggingface_zipped(lens: Inspectable, name: str, card: str = "") -> bytes:
+    """The same of the folder that `export_huggingface` writes.
+
+    Raises:
+        CheckpointError: no family computes what this model does, or the name leads elsewhere.
+    """
+    with TemporaryDirectory() as place:
+        folder = Path(place) / "written"
+        export_huggingface(lens, folder, card)
+        return folder_zipped(folder, name)
+
+
+def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
+    """Write config.json, model.safetensors, tokenizers, generation_config.json and a card as Hugging Face has them.
+
+    Raises:
+        CheckpointError: no family computes what this model does; the sentence says which option has no counterpart.
+    """
+    family = counterpart(lens.config)
+    # Refused before anything is written.
+    writers = _tokenizer_writers(lens)
+    options, tensors = family.make(Parameters(lens.model))
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # a tied one would be refused
+    write_tensors(folder / "model.safetensors", kept, {"format": "pt"})
+    tokens, dtype = token_ids(lens), str(lens.dtype).removeprefix("torch.")
+    for part in ("encoder", "decoder"):
+        if isinstance(options.get(part), dict):
+            options[part] |= tokens
+    _write(folder / "config.json", options | tokens | {"dtype": dtype, "torch_dtype": dtype})
+    if lens.kind != "encoder-only":
+        _write(folder / "generation_config.json", tokens | written_rules(lens) | {"max_length": lens.config.max_length})
+    for write in writers:
+        write(folder)
+    (folder / CARD).write_text(model_card(lens, family.title, str(options["architectures"][0]), card), encoding="utf-8")
+
+
+def _tokenizer_writers(lens: Inspectable) -> list[Write]:
+    """What writes the tokenizers into a folder: files of others as they were, one for both sides.
+
+    Raises:
+        CheckpointError: there are none.
+    """
+    source, target, length = lens.source_tokenizer, lens.target_tokenizer, lens.config.max_length
+    if isinstance(source, SlowTokenizer) and isinstance(target, SlowTokenizer) and source.files == target.files:
+        return [partial(write_older, source.files)]
+    read, written = library_tokenizer(source), library_tokenizer(target)
+    made: list[Write] = [lambda folder: write_tokenizer(read, source, folder, READS[lens.kind], length)]
+    if lens.kind == "encoder-decoder":
+        made.append(lambda folder: write_tokenizer(written, target, folder / TARGET, "target", length))
+    return made
+
+
+def token_ids(lens: Inspectable) -> dict[str, Any]:
+    """The special tokens by the names that configs of Hugging Face give them."""
+    target = lens.target_tokenizer
+    found = {"pad_token_id": target.padding, "bos_token_id": target.start, "eos_token_id": target.end}
+    if lens.kind == "encoder-decoder":
+        found["decoder_start_token_id"] = target.margins("target")[0][0]
+    return found
+
+
+def written_rules(lens: Inspectable) -> dict[str, Any]:
+    """What the model must write and must not, by the names of a generation_config.json."""
+    tokenizer = lens.target_tokenizer
+    rules, forced = tokenizer.rules, tokenizer.margins("target")[0][1:2] if lens.kind == "encoder-decoder" else []
+    found: dict[str, Any] = {"forced_bos_token_id": forced[0] if forced else None, "forced_eos_token_id": rules.last}
+    found |= {"suppress_tokens": list(rules.never), "begin_suppress_tokens": list(rules.first)}
+    found |= {"bad_words_ids": [list(run) for run in rules.runs]}
+    return {name: value for name, value in found.items() if value not in (None, [])}
+
+
+def library_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
+    """The tokenizer of the library alone, without what ours keep beside it of others' models.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    record = json.loads(tokenizer.to_json())
+    inner = record["tokenizer"] if "foreign" in record else record
+    if inner is None:
+        raise CheckpointError(
+            "this model reads ids and has no tokenizer to write: put a tokenizer.json beside its weights, then open it"
+        )
+    return tokenizers.Tokenizer.from_str(json.dumps(inner))
+
+
+def write_tokenizer(inner: tokenizers.Tokenizer, tokenizer: Tokenizer, folder: Path, role: Role, length: int) -> None:
+    """tokenizer.json, which puts around a text what the model reads around it, and its config.
+
+    inner: the tokenizer's `library_tokenizer`, which is changed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    before, after = ([tokenizer.label(token) for token in ids] for ids in tokenizer.margins(role))
+    inner.post_processor = TemplateProcessing(
+        single=[*before, "$A", *after],
+        special_tokens=[(label, inner.token_to_id(label)) for label in {*before, *after}],
+    )
+    inner.save(str(folder / "tokenizer.json"))
+    names = {"pad": tokenizer.padding, "unk": tokenizer.unknown, "bos": tokenizer.start, "eos": tokenizer.end}
+    names["mask"] = tokenizer.mask
+    labels = {f"{name}_token": tokenizer.label(token) for name, token in names.items() if token is not None}
+    _write(
+        folder / "tokenizer_config.json",
+        {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": length, **labels},
+    )
+
+
+def model_card(lens: Inspectable, family: str, architecture: str, card: str) -> str:
+    """The card with a front matter for the Hub, and how to open the model."""
+    licence = str(lens.training.get("licence") or "")
+    known = next((name for words, name in LICENCES.items() if words.lower() in licence.lower()), "other")
+    front = ["---", "library_name: transformers", f"pipeline_tag: {TASKS[lens.kind]}", f"license: {known}"]
+    if known == "other" and licence:
+        front.append(f"license_name: {json.dumps(licence, ensure_ascii=False)}")
+    front += ["tags:", "- vitrine", "---", ""]
+    stateless = architecture.endswith("BertModel")
+    auto = "AutoModel" if stateless else AUTO[lens.kind]
+    lines = [
+        "## In transformers",
+        "",
+        f"The weights are those of a {family} (`{architecture}`), with the same results.",
+        "",
+        "```python",
+        f"from transformers import AutoTokenizer, {auto}",
+        "",
+        'tokenizer = AutoTokenizer.from_pretrained("FOLDER")',
+        f'model = {auto}.from_pretrained("FOLDER")',
+        *_more(lens, stateless),
+        "```",
+    ]
+    text = without_front_matter(card).strip() or f"# {lens.name}"
+    return "\n".join([*front, text, "", *lines, ""])
+
+
+def without_front_matter(card: str) -> str:
+    """The text of a card after what stands between two lines of ---."""
+    if not card.startswith("---\n"):
+        return card
+    _before, found, rest = card[4:].partition("\n---\n")
+    return rest if found else card
+
+
+def _more(lens: Inspectable, stateless: bool) -> list[str]:
+    if isinstance(lens.source_tokenizer, SlowTokenizer):
+        return ["# tokenizer(text_target=...) is for what it writes"]
+    if lens.kind == "encoder-decoder":
+        return ['target_tokenizer = AutoTokenizer.from_pretrained("FOLDER/target_tokenizer")  # for what it writes']
+    if not stateless or lens.config.output_head == "none":
+        return []
+    factor = " / model.config.hidden_size ** 0.5" if lens.config.scale_embedding else ""
+    factor += " / model.config.hidden_size ** 0.5" if lens.config.scale_output else ""
+    return [
+        'states = model(**tokenizer("A <mask> of text.", return_tensors="pt")).last_hidden_state',
+        f"logits = states @ model.get_input_embeddings().weight.T{factor}",
+    ]
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

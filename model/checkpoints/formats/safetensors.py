@@ -1,0 +1,182 @@
+"""The header of a safetensors file, read and checked here before any library sees the file.
+
+Format: 8 bytes with the length of the header, little-endian; the header, a JSON object; the values, one tensor after
+another without gaps (https://github.com/huggingface/safetensors#format).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from model.checkpoints.formats.files import Refused, mapped
+from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
+from model.runtime.untrusted_json import parse_json
+
+LARGEST_HEADER = 100_000_000  # bytes: the format's own limit
+LONGEST_NAME = 250
+MOST_DIMENSIONS = 32
+MOST_TENSORS = 100_000
+BITS = {
+    **dict.fromkeys(("F4",), 4),
+    **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"), 8),
+    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 16),
+    **dict.fromkeys(("U32", "I32", "F32"), 32),
+    **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
+}
+# What torch calls the types of a safetensors header; others are shown as the header has them.
+DTYPES = {
+    "BOOL": "bool",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+    "BF16": "bfloat16",
+    "C64": "complex64",
+    **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+
+
+class Entry(NamedTuple):
+    """A tensor as the header has it. dtype: a name of the format. start: of its values after the header."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+def read_header(path: Path) -> list[Entry]:
+    """The tensors in the order of their values; no value is read.
+
+    Raises:
+        CheckpointError: the file is no safetensors file, or its header and its size contradict each other.
+    """
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > min(size - 8, LARGEST_HEADER):
+                raise FormatError(
+                    f"a header of {length:,} bytes, where the file has {size:,} and a header at most {LARGEST_HEADER:,}"
+                    if size >= 8
+                    else f"{size} bytes are too few for a header"
+                )
+            content = file.read(length)
+        return _entries(_object(content), size - 8 - length)
+    except (FormatError, CheckpointError, OSError) as error:
+        raise CheckpointError(
+            f"{path} cannot be read as safetensors: {error}; get the file again, or wait until it is written"
+        ) from error
+
+
+class SafeValues:
+    """The values of a file whose header was read. It is opened when the first of them is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: Any = None
+
+    def load(self, entry: Entry) -> Tensor:
+        """The values of a tensor.
+
+        Raises:
+            UnmeasuredError: torch has no such type.
+            CheckpointError: the file is another one by now, or the tensor is too large for the memory.
+        """
+        try:
+            if self._file is None:
+                self._file = safe_open(self.path, framework="pt")
+            tensor: Tensor = self._file.get_tensor(entry.name)
+        except Refused:
+            return self._alone(entry)
+        except (SafetensorError, OSError) as error:
+            raise UnmeasuredError(
+                f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {first_line(error)}"
+            ) from error
+        if tuple(tensor.shape) != entry.shape:
+            raise CheckpointError(f"{self.path} has changed since it was listed: open it again")
+        return tensor
+
+    def _alone(self, entry: Entry) -> Tensor:
+        """Of a file that the system maps only in parts."""
+        dtype = getattr(torch, DTYPES.get(entry.dtype, ""), None)
+        if dtype is None:
+            reason = "it has no such type"
+            raise UnmeasuredError(f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {reason}")
+        with self.path.open("rb") as file:
+            begin = 8 + int.from_bytes(file.read(8), "little")
+        return mapped(self.path, begin + entry.start, entry.end - entry.start).view(dtype).reshape(entry.shape)
+
+
+class FormatError(Exception):
+    """What contradicts the format."""
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    header = parse_json(content, "its header", parts=10 * MOST_TENSORS)
+    if not isinstance(header, dict):
+        raise FormatError(f"its header is not an object but {type(header).__name__}")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise FormatError("its __metadata__ is not a list of texts by name")
+    return header
+
+
+def _entries(header: dict[str, Any], size: int) -> list[Entry]:
+    """In the order of the values. size: bytes after the header, all of them some tensor's."""
+    entries = sorted((_entry(name, each) for name, each in header.items()), key=lambda each: (each.start, each.end))
+    end = 0
+    for each in entries:
+        if each.start != end:
+            raise FormatError(f"the values of {each.name!r} begin at {each.start:,}, those before end at {end:,}")
+        end = each.end
+    if end != size:
+        raise FormatError(f"its tensors have {end:,} bytes of values, the file {size:,}")
+    return entries
+
+
+def _entry(name: str, said: Any) -> Entry:
+    require_name(name)
+    if not isinstance(said, dict) or set(said) != {"dtype", "shape", "data_offsets"}:
+        raise FormatError(f"what it says of {name!r} is not dtype, shape and data_offsets")
+    dtype, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in BITS:
+        raise FormatError(f"{name!r} is of the type {str(dtype)[:60]!r}, which the format has not")
+    if not _counts(shape) or len(shape) > MOST_DIMENSIONS:
+        raise FormatError(f"the shape of {name!r} is not a list of up to {MOST_DIMENSIONS} sizes")
+    if not _counts(offsets) or len(offsets) != 2:
+        raise FormatError(f"the data_offsets of {name!r} are not two places in the file")
+    bits = math.prod(shape) * BITS[dtype]
+    if bits != 8 * (offsets[1] - offsets[0]):
+        raise FormatError(
+            f"{name!r} of shape {tuple(shape[:8])} and type {dtype} does not fit its data_offsets {tuple(offsets)}"
+        )
+    return Entry(name, dtype, tuple(shape), offsets[0], offsets[1])
+
+
+def require_name(name: str) -> None:
+    """Refuse what no program gives a tensor as its name.
+
+    Raises:
+        CheckpointError: it is empty, too long, or has characters that cannot be printed.
+    """
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise CheckpointError(
+            f"a tensor is called {name[:60]!r}, and a name has 1 to {LONGEST_NAME} characters that can be printed"
+        )
+
+
+def _counts(values: Any) -> bool:
+    return isinstance(values, list) and all(type(each) is int and 0 <= each < 1 << 63 for each in values)

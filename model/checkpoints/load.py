@@ -1,0 +1,220 @@
+"""What others have trained, opened as an Inspectable: which of the ways to it a file or folder needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.checkpoints.convert.families import rebuilt_config, renamed
+from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
+from model.checkpoints.formats.files import (
+    LLAMA_CPP,
+    READ,
+    REFUSED,
+    require_weights_themselves,
+    require_whole,
+    weights_of,
+)
+from model.checkpoints.hints import Positions, Told
+from model.checkpoints.native import CONFIG, _open_ours, is_hugging_face, is_ours, require_weights
+from model.checkpoints.tensors import size, tensor_table
+from model.inference.model import Inspectable
+from model.inference.models import inspectable
+from model.network.config import TransformerConfig
+from model.network.transformer import Network, skeleton
+from model.runtime.device import choose_device, choose_dtype
+from model.runtime.errors import CheckpointError
+from model.runtime.files import finish_replacing
+from model.runtime.memory import require_room
+from model.runtime.untrusted_json import read_record
+from model.text.huggingface.load import open_tokenizers
+
+
+def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Told | None = None) -> Inspectable:
+    """A checkpoint folder of Hugging Face, or a file of weights alone, also as the only one of a folder.
+
+    Well-known families and layouts are put together as our network; other models of Hugging Face run as they are.
+    told: what somebody says of weights that do not tell everything.
+
+    Raises:
+        CheckpointError: it is neither, or it is damaged; the sentence says which and what is needed.
+    """
+    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
+        return _open_folder(path, settings, device, dtype)
+    file = _file_of(path)
+    layout, tokenizers = open_state(file, told or Told())
+    name = path.resolve().name if path.is_dir() else file.stem
+    record = {"format": layout.name, "assumed": list(layout.assumed), "open": dict(layout.open)}
+    return inspectable(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
+
+
+def renamed_weights(path: Path, told: Told) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+    """What others have trained as a config of ours and weights by our names, still in the file; None where it is not
+    put together as ours.
+
+    Raises:
+        CheckpointError: as of `open_foreign`.
+    """
+    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
+        return _rebuilt(path, settings)
+    layout = find_layout(_file_of(path), told)
+    return layout.config, layout.weights
+
+
+def _file_of(path: Path) -> Path:
+    """
+    Raises:
+        CheckpointError: there is not a single file of weights, or it is of another kind.
+    """
+    file = _only_file(path) if path.is_dir() else path
+    if file.is_file() and file.suffix.lower() not in (*READ, *REFUSED):
+        raise CheckpointError(f"{file.name} must be a checkpoint folder or end in {', '.join(SUFFIXES)}")
+    (file,) = weights_of(file).files  # a file, and no pipe, which never ends
+    require_weights_themselves(file, file.stat().st_size)
+    require_whole(file, {})
+    return file
+
+
+def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> Inspectable:
+    found = _rebuilt(folder, settings, (dtype, device))
+    if found is None:
+        from model.checkpoints.bridge.load import open_hosted
+
+        return open_hosted(folder, settings, device, dtype)
+    config, ours = found
+    network = assembled(config, ours, device, dtype)
+    tokenizers = open_tokenizers(folder, settings, config.vocabularies)
+    return inspectable(
+        folder.resolve().name, network, tokenizers, {"format": f"Hugging Face, {settings['model_type']}"}
+    )
+
+
+def _rebuilt(
+    folder: Path, settings: dict[str, Any], place: tuple[torch.dtype, torch.device] | None = None
+) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+    """place: where the weights must have room, before the files, which may be larger than memory, are mapped."""
+    if not isinstance(settings.get("model_type"), str):
+        return None
+    table = tensor_table(folder)
+    config = rebuilt_config(settings, [info.name for info in table])
+    if config is None:
+        return None
+    if place is not None:
+        require_room(size(table)[0], *place)
+    ours = renamed(settings, config, {info.name: info.load() for info in table})
+    require_weights(config, {name: tuple(each.shape) for name, each in ours.items()}, folder.name)
+    return config, ours
+
+
+def _only_file(folder: Path) -> Path:
+    """
+    Raises:
+        CheckpointError: there is no file of weights in the folder, or several.
+    """
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    found = [file for file in files if file.suffix.lower() in SUFFIXES]
+    found = found or [file for file in files if file.suffix.lower() == LLAMA_CPP]  # what it is, is said of the file
+    if len(found) == 1:
+        return found[0]
+    raise CheckpointError(
+        f"{folder.name} has {len(found)} files of weights and no {CONFIG} that says what they are: open a checkpoint "
+        f"folder of Vitrine or Hugging Face, or one file of {KNOWN}; tensors of any file can be looked at under "
+        "Checkpoints → Read"
+    )
+
+
+def open_checkpoint(
+    path: Path | str,
+    device: torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    heads: int | None = None,
+    positions: Positions | None = None,
+    start: int | None = None,
+) -> Inspectable:
+    """A trained model, ready to be looked into: our checkpoint folder, one of Hugging Face, or a file of weights alone
+    whose layout is known (`model.foreign.layouts`).
+
+    device, dtype: where and in which precision to compute; by default what `model.device` chooses. heads: how many
+    attention heads there are, positions: of which kind, where there is no table of them, start: with which id a target
+    begins, for a file that does not say it.
+
+    Raises:
+        CheckpointError: it is missing, incomplete, damaged or of another kind; the message says which file and why.
+    """
+    path, place, precision = Path(path), device or choose_device(), dtype or choose_dtype()
+    finish_replacing(path)
+    if not path.exists():
+        raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
+    try:
+        if is_ours(path):
+            lens = _open_ours(path, place, precision)
+        else:
+            lens = open_foreign(path, place, precision, Told(heads, positions, start))
+    except CheckpointError:
+        raise
+    except (ValueError, OSError) as error:
+        raise CheckpointError(f"{path.name} cannot be opened: {error}") from error
+    if heads not in (None, lens.config.n_heads):
+        raise CheckpointError(
+            f"{path.name} says itself that it has {lens.config.n_heads} heads: leave heads={heads} out"
+        )
+    return lens
+
+
+# A network around weights that are there already.
+
+CPU = torch.device("cpu")
+
+
+def assembled(
+    config: TransformerConfig,
+    weights: Mapping[str, Tensor],
+    device: torch.device = CPU,
+    dtype: torch.dtype = torch.float32,
+) -> Network:
+    """The network of this config with copies of these weights, by our names, in evaluation mode and without gradients.
+
+    No weights are drawn first: memory holds the network and one tensor more. Ties are kept; of a tied matrix any name
+    will do.
+
+    Raises:
+        CheckpointError: a weight is missing, of another shape or of a type that a network cannot have, there is one too
+            many, or they do not fit into memory.
+    """
+    model = skeleton(config)
+    require_room(model.parameter_count(), dtype, device)
+    names = dict(model.named_parameters(remove_duplicate=False))
+    if unknown := sorted(weights.keys() - names.keys()):
+        raise CheckpointError(f"the weights hold {unknown[0]} ({len(unknown)} such), which this config has not")
+    made: dict[int, nn.Parameter] = {}
+    for name, tensor in weights.items():
+        if tensor.shape != names[name].shape:
+            shapes = tuple(tensor.shape), tuple(names[name].shape)
+            raise CheckpointError(f"{name} has shape {shapes[0]}, the config asks for {shapes[1]}")
+        copy = _copied(name, tensor, device, dtype)
+        made[id(names[name])] = nn.Parameter(copy, requires_grad=False)
+    if missing := [name for name, parameter in names.items() if id(parameter) not in made]:
+        raise CheckpointError(f"the weights lack {missing[0]} ({len(missing)} such)")
+    for parameter in names.values():
+        parameter.requires_grad_(False)  # assigning sets what is given to what was there
+    model.load_state_dict({name: made[id(parameter)] for name, parameter in names.items()}, assign=True)
+    for module in model.modules():
+        for name, table in module.named_buffers(recurse=False):
+            setattr(module, name, table.to(device, dtype))
+    return model.eval()
+
+
+def _copied(name: str, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    try:
+        if tensor.is_complex():
+            raise NotImplementedError("its numbers are complex")
+        return tensor.to(device, dtype, copy=True).contiguous()
+    except NotImplementedError as error:  # of a type that is only a name in torch, as float4
+        raise CheckpointError(
+            f"{name} is of type {str(tensor.dtype).removeprefix('torch.')}, with which no network computes here: its "
+            "tensors can be looked at under Checkpoints → Read"
+        ) from error

@@ -1,0 +1,99 @@
+"""What is done with a checkpoint folder as a whole: its card, a copy under a new name, another name, its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from model.checkpoints.native import CARD, save_checkpoint
+from model.inference.model import Inspectable
+from model.runtime.errors import CheckpointError
+from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_text
+from model.runtime.untrusted_json import read_text
+
+LONGEST_CARD = 1 << 20  # bytes
+
+
+def read_card(folder: Path) -> str:
+    """The model card of a folder; empty where it has none.
+
+    Raises:
+        CheckpointError: it is no text, or too long.
+    """
+    path = folder / CARD
+    return read_text(path, LONGEST_CARD) if path.is_file() else ""
+
+
+def write_card(folder: Path, text: str) -> None:
+    """Replace the model card in one step.
+
+    Raises:
+        CheckpointError: it is too long.
+    """
+    write_text(folder / CARD, _whole(text))
+
+
+def copy_with_card(folder: Path, copy: Path, text: str) -> None:
+    """A copy of a checkpoint folder with another card: all of it, or nothing.
+
+    Raises:
+        CheckpointError: there is a folder of that name, or the card is too long.
+    """
+    text = _whole(text)
+    _require_new(copy)
+    written = begin_folder(copy)
+    try:
+        for file in folder.iterdir():
+            if file.is_file() and not file.is_symlink() and not file.name.startswith("."):
+                shutil.copy2(file, written / file.name)
+        (written / CARD).write_text(text, encoding="utf-8")
+        replace_folder(copy, written)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+
+
+def keep_as_ours(folder: Path, lens: Inspectable) -> None:
+    """Write a model that others have trained, put together as our network, as a checkpoint of ours.
+
+    Raises:
+        ValueError: there is a folder of that name.
+    """
+    _require_new(folder)
+    form = lens.training.get("format") or "another format"
+    card = (
+        f"# {folder.name}\n\nA copy of {lens.name} ({form}), put together as Vitrine's own network with the same "
+        "weights. Whatever licence the original has holds for it too.\n"
+    )
+    record = {name: value for name, value in lens.training.items() if name != "open"}  # the config says it now
+    tokenizers = lens.source_tokenizer, lens.target_tokenizer
+    save_checkpoint(folder, lens.model, tokenizers, record, card, lens.dtype)
+
+
+def rename(folder: Path, name: str) -> Path:
+    """Give a checkpoint folder another name.
+
+    Raises:
+        CheckpointError: the name is taken.
+    """
+    finish_replacing(folder)
+    renamed = folder.with_name(name)
+    _require_new(renamed)
+    os.rename(folder, renamed)
+    return renamed
+
+
+def _require_new(folder: Path) -> None:
+    """
+    Raises:
+        CheckpointError: there is a folder of that name.
+    """
+    if folder.exists():
+        raise CheckpointError(f"there is a folder {folder.name!r} already: choose another name")
+
+
+def _whole(text: str) -> str:
+    clean = text.encode("utf-8", "replace").decode("utf-8")
+    if len(clean.encode("utf-8")) > LONGEST_CARD:
+        raise CheckpointError(f"the card has {len(clean):,} characters: at most {LONGEST_CARD >> 20} MB can be kept")
+    return clean

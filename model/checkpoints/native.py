@@ -1,0 +1,175 @@
+"""Our checkpoint: a folder of config.json, model.safetensors, tokenizers, training.json and a model card."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.checkpoints.tensors import tensor_table
+from model.inference.model import Inspectable
+from model.inference.models import INSPECTABLES
+from model.network.config import TransformerConfig
+from model.network.costs import parameters
+from model.network.transformer import Network, build
+from model.runtime.errors import CheckpointError, first_line
+from model.runtime.files import begin_folder, replace_folder, write_tensors
+from model.runtime.memory import require_room
+from model.runtime.untrusted_json import parse_json, read_bytes, read_record
+from model.text.tokenizer import MASK, Tokenizer
+
+CONFIG, WEIGHTS, TRAINING, CARD = "config.json", "model.safetensors", "training.json", "README.md"
+SOURCE_TOKENIZER, TARGET_TOKENIZER = "source_tokenizer.json", "target_tokenizer.json"
+TOKENIZER = "tokenizer.json"  # of models with one stack
+
+
+def save_checkpoint(
+    folder: Path | str,
+    model: Network,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    training: Mapping[str, Any] | None = None,
+    card: str = "",
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write a checkpoint folder, or replace it whole: a kill at any moment leaves the old one or the new one.
+
+    tokenizers: of source and target; of a model with one stack, the same one twice.
+    training: what training.json records (data, steps, figures, seed). dtype: the precision on disk.
+    """
+    folder = Path(folder)
+    written = begin_folder(folder)
+    try:
+        write_tensors(written / WEIGHTS, _stored_weights(model, dtype), {"format": "pt"})
+        texts = {
+            CONFIG: model.config.to_json(),
+            **{name: made.to_json() for name, made in zip(_tokenizer_files(model.config), tokenizers, strict=True)},
+            TRAINING: json.dumps(training or {}, indent=2, ensure_ascii=False) + "\n",
+            CARD: card,
+        }
+        for name, text in texts.items():
+            (written / name).write_text(text, encoding="utf-8")
+        replace_folder(folder, written)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+
+
+def is_ours(folder: Path, said: Mapping[str, Any] | None = None) -> bool:
+    """Whether a folder has a config.json that is neither Hugging Face's nor lies beside another's weights.
+
+    said: what it says, where that was read before.
+    """
+    if not (folder / CONFIG).exists():
+        return False
+    said = read_record(folder / CONFIG) if said is None else said
+    return not is_hugging_face(said) and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
+
+
+def is_hugging_face(settings: Mapping[str, Any]) -> bool:
+    """Whether a config.json is one of transformers."""
+    return "model_type" in settings or "architectures" in settings
+
+
+def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
+    config = read_config(folder / CONFIG)
+    tokenizers = _read_tokenizers(folder, config)
+    table = tensor_table(folder / WEIGHTS)
+    require_weights(config, {info.name: info.shape for info in table}, folder.name)
+    require_room(sum(math.prod(info.shape) for info in table), dtype, device)
+    weights = {info.name: info.load() for info in table}  # still in the file, which may be replaced from now on
+    try:
+        model = build(config)
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold
+        raise CheckpointError(f"{folder.name}: no model of this {CONFIG} can be built: {first_line(error)}") from error
+    try:
+        model.load_weights(weights)
+    except ValueError as error:
+        raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
+    model.to(device=device, dtype=dtype).eval().requires_grad_(False)
+    training = read_record(folder / TRAINING)
+    return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)
+
+
+def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:
+    return (SOURCE_TOKENIZER, TARGET_TOKENIZER) if config.kind == "encoder-decoder" else (TOKENIZER, TOKENIZER)
+
+
+def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer, Tokenizer]:
+    files = _tokenizer_files(config)
+    read = {name: _read_tokenizer(folder / name) for name in files}
+    for name, size in zip(files, config.vocabularies, strict=True):
+        if len(read[name]) != size:
+            raise CheckpointError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
+    if config.kind == "encoder-only" and type(read[TOKENIZER]) is Tokenizer and read[TOKENIZER].mask is None:
+        raise CheckpointError(f"{folder.name}: {TOKENIZER} has no {MASK} token, which an encoder-only model needs")
+    return read[files[0]], read[files[1]]
+
+
+def _read_tokenizer(path: Path) -> Tokenizer:
+    from model.text.huggingface.load import is_saved, read_saved
+
+    return read_saved(path) if is_saved(path) else Tokenizer.read(path)
+
+
+def _stored_weights(model: Network, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Each parameter once, whatever is tied to it."""
+    return {name: tensor.detach().to(dtype) for name, tensor in model.named_parameters()}
+
+
+# Our own folder as a stranger may have made it: what its config claims is compared with the weights' header first.
+
+LARGEST_CONFIG = 1 << 20  # bytes
+MOST_LAYERS = 512
+BUILT = 10_000_000  # weights that any config may ask for: what lacks in the file is named when they are loaded
+LARGEST_TABLE = 1 << 25  # numbers in a table of positions, which no file holds
+
+
+def read_config(path: Path) -> TransformerConfig:
+    """The config in a config.json of ours.
+
+    Raises:
+        CheckpointError: it is not JSON, or an option is not one or out of its range.
+    """
+    content = read_bytes(path, LARGEST_CONFIG)
+    parse_json(content, path.name)
+    try:
+        return TransformerConfig.from_json(content.decode("utf-8"))
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"{path.name} does not describe a model that can be built: {error}") from error
+
+
+def require_weights(config: TransformerConfig, shapes: Mapping[str, tuple[int, ...]], name: str) -> None:
+    """Refuse a config that asks for more than there is in the file, before any memory is taken for it.
+
+    shapes: of each tensor in the file. name: of the checkpoint, for the sentence.
+
+    Raises:
+        CheckpointError: it asks for more; the sentence says where.
+    """
+    # Shapes are compared one by one when the weights are loaded; here only what could be too large to build.
+    widest = max((size for shape in shapes.values() if math.prod(shape) for size in shape), default=0)
+    for option in ("d_model", "d_ff", "n_heads", "source_vocabulary", "target_vocabulary"):
+        if (size := getattr(config, option)) > widest:
+            raise CheckpointError(
+                f"{name}: the config says {option} {size:,}, and no tensor in the weights is wider than {widest:,}: "
+                "the two files do not belong together"
+            )
+    layers = config.n_encoder_layers + config.n_decoder_layers
+    if layers > MOST_LAYERS:
+        raise CheckpointError(f"{name}: the config says {layers:,} layers: at most {MOST_LAYERS} are opened")
+    width = config.d_model if config.position == "sinusoidal" else config.d_head
+    if config.max_length * width > LARGEST_TABLE:
+        raise CheckpointError(
+            f"{name}: the config says max_length {config.max_length:,}, whose table of positions would take "
+            f"{4 * config.max_length * width / 1e9:,.1f} GB: lower it"
+        )
+    asked, held = sum(parameters(config).values()), sum(map(math.prod, shapes.values()))
+    if asked > max(held, BUILT):
+        raise CheckpointError(
+            f"{name}: the config asks for {asked:,} weights, and the file holds {held:,}: they do not belong together"
+        )
