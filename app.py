@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
     from model.inference.model import Inspectable
-    from model.live import LiveTraining
+    from model.training.live.session import LiveTraining
 
 PAGES = {
     name: f"viz/pages/{name}.py"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from model.inference.model import Inspectable
     from model.network.config import TransformerConfig
     from model.network.transformer import Transformer, build
-    from model.training import Trainer
+    from model.training.trainer import Trainer
 
 __all__ = [
     "Inspectable",
@@ -26,7 +26,7 @@ __all__ = [
 _PLACES = {
     "Inspectable": "model.inference.model",
     "Trace": "model.capture.trace",
-    "Trainer": "model.training",
+    "Trainer": "model.training.trainer",
     "Transformer": "model.network.transformer",
     "TransformerConfig": "model.network.config",
     "build": "model.network.transformer",

@@ -27,8 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     from model.commands import evaluate, generate, inspect, train
-    from model.processes import speaks
     from model.runtime.errors import NO_MEMORY_LEFT, is_out_of_memory
+    from model.training.distributed import speaks
 
     parser = Parser(
         prog="python -m model", description="Train a Transformer, measure it, let it write, or look into its file."

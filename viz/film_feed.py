@@ -15,8 +15,8 @@ from viz.sides import SIDES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from model.film import Film
-    from model.live import LiveTraining
+    from model.training.live.film import Film
+    from model.training.live.session import LiveTraining
     from viz.workbench import Workbench
 
 MOST = 20 << 20  # bytes of attention in the browser
@@ -47,7 +47,7 @@ def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | N
     """What the browser lacks of the film, and notes it as sent: a header, and of each frame its step, attention, loss,
     tokens, probabilities and norms. None while there is no film.
     """
-    from model.camera import LOSS, NORMS, PROBABILITIES, TOKENS
+    from model.training.live.camera import LOSS, NORMS, PROBABILITIES, TOKENS
 
     run = live.current if live else None
     if run is None or not len(run.film):
@@ -93,7 +93,7 @@ def thinned(count: int, most: int) -> NDArray[np.intp]:
 
 def described(film: Film) -> dict[str, Any]:
     """What belongs to all frames: where each kind of attention stands in them, the probe's tokens, the key frames."""
-    from model.camera import PROBABILITIES
+    from model.training.live.camera import PROBABILITIES
 
     probe, lens = film.probe, film.lens
     kinds, first = {}, 0

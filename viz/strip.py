@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from model.inference.model import Inspectable
-    from model.live import LiveTraining
-    from model.snapshots import Snapshot
+    from model.training.live.session import LiveTraining
+    from model.training.live.snapshot import Snapshot
 
 STRIP = "training_strip"
 DRAWN = 200  # points of the loss
@@ -134,7 +134,7 @@ def _act(lens: Inspectable) -> None:
     act, bench = st.session_state[STRIP].act, workbench()
     live, bench.message = training.training(bench), ""
     if live is None:
-        from model.training_settings import TrainingSettings
+        from model.training.settings import TrainingSettings
 
         data = training.usual_data(lens)
         settings = TrainingSettings(

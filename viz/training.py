@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from model.data.sources import Data, Material, Source
     from model.inference.model import Inspectable
     from model.inference.models import Translator
-    from model.live import LiveTraining
-    from model.live_registry import LiveTrainings
     from model.network.config import TransformerConfig
-    from model.probe import Probe
     from model.text.tokenizer import Tokens
-    from model.training_settings import TrainingSettings
+    from model.training.live.camera import Probe
+    from model.training.live.registry import LiveTrainings
+    from model.training.live.session import LiveTraining
+    from model.training.settings import TrainingSettings
 
 RUN = "run"  # in the address: a reconnect finds the training again
 EVERY = 0.5  # seconds between looks at a training
@@ -36,7 +36,7 @@ Standing = tuple[int, int, int]
 @st.cache_resource(show_spinner=False)
 def trainings() -> LiveTrainings:
     """Those of this process, of all sessions."""
-    from model.live_registry import LiveTrainings
+    from model.training.live.registry import LiveTrainings
 
     return LiveTrainings()
 
@@ -73,8 +73,8 @@ def begin(
         ValueError: the settings do not go together with the data.
     """
     from model.inference.models import Translator
-    from model.live import LiveTraining
-    from model.probe import Probe
+    from model.training.live.camera import Probe
+    from model.training.live.session import LiveTraining
 
     bench.run = bench.run or secrets.token_urlsafe(9)
     same = lens is bench.lens and bench.source is not None
@@ -115,7 +115,7 @@ def material_of(lens: Inspectable, data: Data) -> Material:
 
 def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
     """The model as it is after the newest step, and its trace of the text in the fields; the training watches it."""
-    from model.probe import Probe
+    from model.training.live.camera import Probe
     from viz import input_bar
 
     view = live.view()
@@ -166,7 +166,7 @@ def _on_film(lens: Inspectable, number: int, probe: Probe, source: str) -> tuple
 
 def _answer(lens: Translator, material: Material, source: str) -> Tokens | None:
     """The right target, where it is known."""
-    from model.probe import right_answer
+    from model.training.live.camera import right_answer
 
     answer = right_answer(material, source)
     return None if answer is None else lens.target_tokens(answer)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from model.probe import Probe
     from model.text.tokenizer import Tokens
+    from model.training.live.camera import Probe
 
 
 @dataclass

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from model.changes import RATES
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import CONFIG
 from model.commands.options import network_options
@@ -17,8 +16,8 @@ from model.inference.copies import require_ours
 from model.inference.model import Inspectable
 from model.network.config import PRESETS
 from model.runtime.files import finish_replacing
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training.settings import RATES, TrainingSettings
+from model.training.trainer import Trainer
 
 KIND, PRESET = "encoder-decoder", "small"  # of a model, unless told
 VOCABULARY = 4000  # of a BPE, unless told

@@ -11,13 +11,13 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from model import training_state
-from model.curves import Curves
 from model.data.datasets import unshuffled
-from model.gradients import first_not_finite
-from model.losses import loss_and_hits
 from model.runtime.device import give_back_memory
-from model.training import Trainer
+from model.training import state as training_state
+from model.training.gradients import first_not_finite
+from model.training.losses import loss_and_hits
+from model.training.tensorboard import Curves
+from model.training.trainer import Trainer
 
 SAVE_EVERY = 200  # steps between two writes of the resume state
 TRIM_EVERY = 10  # steps between two times that freed memory is given back to the system

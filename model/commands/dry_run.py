@@ -7,12 +7,12 @@ import random
 from collections.abc import Sequence
 
 from model.data.sources import Material
-from model.forecast import costs_of_batch
 from model.network.config import TransformerConfig
 from model.network.costs import Costs, costs
 from model.network.transformer import build
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training.cost import costs_of_batch
+from model.training.settings import TrainingSettings
+from model.training.trainer import Trainer
 
 MEMORY = {
     "weights": "weights",

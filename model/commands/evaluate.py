@@ -12,8 +12,8 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.model_card import card
 from model.checkpoints.native import CARD, TRAINING
 from model.data.readers import SPEC_HELP, is_text, name_of
-from model.measuring import Figures, measure
 from model.runtime.files import write_text
+from model.training.evaluation import Figures, measure
 
 
 def add_parser(commands: Any) -> None:

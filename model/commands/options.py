@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from model.network.config import CHOICES, TransformerConfig
-from model.training_settings import SETTING_CHOICES, TrainingSettings
+from model.training.settings import SETTING_CHOICES, TrainingSettings
 
 HELP = {
     "d_model": "width of the residual stream; even, and divisible by the heads",

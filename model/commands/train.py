@@ -9,8 +9,6 @@ from typing import Any, get_args
 
 import torch
 
-from model import training_state
-from model.changes import with_rates
 from model.checkpoints.model_card import card
 from model.checkpoints.native import save_checkpoint
 from model.commands.checking import (
@@ -31,19 +29,20 @@ from model.commands.course import follow, interrupts_remembered, say_nothing
 from model.commands.dry_run import print_costs
 from model.commands.evaluate import print_figures, record_figures
 from model.commands.options import add_network_options, add_training_options, network_options, settings_of
-from model.curves import Curves
 from model.data.readers import SPEC_HELP, name_of
 from model.data.sources import Material, Source, Units, prepare
 from model.fast.matmul import ONEDNN, OWN, Products, choose_products
-from model.forecast import forecast, require_memory, table_memory
 from model.inference.model import Inspectable
 from model.network.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.network.transformer import build
-from model.processes import Processes, launched
 from model.runtime.device import keep_freed_memory, slower
-from model.saving import begun_from, training_record
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training import state as training_state
+from model.training.cost import forecast, require_memory, table_memory
+from model.training.distributed import Processes, launched
+from model.training.live.saving import begun_from, training_record
+from model.training.settings import TrainingSettings, with_rates
+from model.training.tensorboard import Curves
+from model.training.trainer import Trainer
 
 
 def add_parser(commands: Any) -> None:

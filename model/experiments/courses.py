@@ -11,7 +11,7 @@ import torch
 
 from model.network.config import Kind
 from model.network.transformer import Network
-from model.training_settings import TrainingSettings
+from model.training.settings import TrainingSettings
 
 VALIDATIONS = 8  # over a training
 END = 0.1  # of the steps, over which the loss at the end is taken

@@ -15,7 +15,7 @@ from model.data.tasks import exact_match, find_task
 from model.experiments.courses import Answered, Arm, Setup, Side
 from model.experiments.running import Report
 from model.experiments.trainings import Learner, learners, material, rounds
-from model.losses import loss_and_hits
+from model.training.losses import loss_and_hits
 
 SOURCES = 48  # of each length
 AT_MOST = 14  # lengths that are tested

@@ -11,12 +11,12 @@ from statistics import median
 from model.data.datasets import IGNORED, Batch, Corpus
 from model.data.sources import Data, Material, material_of, new_config
 from model.data.tasks import find_task, task_pairs
-from model.demonstration import fresh
 from model.experiments.courses import VALIDATIONS, Arm, Course, Setup, Side
 from model.experiments.running import Report
 from model.inference.model import Inspectable
 from model.runtime.random import seeded
-from model.training import Trainer
+from model.training.demonstration import fresh
+from model.training.trainer import Trainer
 
 PAIRS = 6000  # of the task, where it has so many
 HELD = 5  # percent of them that no arm is trained on

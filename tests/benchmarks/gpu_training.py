@@ -21,8 +21,8 @@ from model.data.datasets import Batch
 from model.network.config import TransformerConfig
 from model.network.costs import costs
 from model.network.transformer import build
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training.settings import TrainingSettings
+from model.training.trainer import Trainer
 from tests.benchmarks import results
 from tests.benchmarks.training import Ready
 

@@ -22,8 +22,8 @@ from model.data.datasets import Batch
 from model.fast.matmul import OWN, choose_products
 from model.network.transformer import Network, build
 from model.runtime.device import keep_freed_memory
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training.settings import TrainingSettings
+from model.training.trainer import Trainer
 from tests.benchmarks import results
 from tests.benchmarks.references import PlainLoop
 from tests.benchmarks.training_networks import SETTINGS, Setting

@@ -25,8 +25,8 @@ from playwright.sync_api import Page, sync_playwright
 from model.checkpoints.load import open_checkpoint
 from model.inference.copies import trainable
 from model.runtime.device import compute_alone
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training.settings import TrainingSettings
+from model.training.trainer import Trainer
 from tests.benchmarks import results
 from tests.browser.server import CHROMIUM_OPTIONS, ROOT, serve
 from viz.training import RATE, STEPS, material_of, usual_data

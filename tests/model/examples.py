@@ -14,8 +14,8 @@ from model.network.config import Kind, TransformerConfig
 from model.network.transformer import Network, Transformer, build
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_bpe, train_characters
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training.settings import TrainingSettings
+from model.training.trainer import Trainer
 
 NOUNS = "teacher doctor student cat dog bird river mountain letter window garden train".split()
 VERBS = "sees likes follows finds paints forgets hears watches".split()

@@ -13,12 +13,12 @@ from model.data.sources import Answers, Material, Sentences, Translations
 from model.data.tasks import task_pairs
 from model.inference.model import Inspectable
 from model.inference.models import INSPECTABLES
-from model.live import LiveTraining
 from model.network.config import Kind, TransformerConfig
 from model.network.transformer import build
-from model.probe import Probe, probe_of
-from model.training_settings import TrainingSettings
-from model.watched import Watched
+from model.training.live.camera import Probe, probe_of
+from model.training.live.recorded_trainer import Watched
+from model.training.live.session import LiveTraining
+from model.training.settings import TrainingSettings
 
 PAIRS: list[Pair] = task_pairs("reverse", 120, [2, 3, 4], seed=1)
 KEY_EVERY = 4

@@ -12,7 +12,7 @@ from model.checkpoints.native import save_checkpoint
 from model.data.pairs import Pair
 from model.inference.decoding import Generation, Sampling
 from model.inference.model import Inspectable
-from model.measuring import translation_figures
+from model.training.evaluation import translation_figures
 from tests.model.examples import network, sentences, tokenizers, write_pairs
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 import torch
 
-from model.culprits import culprit
 from model.network.config import Kind
+from model.training.trainer import culprit
 from tests.model.live_examples import watched
 from tests.model.training_examples import make
 

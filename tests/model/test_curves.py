@@ -6,8 +6,8 @@ import sys
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from model import runs
-from model.curves import Curves, write_curves
+from model.training.live import runs
+from model.training.tensorboard import Curves, write_curves
 from tests.model.examples import sentences, trainer
 
 PAIRS = sentences(60)

@@ -9,10 +9,10 @@ import torch
 from model.data.pairs import in_split
 from model.data.readers import read_pairs_from
 from model.data.tasks import exact_match
-from model.demonstration import REVERSE, fresh
-from model.live import LiveTraining
 from model.network.config import TransformerConfig
 from model.network.transformer import build
+from model.training.demonstration import REVERSE, fresh
+from model.training.live.session import LiveTraining
 from tests.model.live_examples import SMALL, material
 
 SECONDS = 600.0

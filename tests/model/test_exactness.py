@@ -6,8 +6,8 @@ import pytest
 
 from model.data.sources import Answers, Translations
 from model.data.tasks import exact_match, task_pairs
-from model.exactness import counts_exactly
-from model.watched import Watched
+from model.training.live.recorded_trainer import Watched
+from model.training.losses import counts_exactly
 from tests.model.live_examples import PAIRS, SETTINGS, material, probe, start
 
 pytestmark = pytest.mark.unchecked

@@ -9,11 +9,10 @@ import torch
 import torch.nn.functional as F
 from numpy.testing import assert_allclose, assert_array_equal
 
-from model.camera import KINDS, LOSS, PROBABILITIES, TOKENS, Camera, Frame
 from model.capture.trace import Trace
-from model.film import Film
 from model.inference.copies import alone
-from model.thinning import Thinned
+from model.training.live.camera import KINDS, LOSS, PROBABILITIES, TOKENS, Camera, Frame
+from model.training.live.film import Film, Thinned
 from tests.model.live_examples import SETTINGS, material, probe, start, watched
 
 OPTIONS = {

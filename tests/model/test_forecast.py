@@ -20,10 +20,10 @@ from model.data.sources import (
     task_data,
     usual_units,
 )
-from model.demonstration import fresh
-from model.forecast import forecast, require_memory, timed_step
 from model.network.costs import costs
 from model.network.transformer import build
+from model.training.cost import forecast, require_memory, timed_step
+from model.training.demonstration import fresh
 from tests.model.live_examples import PAIRS, SETTINGS, material, start
 
 

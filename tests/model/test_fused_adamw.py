@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from model.fused_adamw import FusedAdamW
-from model.gradients import Gradients
+from model.training.gradients import Gradients
+from model.training.optimizer import FusedAdamW
 
 OPTIONS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.05}
 

@@ -16,8 +16,8 @@ from model.network.attention import MAPS
 from model.network.config import Position, TransformerConfig
 from model.network.transformer import DecoderOnly, EncoderOnly, Network, Transformer, build
 from model.text.tokenizer_training import train_bpe, train_text_characters
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training.settings import TrainingSettings
+from model.training.trainer import Trainer
 from tests.model.examples import config, one_stack, sentences
 
 PAIRS = sentences(60)

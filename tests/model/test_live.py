@@ -12,7 +12,7 @@ import torch
 from torch.testing import assert_close
 
 from model.checkpoints.load import open_checkpoint
-from model.live import LiveTraining
+from model.training.live.session import LiveTraining
 from tests.model.live_examples import (
     LONG,
     SETTINGS,

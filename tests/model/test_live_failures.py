@@ -130,7 +130,7 @@ def test_a_look_that_does_not_fit_into_memory_is_no_endless_loop(monkeypatch):
     def breaks_off(lens):
         raise MemoryError
 
-    monkeypatch.setattr("model.watched.alone", breaks_off)
+    monkeypatch.setattr("model.training.live.recorded_trainer.alone", breaks_off)
     given.advance(1)
     assert status(given) == "failed"
     monkeypatch.undo()
@@ -163,7 +163,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(mo
     given = settled(live())
     given.advance(4)
     settled(given)
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 100_000)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 100_000)
     for change in (
         lambda: given.change(batch_tokens=600),
         lambda: given.branch(given.current.film.key_frames[0], batch_tokens=600),
@@ -174,7 +174,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(mo
     given.advance(1)
     assert (status(given), given.snapshot.step) == ("idle", 5)
     assert given.choices.settings.batch_tokens == 40
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
     first = given.current.film.key_frames[0]
     budget = given.current.film.keys.budget
     for change in (lambda: given.rewind(first), lambda: given.branch(first, rate=1e-3)):
@@ -188,7 +188,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(mo
 
 
 def test_a_larger_batch_asked_for_while_the_training_is_prepared_is_refused_too(monkeypatch):
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
     given = live()
     with pytest.raises(ValueError, match="lower d_model"):
         given.change(batch_tokens=600)
@@ -204,7 +204,7 @@ def test_a_step_that_failed_twice_goes_back_to_larger_batches_whatever_is_free(m
     given.change(batch_tokens=40)
     given.advance(2)
     settled(given)
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
     given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
     for _ in range(2):
         given.run()

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model import moments, saving
 from model.data import sources
-from model.driver import Driver
+from model.training.live import moments, saving
+from model.training.live.worker import Driver
 from tests.model.live_examples import LONG, SETTINGS, Gate, expected_losses, live, losses, settled, status, watched
 
 pytestmark = pytest.mark.unchecked

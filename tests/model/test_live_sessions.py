@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 import torch
 
-from model import moments
-from model.forecast import forecast, table_memory
-from model.live_registry import LiveTrainings
-from model.slots import Slots
+from model.training.cost import forecast, table_memory
+from model.training.live import moments
+from model.training.live.registry import LiveTrainings
+from model.training.live.worker import Slots
 from tests.model.live_examples import LONG, SETTINGS, Gate, live, losses, settled, status, threads, watched
 
 pytestmark = pytest.mark.unchecked
@@ -138,11 +138,11 @@ def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkey
     require = partial(kept.require_room, config=config, material=given.material, settings=SETTINGS, device=CPU)
     found = forecast(config, given.material.corpora(16, 0.0)[0], SETTINGS)
     needed = 2 * (found.training_memory + table_memory(config)) + 3 * weights
-    monkeypatch.setattr("model.forecast.free_memory", lambda: needed - given.size)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: needed - given.size)
     require("one")
     with pytest.raises(ValueError, match=r"^the training needs about 0\.\d GB, and 0\.0 GB are free: lower d_model"):
         require("two")
-    monkeypatch.setattr("model.forecast.free_memory", lambda: needed - given.size - 1)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: needed - given.size - 1)
     with pytest.raises(ValueError, match="lower d_model"):
         require("one")
     assert kept.get("one") is given

@@ -7,9 +7,9 @@ import torch
 from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
-from model import moments
-from model.camera import Camera
-from model.watched import RUNS, Watched
+from model.training.live import moments
+from model.training.live.camera import Camera
+from model.training.live.recorded_trainer import RUNS, Watched
 from tests.model.live_examples import KEY_EVERY, SETTINGS, expected_losses, material, probe, start, watched
 
 pytestmark = pytest.mark.unchecked

@@ -15,8 +15,8 @@ from model.inference.decoding import Sampling
 from model.inference.model import Inspectable
 from model.inference.models import LanguageModel, Translator
 from model.network.attention import explicit_attention
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training.settings import TrainingSettings
+from model.training.trainer import Trainer
 from tests.model.examples import network, one_stack, sentences, tokenizers
 
 OPTIONS = [

@@ -13,8 +13,8 @@ from torch.testing import assert_close
 from model.__main__ import main
 from model.checkpoints.load import open_checkpoint
 from model.data.datasets import IGNORED, Batch, PairCorpus
-from model.losses import summed_loss
-from model.processes import LaunchedProcesses, Processes, launched
+from model.training.distributed import LaunchedProcesses, Processes, launched
+from model.training.losses import summed_loss
 from tests.model.examples import TINY, network, sentences, tokenizers, write_pairs
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from model.training import Trainer
+from model.training.trainer import Trainer
 from tests.model.examples import sentences, trainer
 
 pytestmark = pytest.mark.unchecked

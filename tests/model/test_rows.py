@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from model.gradients import Gradients, Updates, norm_of
-from model.rows import ALIGNED, Row, weights_in_a_row
+from model.training.flat_parameters import ALIGNED, Row, weights_in_a_row
+from model.training.gradients import Gradients, Updates, norm_of
 from tests.model.examples import network, one_stack
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from model.runs import Curves
+from model.training.live.runs import Curves
 
 
 @pytest.mark.parametrize(("count", "most", "kept"), [(0, 3, []), (3, 3, [1, 2, 3]), (4, 3, [1, 3]), (10, 3, [1, 5, 9])])

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.camera import Camera
 from model.inference.copies import alone
-from model.rows import weights_in_a_row
-from model.several import READERS, Several, can_be_several
+from model.training.flat_parameters import weights_in_a_row
+from model.training.live.camera import Camera
+from model.training.live.moments import READERS, Several, can_be_several
 from tests.model.live_examples import material, probe, start
 from tests.model.test_film import check_frame
 from tests.model.test_options import OPTIONS

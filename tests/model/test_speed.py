@@ -8,17 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from model import speed
-from model.forecast import forecast, timed_step
-from model.speed import Speed, estimated_step, speed_of
+from model.training import cost
+from model.training.cost import Speed, estimated_step, forecast, speed_of, timed_step
 from tests.model.live_examples import SETTINGS, material, start
 
 CPU = torch.device("cpu")
 
 
 def test_larger_networks_batches_and_accumulations_take_longer(monkeypatch):
-    monkeypatch.setattr("model.speed.speed_of", lambda device, alone: Speed(1e-3, 1e10))
-    monkeypatch.setattr("model.speed.slowdown", lambda precision, device: 3.0 if precision == "bfloat16" else 1.0)
+    monkeypatch.setattr("model.training.cost.speed_of", lambda device, alone: Speed(1e-3, 1e10))
+    monkeypatch.setattr(
+        "model.training.cost.slowdown", lambda precision, device: 3.0 if precision == "bfloat16" else 1.0
+    )
     corpus, _ = material().corpora(16, 0.0)
 
     def seconds(**changes: int | str) -> float:
@@ -45,8 +46,8 @@ def test_it_is_measured_once_and_again_when_nothing_trains_any_more(monkeypatch)
         at_once.release()
         return found[-1]
 
-    monkeypatch.setattr(speed, "_measure", measure)
-    monkeypatch.setattr(speed, "_measured", {})
+    monkeypatch.setattr(cost, "_measure", measure)
+    monkeypatch.setattr(cost, "_measured", {})
     with ThreadPoolExecutor() as pool:
         first, *others = pool.map(lambda _: speed_of(CPU, alone=False), range(3))
     assert others == [first, first]
@@ -56,7 +57,7 @@ def test_it_is_measured_once_and_again_when_nothing_trains_any_more(monkeypatch)
 
 
 def test_a_measurement_draws_nothing_from_what_others_draw_from(monkeypatch):
-    monkeypatch.setattr(speed, "_measured", {})
+    monkeypatch.setattr(cost, "_measured", {})
     before = torch.get_rng_state()
     speed_of(CPU)
     assert torch.equal(torch.get_rng_state(), before)
@@ -69,7 +70,7 @@ def test_the_estimate_is_right_to_a_factor_of_two(monkeypatch):
     found = forecast(lens.config, corpora[0], SETTINGS)
     ratios = []
     for _ in range(3):  # these machines are shared: what hits only one of the two is tried again
-        monkeypatch.setattr(speed, "_measured", {})
+        monkeypatch.setattr(cost, "_measured", {})
         measured = min(timed_step(lens, corpora, SETTINGS) for _ in range(3))
         ratios.append(estimated_step(lens.config, found, SETTINGS, CPU) / measured)
         if 1 / 2 < ratios[-1] < 2:

@@ -9,8 +9,8 @@ import torch
 from torch.testing import assert_close
 
 from model.data.datasets import IGNORED
-from model.losses import summed_loss
-from model.training_settings import StepReport, learning_rate
+from model.training.losses import summed_loss
+from model.training.settings import StepReport, learning_rate
 from tests.model.examples import trainer
 from tests.model.training_examples import PAIRS, make
 

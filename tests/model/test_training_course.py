@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from model.data.datasets import PairCorpus
-from model.training import Trainer
-from model.training_settings import TrainingSettings
+from model.training.settings import TrainingSettings
+from model.training.trainer import Trainer
 from tests.model.examples import network, tokenizers, trainer
 from tests.model.training_examples import PAIRS, make
 

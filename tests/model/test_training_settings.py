@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from model.gradients import Gradients
-from model.training_settings import SETTING_CHOICES, TrainingSettings, learning_rate
+from model.training.gradients import Gradients
+from model.training.settings import SETTING_CHOICES, TrainingSettings, learning_rate
 from tests.model.examples import network
 
 

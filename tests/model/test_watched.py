@@ -7,11 +7,11 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from model.camera import KINDS
-from model.runs import Mark
-from model.training import Trainer
-from model.training_settings import learning_rate
-from model.watched import RUNS, Watched
+from model.training.live.camera import KINDS
+from model.training.live.recorded_trainer import RUNS, Watched
+from model.training.live.runs import Mark
+from model.training.settings import learning_rate
+from model.training.trainer import Trainer
 from tests.model.live_examples import SETTINGS, material, start, watched
 
 pytestmark = pytest.mark.unchecked

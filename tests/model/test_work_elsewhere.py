@@ -20,10 +20,10 @@ from model.checkpoints.bridge.load import open_network
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.inference.decoding import Sampling
-from model.live import LiveTraining
 from model.network.transformer import Network
-from model.training import Trainer
-from model.watched import Watched
+from model.training.live.recorded_trainer import Watched
+from model.training.live.session import LiveTraining
+from model.training.trainer import Trainer
 from tests.model import examples, live_examples
 from tests.model.elsewhere import KINDS, TEXT, alike, elsewhere, lens_of, trace_of
 from tests.model.foreign import twins

@@ -1,6 +1,6 @@
 """What tests of the trainer start from."""
 
-from model.training import Trainer
+from model.training.trainer import Trainer
 from tests.model.examples import sentences, trainer
 
 PAIRS = sentences(60)

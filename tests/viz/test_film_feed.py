@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from model.camera import LOSS, TOKENS
+from model.training.live.camera import LOSS, TOKENS
 from tests.model.live_examples import probe, watched
 from viz import film_feed
 from viz.film_feed import Sent, film_data, thinned

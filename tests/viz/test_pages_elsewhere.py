@@ -14,8 +14,8 @@ import viz.opening
 import viz.sections.training_demonstration
 import viz.sections.training_start
 from app import PAGES
-from model.demonstration import REVERSE
 from model.network.config import Kind
+from model.training.demonstration import REVERSE
 from tests.app_reading import component, heads, opened, sound
 from tests.pretended_device import NAME, pretending
 from tests.test_app_kinds import write

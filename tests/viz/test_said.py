@@ -10,7 +10,7 @@ from model.checkpoints.load import open_checkpoint
 from model.inference.decoding import Sampling
 from model.network.config import TransformerConfig
 from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, explained
-from model.training_settings import TrainingSettings
+from model.training.settings import TrainingSettings
 from viz.i18n import use
 from viz.said import said
 

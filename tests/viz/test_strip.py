@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from model.live import LiveTraining
-from model.live_registry import KEPT
+from model.training.live.registry import KEPT
+from model.training.live.session import LiveTraining
 from tests.model.live_examples import LONG, SETTINGS, Gate, live, probe, settled
 from viz import strip
 from viz.sections import training_runs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.camera import LOSS, NORMS, PROBABILITIES, TOKENS
-from model.film import Film
+from model.training.live.camera import LOSS, NORMS, PROBABILITIES, TOKENS
+from model.training.live.film import Film
 from viz.packing.curve_names import part_name
 
 OTHERS = (NORMS, TOKENS, PROBABILITIES, LOSS)

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.model import Inspectable
-from model.snapshots import Snapshot
+from model.training.live.snapshot import Snapshot
 from viz import training
 from viz.i18n import _
 from viz.parts import Views

@@ -8,13 +8,13 @@ from model.experiments.arms import as_torch_begins, plain_descent
 from model.experiments.lengths import answered_at
 from model.experiments.trainings import frequencies_alone, rounds
 from model.experiments.wrong_norm import NormOnTheShortCut
-from model.gradients import Gradients
-from model.losses import summed_loss
 from model.network.attention import MultiHeadAttention
 from model.network.layers import NoResidual, PostNorm, PreNorm, Residual
 from model.network.positions import LearnedPositions, SinusoidalPositions
 from model.network.transformer import Network
-from model.training_settings import learning_rate
+from model.training.gradients import Gradients
+from model.training.losses import summed_loss
+from model.training.settings import learning_rate
 from viz.i18n import _
 from viz.parts import explanation
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.changes import RATES
 from model.network.config import CHOICES, TransformerConfig
-from model.training_settings import SETTING_CHOICES, TrainingSettings
+from model.training.settings import RATES, SETTING_CHOICES, TrainingSettings
 from viz.i18n import _
 from viz.said import said
 from viz.sections.option_fields import Form, options_of, whose
@@ -18,8 +17,8 @@ from viz.training import training
 from viz.workbench import workbench
 
 if TYPE_CHECKING:
-    from model.key_frame import KeyFrame
-    from model.live import LiveTraining
+    from model.training.live.film import KeyFrame
+    from model.training.live.session import LiveTraining
 
 NAMES = (
     *("rate", "batch_tokens", "warmup", "schedule", "label_smoothing", "clip", "weight_decay", "accumulation"),

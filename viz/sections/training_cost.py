@@ -10,15 +10,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.datasets import Corpus
 from model.data.sources import Material
-from model.demonstration import fresh
-from model.forecast import forecast, memory_needed, require_memory, require_room, timed_step
 from model.inference.model import Inspectable
 from model.network.config import Kind, TransformerConfig
 from model.network.costs import Costs, parameters
 from model.runtime.device import choose_device
 from model.runtime.errors import is_out_of_memory
-from model.speed import estimated_step
-from model.training_settings import TrainingSettings
+from model.training.cost import estimated_step, forecast, memory_needed, require_memory, require_room, timed_step
+from model.training.demonstration import fresh
+from model.training.settings import TrainingSettings
 from viz import training
 from viz.i18n import _
 from viz.said import said

@@ -24,7 +24,7 @@ from viz.workbench import Key, attention_kinds, choose, workbench
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind
-    from model.runs import Run
+    from model.training.live.runs import Run
 
 GROUP, SMOOTHING, AXES = "curves", "smoothing", "axes"  # in the address
 GROUPS = ("whole", "layers", "heads")
@@ -175,7 +175,7 @@ def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, lis
 
 def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> None:
     """One chart, drawn where it is mounted."""
-    from model.runs import SPARSE
+    from model.training.live.runs import SPARSE
 
     most = max(40, min(POINTS, ALL // len(lines)))
     series: list[Series] = []

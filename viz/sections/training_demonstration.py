@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from model.demonstration import REVERSE
+from model.training.demonstration import REVERSE
 from viz import training
 from viz.i18n import _
 from viz.sections import training_film
@@ -15,7 +15,7 @@ from viz.sections.training_start import demonstrate
 from viz.workbench import Workbench
 
 if TYPE_CHECKING:
-    from model.live import LiveTraining
+    from model.training.live.session import LiveTraining
 
 GOAL = 0.99  # of unseen words, exactly right
 ATTENTION = "viz/pages/attention.py"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import streamlit as st
 
-from model.camera import LOSS
+from model.training.live.camera import LOSS
 from viz.components.training_views import training_film
 from viz.film_feed import thinned
 from viz.i18n import _
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from model.capture.trace import AttentionKind
-    from model.film import Film
-    from model.key_frame import KeyFrame
-    from model.live import LiveTraining
-    from model.runs import Run
+    from model.training.live.film import Film, KeyFrame
+    from model.training.live.runs import Run
+    from model.training.live.session import LiveTraining
 
 FILM, RENDER, OTHERS = "training_film", "film_render", "film_others"
 DRAWN = 200  # points of another run's loss

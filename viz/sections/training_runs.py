@@ -9,9 +9,8 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.changes import CHANGEABLE, RATES
 from model.network.config import CHOICES, TransformerConfig
-from model.training_settings import SETTING_CHOICES, TrainingSettings
+from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings
 from viz import training
 from viz.i18n import _
 from viz.said import said
@@ -22,9 +21,9 @@ from viz.words import significant
 from viz.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.key_frame import KeyFrame
-    from model.live import LiveTraining
-    from model.runs import Run
+    from model.training.live.film import KeyFrame
+    from model.training.live.runs import Run
+    from model.training.live.session import LiveTraining
 
 DESCRIBED = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
 BRANCHES = ("rate", *(name for name in (*CHANGEABLE, *RATES) if name != "rate"))

@@ -21,7 +21,7 @@ from viz.said import said
 from viz.workbench import workbench
 
 if TYPE_CHECKING:
-    from model.live import LiveTraining
+    from model.training.live.session import LiveTraining
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 

@@ -11,9 +11,8 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.changes import CHANGEABLE, RATES
 from model.network.config import CHOICES, TransformerConfig
-from model.training_settings import SETTING_CHOICES, TrainingSettings, learning_rate
+from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings, learning_rate
 from viz import training
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
@@ -24,8 +23,8 @@ from viz.words import slow_precision
 from viz.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.changes import Choices
-    from model.live import LiveTraining
+    from model.training.live.session import LiveTraining
+    from model.training.settings import Choices
 
 USUAL = (
     *("steps", "batch_tokens", "rate", "warmup", "schedule", "label_smoothing", "weight_decay", "clip"),

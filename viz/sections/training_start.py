@@ -7,12 +7,12 @@ from dataclasses import replace
 import streamlit as st
 
 from model.data.sources import Material, Source
-from model.demonstration import REVERSE, fresh
 from model.inference.model import Inspectable
-from model.live import LiveTraining
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
-from model.training_settings import TrainingSettings
+from model.training.demonstration import REVERSE, fresh
+from model.training.live.session import LiveTraining
+from model.training.settings import TrainingSettings
 from viz import input_bar, showing, training
 from viz.i18n import _
 from viz.opening import checkpoint_names

@@ -10,11 +10,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.data.datasets import IGNORED, Batch
 from model.inference.decoding import greedy
-from model.losses import summed_loss
 from model.network.attention import explicit_attention
 from model.network.config import CHOICES, Kind, TiedEmbeddings, TransformerConfig
 from model.network.costs import Costs, costs, parameters
 from model.network.transformer import Network, build
+from model.training.losses import summed_loss
 from tests.model.examples import config, network, one_stack
 
 PART_OF = {"embedding": "embeddings", "feed_forward": "feed-forward", "output": "output"}

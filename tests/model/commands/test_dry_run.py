@@ -8,8 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from model.__main__ import main
 from model.commands import train
 from model.network.attention import explicit_attention
-from model.processes import Processes
-from model.training import Trainer
+from model.training.distributed import Processes
+from model.training.trainer import Trainer
 from tests.model.examples import TINY
 
 RUN = ["train", "--data", "task:copy:150", *TINY, "--epochs", "2", "--accumulation", "2", "--batch-tokens", "400"]

@@ -9,13 +9,13 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from model import training
 from model.__main__ import main
 from model.checkpoints.load import open_checkpoint
 from model.commands import train
 from model.data import sources
 from model.data.pairs import split_of
-from model.training import Trainer
+from model.training import trainer
+from model.training.trainer import Trainer
 from tests.model.examples import TINY, sentences, write_pairs
 
 pytestmark = pytest.mark.unchecked
@@ -70,7 +70,7 @@ def test_a_run_whose_model_broke_goes_on_from_before_with_a_lower_rate(data, tmp
     """Saved at step 4; the fifth step breaks the weights, and the sixth has no finite loss."""
     out, rate = tmp_path / "run", "--rate 1e30 --validate-every 4 --schedule constant --warmup 0".split()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(training, "learning_rate", lambda step, total, given: given.rate if step > 4 else 1e-3)
+        patched.setattr(trainer, "learning_rate", lambda step, total, given: given.rate if step > 4 else 1e-3)
         assert main(command(data, out, *rate)) == 2
     *_, error = capsys.readouterr().err.splitlines()
     assert re.match(r"error: step 6: loss nan, gradient norm nan, not finite first in encoder\.", error)

@@ -12,11 +12,11 @@ import torch
 
 from model.data.datasets import IGNORED, PairCorpus
 from model.data.tasks import TASKS
-from model.demonstration import fresh
 from model.experiments.arms import COMPARISONS, SGD_RATE, as_torch_begins, begin, lengths_of, setup_of
 from model.experiments.courses import Arm, Course
 from model.experiments.trainings import frequencies_alone, learners, material, step_seconds, train
-from model.losses import summed_loss
+from model.training.demonstration import fresh
+from model.training.losses import summed_loss
 
 pytestmark = pytest.mark.unchecked
 

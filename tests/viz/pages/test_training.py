@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from model.checkpoints.load import open_checkpoint
-from model.demonstration import REVERSE
+from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.model.live_examples import LONG, Gate
 from tests.viz.pages.training_page import TABLE, demonstrated, live, page, part, pasted, short_trainings, words

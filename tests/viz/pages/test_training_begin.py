@@ -10,9 +10,9 @@ import pytest
 
 from model.data.pairs import Pair, in_split
 from model.data.sources import task_data
-from model.demonstration import REVERSE
-from model.forecast import forecast, memory_needed
-from model.training_settings import TrainingSettings
+from model.training.cost import forecast, memory_needed
+from model.training.demonstration import REVERSE
+from model.training.settings import TrainingSettings
 from tests.app_reading import sound
 from tests.viz.pages.training_page import TABLE, TINY, demonstrated, live, page, pasted, short_trainings, words
 from viz import training
@@ -67,7 +67,7 @@ def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
 def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(monkeypatch):
     app = demonstrated()
     before = live(app)
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
     monkeypatch.setattr(training_start, "fresh", pytest.fail)  # a model that there is no room for is not made
     app.session_state["begin_formTrue"] = True
     for way in ("new", "on"):  # said before anybody clicks
@@ -84,7 +84,7 @@ def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(mo
 
 def test_a_size_that_does_not_fit_is_said_before_the_start_until_it_is_another(monkeypatch):
     app = pasted(TABLE)
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 1 << 30)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 1 << 30)
     app.text_input(key="network_max_length").set_value("100000000").run()
     (error,) = app.error
     assert error.value.startswith("the training needs about ")

@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model.changes import CHANGEABLE, RATES
-from model.training_settings import learning_rate
+from model.training.settings import CHANGEABLE, RATES, learning_rate
 from tests.app_reading import sound
 from tests.viz.components.test_pack import unpack
 from tests.viz.pages.training_page import demonstrated, live, page, part, short_trainings, words
@@ -73,10 +72,10 @@ def test_what_is_wrong_stays_said_while_another_field_is_changed():
 def test_what_was_refused_is_forgotten_where_going_back_writes_the_field(monkeypatch):
     app = sound(part(demonstrated(), "settings"))
     app.text_input(key="setting_batch_tokens").set_value("60").run()
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
     app.text_input(key="setting_batch_tokens").set_value("9000").run()
     assert "GB are free" in alerts(app)
-    monkeypatch.setattr("model.forecast.free_memory", lambda: 1 << 40)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 1 << 40)
     given = live(app)
     given.rewind(given.current.film.key_frames[0])
     assert given.settled(20.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.demonstration import REVERSE
+from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.viz.pages.training_page import TABLE, demonstrated, live, page, pasted, short_trainings
 from viz import training

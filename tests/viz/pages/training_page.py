@@ -8,7 +8,7 @@ import viz.opening
 import viz.sections.training_data
 import viz.sections.training_demonstration
 import viz.sections.training_start
-from model.demonstration import REVERSE
+from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.viz.small import write_small
 from viz import training

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
-from model.live import LiveTraining
+from model.training.live.session import LiveTraining
 from tests.model.live_examples import live
 from tests.viz.components.test_pack import unpack
 from viz.sections import training_curves

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from model.changes import Choices
-from model.film import Film
-from model.key_frame import KeyFrame
-from model.thinning import Thinned
+from model.training.live.film import Film, KeyFrame, Thinned
+from model.training.settings import Choices
 
 Array = npt.NDArray[Any]
 SPARSE = ("validation", "accuracy", "exact match")  # not measured at every step

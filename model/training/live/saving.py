@@ -14,13 +14,13 @@ import torch
 
 from model.checkpoints.model_card import card
 from model.checkpoints.native import save_checkpoint
-from model.curves import write_curves
 from model.data.sources import Material, Source
 from model.inference.copies import alone
 from model.inference.model import Inspectable
-from model.runs import Run
-from model.training import Trainer
-from model.watched import Watched
+from model.training.live.recorded_trainer import Watched
+from model.training.live.runs import Run
+from model.training.tensorboard import write_curves
+from model.training.trainer import Trainer
 
 Record = dict[str, Any]
 

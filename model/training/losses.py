@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from model.data.datasets import IGNORED, Batch
+from model.data.datasets import IGNORED, Batch, Corpus, unshuffled
+from model.data.sources import Answers, Material, Translations
 from model.network.transformer import Network
 
 
@@ -46,3 +47,22 @@ def _asked(model: Network, batch: Batch) -> tuple[Float[Tensor, "token vocabular
         return model.output(states.flatten(0, 1)), labels.flatten()  # to select nothing costs a thirtieth of a step
     asked = labels != IGNORED
     return model.output(states[asked]), labels[asked]
+
+
+# Whether the share of exactly right answers can be counted from what is predicted token by token.
+
+TOKENS = 4000  # of a batch that is looked at
+
+
+def counts_exactly(material: Material, validation: Corpus) -> bool:
+    """Whether a rule says what is right, and all right answers of the validation split are asked for as a whole.
+
+    Then greedy decoding writes an answer to the character just where each of its tokens is the most probable one. With
+    letters that the tokenizer lacks, and where an answer is too long for the model, it does not.
+    """
+    if not isinstance(material, Translations | Answers) or not material.task:
+        return False
+    tokenizer = material.tokenizers[1]
+    rows = (row for batch in unshuffled(validation, TOKENS) for row in batch.labels.tolist())
+    asked = sorted(tokenizer.decode([token for token in row if token != IGNORED]) for row in rows)
+    return bool(asked) and asked == sorted(pair.target for pair in material.pairs["validation"])

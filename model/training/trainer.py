@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property
@@ -14,21 +15,20 @@ from typing import Any
 
 import torch
 
-from model import training_state
-from model.averaging import AveragedWeights, Averager, LastAverage, RunningAverage, Weights
-from model.culprits import culprit
+from model.capture.trace import record
 from model.data.datasets import Batch, Corpus, unshuffled
-from model.epochs import Epochs
 from model.fast.compile import compiled
 from model.fast.matmul import OWN
-from model.fused_adamw import FusedAdamW
-from model.gradients import Gradients
-from model.losses import loss_and_hits, summed_loss
+from model.network.attention import MAPS
 from model.network.transformer import Network
-from model.processes import Processes
 from model.runtime.device import DTYPES
 from model.runtime.random import drawing_from
-from model.training_settings import Progress, StepReport, TrainingSettings, learning_rate
+from model.training import state
+from model.training.distributed import Processes
+from model.training.gradients import Gradients, first_not_finite
+from model.training.losses import loss_and_hits, summed_loss
+from model.training.optimizer import AveragedWeights, Averager, FusedAdamW, LastAverage, RunningAverage, Weights
+from model.training.settings import Progress, StepReport, TrainingSettings, learning_rate
 
 FIXED = ("compile", "average", "average_last", "undo_merges")  # settings that a run keeps
 
@@ -236,7 +236,7 @@ class Trainer:
     def save_state(self, path: Path) -> None:
         """Write all that an exact resume needs to one file, atomically; one of several processes writes it."""
         if self.processes.main:
-            training_state.save(self, path)
+            state.save(self, path)
 
     def load_state(self, path: Path) -> list[str]:
         """Go on exactly where `save_state` was called; gives the settings that are others from now on.
@@ -244,7 +244,82 @@ class Trainer:
         Raises:
             ValueError: the file cannot be read, or belongs to another model, other data or other settings.
         """
-        return training_state.load(self, path)
+        return state.load(self, path)
 
 
 __all__ = ["Progress", "StepReport", "Trainer", "TrainingSettings", "learning_rate", "summed_loss"]
+
+
+# Where in a training step that failed a number first was not finite.
+
+
+def culprit(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:
+    """The first tensor that is not finite, as the end of a sentence; nothing if all are.
+
+    A weight, which was so before the step; else what the forward pass on `batches`, made once more with the same
+    `seed`, comes to first; else a gradient.
+    """
+    weights = dict(trainer.model.named_parameters())
+    gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
+    name = first_not_finite(weights) or _in_forward_pass(trainer, batches, seed) or first_not_finite(gradients)
+    return f", not finite first in {name}" if name else ""
+
+
+def _in_forward_pass(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:
+    """The first quantity of it in order of computation. Maps are left out: what is made of them tells as much."""
+    model, device = trainer.model, trainer.device
+    with drawing_from(seed, device, compiled=trainer.settings.compile), torch.inference_mode(), trainer.autocast():
+        for batch in batches:
+            mine = trainer.processes.share(batch).to(device)
+            with record(model) as trace:
+                model(*mine.inputs)
+            examples = [trace.example(row) for row in range(len(mine.labels))]
+            for name in (each for each in trace.names() if each.rpartition(".")[2] not in (*MAPS, "visible")):
+                if not all(bool(each[name].isfinite().all()) for each in examples):
+                    return name
+    return ""
+
+
+# Which batches each training step takes.
+
+StepBatches = list[list[int]]  # the examples of each batch of a step
+
+
+class Epochs:
+    """The steps of each epoch. An epoch is put in order when it is reached: what settings say of steps decides when.
+
+    ends: the step after which each epoch ends, as far as that is known; the number of batches varies a little with
+    the shuffle.
+    """
+
+    def __init__(self, corpus: Corpus, settings: TrainingSettings) -> None:
+        self.corpus, self.settings = corpus, settings
+        self.ends: list[int] = []
+        self._ordered: tuple[int, list[StepBatches]] = (-1, [])
+        for _ in range(settings.epochs if settings.steps is None else 1):
+            self._reach_another()
+
+    @property
+    def total(self) -> int:
+        """Steps of the whole run."""
+        return self.settings.steps or self.ends[-1]
+
+    def after(self, step: int) -> tuple[int, int, StepBatches]:
+        """The epoch that the next step belongs to, how many steps are left in it, and the next step's batches."""
+        while self.ends[-1] <= step:
+            self._reach_another()
+        epoch = bisect_right(self.ends, step)
+        left = self.ends[epoch] - step
+        return epoch, left, self._steps_of(epoch)[-left]
+
+    def _reach_another(self) -> None:
+        end = self.ends[-1] if self.ends else 0
+        self.ends.append(end + len(self._steps_of(len(self.ends))))
+
+    def _steps_of(self, epoch: int) -> list[StepBatches]:
+        if self._ordered[0] != epoch:
+            shuffle = random.Random(f"{self.settings.seed} epoch {epoch}")
+            order = self.corpus.order(self.settings.batch_tokens, shuffle)
+            count = self.settings.accumulation
+            self._ordered = epoch, [order[first : first + count] for first in range(0, len(order), count)]
+        return self._ordered[1]

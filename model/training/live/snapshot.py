@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.capture.trace import Trace
-from model.changes import Choices
 from model.inference.model import Inspectable
-from model.probe import Probe
-from model.runs import Mark
+from model.training.live.camera import Probe
+from model.training.live.runs import Mark
+from model.training.settings import Choices
 
 Status = Literal["preparing", "idle", "waiting", "running", "paused", "failed", "finished", "stopped"]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from model.training_settings import StepReport
+from model.training.settings import StepReport
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-    from model import runs
+    from model.training.live import runs
 
 
 class Curves:

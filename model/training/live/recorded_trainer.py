@@ -8,22 +8,21 @@ from typing import Any
 
 from torch import Tensor
 
-from model import training_state
-from model.changes import Choices, drop_out
 from model.data.sources import Material
-from model.exactness import counts_exactly
-from model.film import Film
-from model.forecast import require_room
 from model.inference.copies import alone, sharing, trainable
 from model.inference.model import Inspectable
-from model.key_frame import KeyFrame
-from model.moments import Moments
-from model.probe import Probe
-from model.recovery import settled
-from model.runs import Curves, Mark, Run
-from model.snapshots import View
-from model.training import Trainer
-from model.training_settings import StepReport, TrainingSettings
+from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
+from model.training import state as training_state
+from model.training.cost import require_room
+from model.training.gradients import first_not_finite
+from model.training.live.camera import Probe
+from model.training.live.film import Film, KeyFrame
+from model.training.live.moments import Moments
+from model.training.live.runs import Curves, Mark, Run
+from model.training.live.snapshot import View
+from model.training.losses import counts_exactly
+from model.training.settings import Choices, StepReport, TrainingSettings, drop_out
+from model.training.trainer import Trainer
 
 RUNS = 6  # kept; then the oldest goes
 
@@ -247,3 +246,34 @@ class Watched:
         self.trainer.gradients.clear()
         if not self.stands:
             self.trainer.optimizer.state.clear()
+
+
+# Where a training stands after a step whose loss or gradients were not finite.
+
+
+def settled(own: Watched, error: FloatingPointError) -> str:
+    """Stand on the last good step, with the settings in force; says which, and what to change, in a sentence.
+
+    The step that failed has moved no weight: that is the one before it, unless its weights are broken or it has
+    failed before. Then it is the last key frame that was gone on from.
+    """
+    what, stood, choices = str(error).partition(";")[0], own.stands, own.choices
+    rate = own.trainer.settings.rate
+    why = AGAIN if own.failed == stood else _broken(own)
+    own.failed = None if why else stood
+    if not why:
+        return STANDS.format(what=what, step=stood, rate=rate)
+    for key in reversed(own.run.film.key_frames):
+        if key.step < stood and not first_not_finite(key.tensors):
+            own.rewind(key)
+            own.change({name: there for name, (_here, there) in own.choices.differences(choices).items()})
+            return WENT_BACK.format(what=what, why=why, step=key.step, rate=rate)
+    return NO_WAY_BACK.format(what=what)
+
+
+def _broken(own: Watched) -> str:
+    """What is wrong with the model as it is now; nothing if its weights and its predictions are finite."""
+    if name := first_not_finite(dict(own.trainer.model.named_parameters())):
+        return NOT_FINITE.format(name=name, step=own.stands)
+    trace = own.lens.trace_tokens(own.probe.source, own.probe.target)
+    return "" if bool(trace["output.logits"].isfinite().all()) else NO_PREDICTIONS.format(step=own.stands)

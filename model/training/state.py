@@ -13,10 +13,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.runtime.files import write_tensors
-from model.training_settings import Progress
+from model.training.settings import Progress
 
 if TYPE_CHECKING:
-    from model.training import Trainer
+    from model.training.trainer import Trainer
 
 LONGER = ("epochs", "steps")  # of a run that goes on
 CHANGEABLE = ("rate", "warmup", "schedule", "clip", "precision", "seed")  # of one that has not come to its end

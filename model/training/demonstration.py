@@ -12,10 +12,10 @@ from model.inference.model import Inspectable
 from model.inference.models import INSPECTABLES
 from model.network.config import TransformerConfig
 from model.network.transformer import build
-from model.probe import Probe, probe_of
 from model.runtime.device import choose_device
 from model.runtime.random import seeded
-from model.training_settings import TrainingSettings
+from model.training.live.camera import Probe, probe_of
+from model.training.settings import TrainingSettings
 
 
 def fresh(name: str, config: TransformerConfig, material: Material, seed: int) -> Inspectable:

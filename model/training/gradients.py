@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from model.network.norms import Norm
 from model.network.transformer import Network
-from model.rows import Row, weights_in_a_row
+from model.training.flat_parameters import Row, weights_in_a_row
 
 PIECE = 1 << 18  # weights: of more in one row, torch's float32 norm on the CPU loses digits
 

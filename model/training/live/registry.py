@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import torch
 
-from model import forecast
 from model.data.sources import Material
-from model.live import LiveTraining
 from model.network.config import TransformerConfig
-from model.slots import Slots
-from model.training_settings import TrainingSettings
+from model.training import cost
+from model.training.live.session import LiveTraining
+from model.training.live.worker import Slots
+from model.training.settings import TrainingSettings
 
 LIMIT = 2  # trainings that run at once; more of them share two cores, and memory, badly
 KEPT = 600.0  # seconds without a sign of whoever looks
@@ -48,7 +48,7 @@ class LiveTrainings:
         train, _validation = material.corpora(config.max_length, settings.undo_merges)
         with self._lock:
             there = self._trainings.get(key)
-        forecast.require_room(config, train, settings, device, freed=there.size if there else 0)
+        cost.require_room(config, train, settings, device, freed=there.size if there else 0)
 
     def begin(self, key: str, make: Callable[[Slots], LiveTraining]) -> LiveTraining:
         """A new training under `key`, with these slots; the one that was there is freed."""

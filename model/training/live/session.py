@@ -9,19 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from model import saving
-from model.changes import Choices
 from model.data import sources
 from model.data.sources import Material
-from model.driver import Driver
 from model.inference.model import Inspectable
-from model.key_frame import KeyFrame
-from model.probe import Probe
-from model.runs import Run
-from model.slots import Slots
-from model.snapshots import Snapshot, View
-from model.training_settings import TrainingSettings
-from model.watched import Watched
+from model.training.live import saving
+from model.training.live.camera import Probe
+from model.training.live.film import KeyFrame
+from model.training.live.recorded_trainer import Watched
+from model.training.live.runs import Run
+from model.training.live.snapshot import Snapshot, View
+from model.training.live.worker import Driver, Slots
+from model.training.settings import Choices, TrainingSettings
 
 _numbers = itertools.count(1)
 UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten

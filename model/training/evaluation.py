@@ -16,7 +16,7 @@ from model.data.readers import is_text, lines_of, read_pairs_from, read_text
 from model.data.sources import SEPARATOR, TEXT_HELD
 from model.data.tasks import exact_match, find_task, task_pairs
 from model.inference.model import Inspectable
-from model.losses import loss_and_hits
+from model.training.losses import loss_and_hits
 
 Figures = dict[str, float | int | str]
 BATCH = 64  # texts written together
