@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    from model.commands import evaluate, generate, inspect, train
+    from model.cli import evaluate, generate, inspect, train
     from model.runtime.errors import NO_MEMORY_LEFT, is_out_of_memory
     from model.training.distributed import speaks
 

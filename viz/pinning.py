@@ -8,7 +8,7 @@ from viz.i18n import _
 from viz.words import attention_name, significant
 
 if TYPE_CHECKING:
-    from model.analysis.differences import Alignment, Comparison
+    from model.analysis.comparison import Alignment, Comparison
     from viz.workbench import Workbench
 
 LISTED = 12  # changes of each kind

@@ -17,7 +17,7 @@ from viz.what_if import CHANGES, WhatIf
 if TYPE_CHECKING:
     from torch import nn
 
-    from model.analysis.differences import Comparison
+    from model.analysis.comparison import Comparison
     from model.capture.trace import AttentionKind, Trace
     from model.inference.decoding import Generation
     from model.inference.model import Inspectable
@@ -111,7 +111,7 @@ class Workbench:
             return None
         known = self._comparison
         if known is None or known.trace is not self.trace or known.pinned is not self.pin.trace:
-            from model.analysis.differences import Comparison
+            from model.analysis.comparison import Comparison
 
             assert self.lens is not None
             known = self._comparison = Comparison(self.trace, self.pin.trace, self.pin.same_words(self.lens))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import torch
 
-from model.analysis.maps import AT_ONCE, Maps
+from model.analysis.attention_maps import AT_ONCE, Maps
 from model.capture.hooks import ordinary
 from model.capture.interventions import ChangedMask, kind_and_layer, removed_heads
 from model.capture.trace import AttentionKind

@@ -244,7 +244,7 @@ def _with_a_mask(text: str) -> str:
 
 # What a training in the application begins with: the data that was chosen, and the config of a new model.
 
-PHRASES, BY_RULE = "sentences made by rule", "made by code, model/phrases.py"
+PHRASES, BY_RULE = "sentences made by rule", "made by code, model/data/pairs.py"
 VOCABULARY = 1000  # of a BPE, unless told
 LAYERS = {layers for _vocabulary, layers in ONE_STACK.values()}
 KIND_UNITS: dict[Kind, tuple[Units, ...]] = {

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.network.attention import for_each_head
 from model.runtime.device import exact
 from model.runtime.errors import require

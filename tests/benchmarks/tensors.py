@@ -23,8 +23,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from model.analysis.spectra import all_singular_values
-from model.analysis.weights import BINS
+from model.analysis.weights.spectra import all_singular_values
+from model.analysis.weights.statistics import BINS
 from model.checkpoints.tensors import tensor_table
 from tests.benchmarks import results
 from tests.model.tensor_files import all_statistics

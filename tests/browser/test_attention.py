@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from model.analysis.heads import entropy
+from model.analysis.head_metrics import entropy
 from tests.browser.looking import eventually, expect_painted, source, stands_still
 
 pytestmark = pytest.mark.browser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from model.analysis.differences import Comparison
+from model.analysis.comparison import Comparison
 from tests.browser.looking import chips, eventually, expect_tokens, stands_still
 
 pytestmark = pytest.mark.browser

@@ -3,7 +3,7 @@
 import json
 import struct
 
-from model.analysis.weights import first_of_places, readable, statistics
+from model.analysis.weights.statistics import first_of_places, readable, statistics
 
 
 def raw_safetensors(path, header, data=b"", length=None):

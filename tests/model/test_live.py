@@ -202,4 +202,4 @@ def test_a_bundled_checkpoint_is_trained_on():
     assert all(torch.equal(tensor, before[name]) for name, tensor in lens.model.state_dict().items())
     assert not any(parameter.requires_grad for parameter in lens.model.parameters())
     _, record = given._frozen()
-    assert "from reverse (trained on `task:reverse:20000`: made by code, model/tasks.py)" in record["note"]
+    assert "from reverse (trained on `task:reverse:20000`: made by code, model/data/tasks.py)" in record["note"]

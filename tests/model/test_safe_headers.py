@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.analysis.weights import readable
+from model.analysis.weights.statistics import readable
 from model.checkpoints.formats import gguf as safe_gguf
 from model.checkpoints.formats.safetensors import read_header
 from model.checkpoints.tensors import tensor_table

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from model.__main__ import main
 from model.checkpoints.load import open_checkpoint
-from model.commands.course import interrupts_remembered
+from model.cli.train import interrupts_remembered
 from tests.model.examples import TINY, sentences, write_pairs
 
 ROOT = Path(__file__).parents[2]

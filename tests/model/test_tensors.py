@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from model.__main__ import main
-from model.analysis.weights import readable
+from model.analysis.weights.statistics import readable
 from model.checkpoints.formats import safetensors
 from model.checkpoints.formats.pickle import read_state
 from model.checkpoints.tensors import PIECE, measure, tensor_table

@@ -11,9 +11,9 @@ from typing import get_args
 from model.checkpoints.formats.files import REFUSED
 from model.checkpoints.formats.pickle import UNREADABLE, why_not
 from model.checkpoints.hub import REASONS
-from model.commands.options import HELP
+from model.cli.options import HELP
 from model.data.tasks import TASKS
-from model.experiments import running
+from model.experiments import runner
 from model.network.config import Kind
 from model.runtime import errors
 from model.runtime.errors import (
@@ -39,50 +39,10 @@ DYNAMIC = {
 
 # The files of model/ whose errors a page shows.
 SPEAKING = (
-    *(
-        "config",
-        "config_rules",
-        "training_settings",
-        "changes",
-        "tables",
-        "reading",
-        "inspection",
-        "beam",
-        "sampling",
-        "writing",
-    ),
-    *(
-        "beginnings",
-        "materials",
-        "tasks",
-        "forecast",
-        "interventions",
-        "change_texts",
-        "head_removal",
-        "corpus",
-        "training",
-        "watched",
-        "live",
-    ),
-    *(
-        "checkpoints",
-        "tensors",
-        "pickled",
-        "mapped",
-        "uploads",
-        "hub",
-        "keeping",
-        "listing",
-        "memory",
-        "exporting",
-        "inspectable",
-        "counterparts/families",
-        "analysis/head_tensors",
-        "experiments/attentions",
-        "experiments/lengths",
-    ),
-    *("safe_archive", "safe_folder", "safe_formats", "safe_gguf", "safe_header", "safe_json", "safe_pickle"),
-    *("safe_tokenizer", "safe_pieces", "text", "foreign/*", "hosted/*"),
+    *("network/config", "capture/interventions", "text/**/*", "data/*", "checkpoints/**/*", "runtime/memory"),
+    *("runtime/untrusted_json", "inference/model", "inference/models", "inference/decoding", "inference/beam_search"),
+    *("training/settings", "training/cost", "training/trainer", "training/live/session"),
+    *("training/live/recorded_trainer", "analysis/weights/heads", "experiments/arms", "experiments/attention_cost"),
 )
 INHERITED = "super().__init__"  # an error with a sentence of its own
 ERRORS = (
@@ -140,8 +100,10 @@ def said_by_model() -> set[str]:
     """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
     found = PIECES | {numbered(text) for text in (NO_ROOM, TRAINING_BROKEN_OFF, STANDS, WENT_BACK, NO_WAY_BACK)}
     found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS)}
-    found |= {numbered(text) for text in (running.NO_ROOM, running.BROKEN_OFF, errors.BROKEN_OFF)}
-    for path in [path for name in SPEAKING for path in sorted((ROOT / "model").glob(f"{name}.py"))]:
+    found |= {numbered(text) for text in (runner.NO_ROOM, runner.BROKEN_OFF, errors.BROKEN_OFF)}
+    files = {name: sorted((ROOT / "model").glob(f"{name}.py")) for name in SPEAKING}
+    assert all(files.values()), f"no file is called so: {[name for name, found in files.items() if not found]}"
+    for path in itertools.chain(*files.values()):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ERRORS:
                 continue

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.network.attention import for_each_head
 from viz.attention.figure import head_colour
 from viz.attention.words import bertviz_name

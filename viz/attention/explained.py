@@ -8,11 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from model.analysis import heads as numbers
-from model.analysis.combining import COMBINATIONS
-from model.analysis.importance import Removals
-from model.analysis.likeness import likeness
-from model.analysis.maps import Maps, Quantity
+from model.analysis import head_metrics as numbers
+from model.analysis.attention_maps import COMBINATIONS, Maps, Quantity
+from model.analysis.head_importance import Removals
+from model.analysis.head_metrics import likeness
 from model.capture.interventions import HeadsRemoved, RemovedHead
 from model.capture.trace import ATTENTION_PATHS
 from model.network.attention import Scaled

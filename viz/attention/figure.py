@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.analysis.combining import Heads
+from model.analysis.attention_maps import Heads
 from viz.attention.grid import top_values
 from viz.attention.shown import Drawn, Shown
 from viz.attention.thumbnails import Thumbnails, block_size, pooled, pooled_positive

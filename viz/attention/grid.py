@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.analysis.maps import Quantity
+from model.analysis.attention_maps import Quantity
 from model.capture.interventions import RemovedHead, removed_heads
 from viz.attention.shown import Shown
 from viz.attention.thumbnails import Thumbnails

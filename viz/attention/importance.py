@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from model.analysis.importance import Effect, Place
-from model.analysis.likeness import Likeness
+from model.analysis.head_importance import Effect, Place
+from model.analysis.head_metrics import Likeness
 from model.capture.trace import AttentionKind
 from viz.attention.importance_words import Weighed, head_name
 from viz.components.views import Mount, Panel, Series, chart, panels

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from model.analysis.importance import Effect, Place
+from model.analysis.head_importance import Effect, Place
 from model.capture.trace import Trace
 from viz.i18n import _
 from viz.words import attention_name, significant, token_code

@@ -12,15 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.analysis.combining import COMBINATIONS, Heads, rollout
-from model.analysis.heads import METRICS, after_the_same
-from model.analysis.maps import Maps, Quantity
+from model.analysis.attention_maps import COMBINATIONS, Heads, Maps, Quantity, rollout
+from model.analysis.head_metrics import METRICS, after_the_same
 from model.capture.interventions import ChangedMask
 from model.network.transformer import Network
 from viz.sides import sides, tokens
 
 if TYPE_CHECKING:
-    from model.analysis.differences import Comparison
+    from model.analysis.comparison import Comparison
     from model.capture.trace import AttentionKind, Trace
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from model.analysis.heads import METRICS
+from model.analysis.head_metrics import METRICS
 from viz.attention.shown import Drawn, Shown, metrics
 from viz.attention.words import metric_name, quantity_name
 from viz.i18n import _

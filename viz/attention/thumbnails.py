@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.analysis.heads import METRICS
+from model.analysis.head_metrics import METRICS
 from viz.attention.shown import Shown, marked, metrics
 
 CELLS = 96  # of a thumbnail along each side, at most: it is shown on some 60 to 130 points

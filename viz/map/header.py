@@ -14,7 +14,7 @@ from viz.sides import tokens
 from viz.words import attention_name, no_predictions, page_name, scale_name, significant
 
 if TYPE_CHECKING:
-    from model.analysis.differences import Comparison
+    from model.analysis.comparison import Comparison
     from model.capture.trace import Trace
     from model.inference.model import Inspectable
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.blocks import Block
-from model.analysis.differences import Comparison
-from model.analysis.pictures import binned, mean_norm, pooled, thinned
+from model.analysis.comparison import Comparison
+from model.analysis.downsample import binned, mean_norm, pooled, thinned
 from model.capture.trace import Trace
 from model.network.transformer import Network
 from viz.map.words import POSITIONS_ADDED

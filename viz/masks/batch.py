@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import torch
 
-from model.analysis.differences import align
+from model.analysis.comparison import align
 from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
 from model.capture.trace import AttentionKind, Trace
 from model.inference.model import Inspectable

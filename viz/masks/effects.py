@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from torch import Tensor
 
-from model.analysis.differences import Comparison
-from model.analysis.effects import divergence, prediction_changes, weight_changes
+from model.analysis.comparison import Comparison, divergence, prediction_changes, weight_changes
 from model.capture.trace import AttentionKind, Trace
 from model.text.tokenizer import Tokenizer
 from viz.components.views import Mount, Panel, Series, chart, panels

@@ -27,7 +27,7 @@ from viz.sides import side_name
 from viz.words import significant, token_code
 
 if TYPE_CHECKING:
-    from model.analysis.differences import Comparison
+    from model.analysis.comparison import Comparison
     from viz.workbench import Selection, Workbench
 
 LEAK = "#d55e00"

@@ -19,7 +19,7 @@ from viz.parts import stamp
 from viz.words import significant
 
 if TYPE_CHECKING:
-    from model.analysis.differences import Comparison
+    from model.analysis.comparison import Comparison
     from viz.workbench import Selection
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.analysis.masking import future_change, self_attention, without_causal_mask
 from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
@@ -25,7 +25,7 @@ from viz.words import no_predictions, significant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from model.analysis.differences import Comparison
+    from model.analysis.comparison import Comparison
     from model.text.tokenizer import Tokens
     from viz.workbench import Pin, Selection, Workbench
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.capture.interventions import AttentionChange, Causal, Cells, PaddingSeen, Window
 from model.capture.trace import AttentionKind, Trace
 from model.network.config import TransformerConfig

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.analysis.differences import Comparison
-from model.analysis.effects import output_changes, weight_changes
+from model.analysis.comparison import Comparison, output_changes, weight_changes
 from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, Trace
 from viz.attention.steps import scored_name

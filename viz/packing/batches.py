@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pandas as pd
 
-from model.analysis.batches import Batch, BatchStatistics, batch_of, batch_statistics
+from model.analysis.norms import Batch, BatchStatistics, batch_of, batch_statistics
 from model.network.norms import Norm
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _

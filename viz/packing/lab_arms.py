@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from model.experiments.courses import Course
+from model.experiments.side_by_side import Course
 from viz.i18n import _
 
 # Okabe and Ito's, in an order in which neighbours differ most; an arm keeps its own.

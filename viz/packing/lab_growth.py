@@ -8,8 +8,16 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from model.experiments.attentions import Sizes, operations
-from model.experiments.growth import CLAIMED, CLAIMED_MEMORY, STEPS, Growth, lengths_up_to, upper_fit
+from model.experiments.attention_cost import (
+    CLAIMED,
+    CLAIMED_MEMORY,
+    STEPS,
+    Growth,
+    Sizes,
+    lengths_up_to,
+    operations,
+    upper_fit,
+)
 from model.experiments.timing import Fit, Numbers
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _

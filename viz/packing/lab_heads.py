@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from model.experiments.attentions import Sizes
-from model.experiments.heads import PASSES, PIECES, SAME, WAYS, Timed, counted
+from model.experiments.attention_cost import Sizes
+from model.experiments.head_cost import PASSES, PIECES, SAME, WAYS, Timed, counted
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.lab_plots import duration, header, machine_words, percent, times_columns

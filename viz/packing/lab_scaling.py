@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from model.experiments.scaling import first_below, last_alike
+from model.experiments.softmax import first_below, last_alike
 from viz.components.views import Series, chart
 from viz.i18n import _
 from viz.packing.lab_head_panels import mean
@@ -19,7 +19,7 @@ from viz.words import significant
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.experiments.scaling import Against, BothWays
+    from model.experiments.softmax import Against, BothWays
     from viz.components.views import Mount
 
 OFF, ON = "#d55e00", "#0072b2"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.experiments.similarity import RankedKeys, plane, rank_keys
 from viz.components.arithmetic_views import vectors
 from viz.components.views import Series, chart

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from model.analysis.predictions import entropies, saturation
-from model.experiments.saturation import SURE
+from model.experiments.softmax import SURE
 from model.runtime.device import exact
 from viz.components.views import Series, chart
 from viz.i18n import _
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from model.experiments.saturation import Thresholds
+    from model.experiments.softmax import Thresholds
     from viz.components.views import Mount
 
 TEMPERATURES = [float(value) for value in np.geomspace(0.01, 100, 121)]

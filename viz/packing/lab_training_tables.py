@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 
-from model.experiments.courses import Side
+from model.experiments.side_by_side import Side
 from viz.i18n import _
 from viz.packing.curve_names import part_name, title_of
 from viz.packing.lab_arms import arm_name, colours

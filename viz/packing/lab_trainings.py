@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from model.analysis.series import outline, smoothed
-from model.experiments.courses import Course, Side
+from model.analysis.downsample import outline, smoothed
+from model.experiments.side_by_side import Course, Side
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.curve_names import part_name

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from model.experiments.tying import Tied, saved
+from model.experiments.weight_tying import Tied, saved
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.lab_plots import header, percent

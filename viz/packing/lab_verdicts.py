@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from model.experiments.compared import clearly_below, ends, growth, learnt, perplexity, rightly, share_of_fall
-from model.experiments.courses import Side
+from model.experiments.side_by_side import Side, clearly_below, ends, growth, learnt, perplexity, rightly, share_of_fall
 from viz.i18n import _
 from viz.packing.lab_arms import arm_name
 from viz.words import significant

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from model.analysis.head_weights import attentions, head_norms, head_similarity
+from model.analysis.weights.heads import attentions, head_norms, head_similarity
 from model.capture.trace import ATTENTION_PATHS
 from model.network.attention import MultiHeadAttention
 from viz.components.views import Mount, Panel, heatmap, panels

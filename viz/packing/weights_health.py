@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from model.analysis.health import KINDS
+from model.analysis.weights.health import KINDS
 from viz.components.checkpoint_views import findings
 from viz.components.views import Mount
 from viz.i18n import _
@@ -17,7 +17,7 @@ from viz.packing.weights_values import short
 from viz.words import significant, token_sign
 
 if TYPE_CHECKING:
-    from model.analysis.health import Finding
+    from model.analysis.weights.health import Finding
 
 MOST = 60  # findings of a kind that are listed
 ROWS = 8  # rows that are named

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from model.analysis.head_tensors import CROSS, projection_of
+from model.analysis.weights.heads import CROSS, projection_of
 from viz.components.checkpoint_views import Column, tensor_tree
 from viz.components.views import Mount, Panel, Series, chart, panels
 from viz.i18n import _
@@ -20,7 +20,7 @@ from viz.parts import plot_words
 from viz.words import significant
 
 if TYPE_CHECKING:
-    from model.analysis.moved import Moved
+    from model.analysis.weights.movement import Moved
     from model.checkpoints.tensors import TensorInfo
 
 LAYERED = re.compile(r"^(.*?)\.(\d+)\.(.*)$", re.S)

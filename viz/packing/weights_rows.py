@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.analysis.tensor_views import in_blocks
-from model.analysis.tokens import nearest
+from model.analysis.downsample import in_blocks
+from model.analysis.embeddings import nearest
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import array

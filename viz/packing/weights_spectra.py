@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.analysis.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
+from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _
 from viz.packing.weights_values import COLOURS, Weight, plot_header

@@ -16,7 +16,7 @@ from viz.parts import plot_words
 from viz.words import significant
 
 if TYPE_CHECKING:
-    from model.analysis.weights import Statistics
+    from model.analysis.weights.statistics import Statistics
     from model.checkpoints.tensors import TensorInfo
 
 MOST = 60  # lines; a pattern chooses fewer

@@ -15,7 +15,7 @@ from viz.i18n import _
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from model.analysis.weights import Statistics
+    from model.analysis.weights.statistics import Statistics
     from model.checkpoints.tensors import TensorInfo
 
 MOST = 10  # rows in view

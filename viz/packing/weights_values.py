@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from model.analysis.tensor_views import as_matrix, exact_histogram, in_blocks
+from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _
 from viz.packing.plots import EXPECTED, array
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from model.analysis.weights import Statistics
+    from model.analysis.weights.statistics import Statistics
     from model.checkpoints.tensors import TensorInfo
 
 BINS = (12, 96)  # of a few values, of many

@@ -8,7 +8,7 @@ from functools import partial
 
 import streamlit as st
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.inference.model import Inspectable
 from viz.absent import unless_absent
 from viz.attention import bertviz

@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.effects import prediction_changes
+from model.analysis.comparison import prediction_changes
 from model.capture.interventions import Cells
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.model import Inspectable

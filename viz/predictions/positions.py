@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from model.analysis.loss import perplexity
-from model.analysis.predictions import UNKNOWN, entropies
+from model.analysis.predictions import UNKNOWN, entropies, perplexity
 from viz.components.decoding_views import ranking
 from viz.components.views import Mount, Series, chart, heatmap
 from viz.i18n import _

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from model.analysis.information import entropies
+from model.analysis.head_metrics import entropies
 from model.analysis.predictions import Sampled, sampled, saturation
 from model.inference.decoding import Sampling
 from model.runtime.device import exact

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.analysis.differences import Comparison
+from model.analysis.comparison import Comparison
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
 from model.capture.trace import Trace
 from model.inference.model import Inspectable

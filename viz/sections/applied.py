@@ -9,7 +9,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.loss import text_losses, token_losses
+from model.analysis.predictions import text_losses, token_losses
 from model.inference.copies import BASES, LONGEST, vary
 from model.inference.model import Inspectable
 from model.network.config import CHOICES

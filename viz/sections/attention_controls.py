@@ -11,8 +11,8 @@ from typing import Literal, cast
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.heads import METRICS
-from model.analysis.maps import Quantity
+from model.analysis.attention_maps import Quantity
+from model.analysis.head_metrics import METRICS
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.model import Inspectable
 from viz.absent import lacks

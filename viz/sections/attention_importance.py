@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.importance import Effect, Place, removable
-from model.analysis.likeness import Likeness, likeness
+from model.analysis.head_importance import Effect, Place, removable
+from model.analysis.head_metrics import Likeness, likeness
 from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind
 from model.inference.model import Inspectable

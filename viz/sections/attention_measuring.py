@@ -7,7 +7,7 @@ from functools import partial
 
 import streamlit as st
 
-from model.analysis.importance import Effect, Place, Removals, removable
+from model.analysis.head_importance import Effect, Place, Removals, removable
 from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind, Trace
 from model.inference.model import Inspectable

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from model.analysis.differences import Comparison
-from model.analysis.loss import labels_of, perplexity, text_losses, token_losses
+from model.analysis.comparison import Comparison
+from model.analysis.predictions import labels_of, perplexity, text_losses, token_losses
 from model.capture.trace import Trace
 from model.inference.model import Inspectable
 from model.inference.models import MaskFiller, Translator

@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis import moved
+from model.analysis.weights import movement
 from viz import input_bar
 from viz.i18n import _
 from viz.packing import weights_moved
@@ -218,8 +218,8 @@ def explain() -> None:
             "measured by its own length; the cosine whether it still points the same way: 1 is the same direction. "
             "This is the code that has just run:"
         ),
-        moved.moved,
-        moved.moved_per_head,
+        movement.moved,
+        movement.moved_per_head,
     )
 
 

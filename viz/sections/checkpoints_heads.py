@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
-from model.analysis import head_weights
+from model.analysis.weights import heads as head_weights
 from viz.absent import reason_words
 from viz.i18n import _
 from viz.packing import weights_heads

@@ -7,9 +7,8 @@ from functools import partial
 
 import streamlit as st
 
-from model.analysis import health
-from model.analysis.roles import role
-from model.analysis.rows import apart, unmoved
+from model.analysis.weights import health
+from model.analysis.weights.health import apart, role, unmoved
 from viz.filling import Filling
 from viz.i18n import _
 from viz.packing import weights_health, weights_rows

@@ -14,9 +14,9 @@ from viz.sections.checkpoints_subjects import Subject
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.analysis.health import Finding
-    from model.analysis.moved import Moved
-    from model.analysis.weights import Statistics
+    from model.analysis.weights.health import Finding
+    from model.analysis.weights.movement import Moved
+    from model.analysis.weights.statistics import Statistics
     from model.checkpoints.tensors import TensorInfo
 
 FIRST, LAST = "\0first", "\0last"  # keys of findings among those of tensors, which no name is
@@ -26,7 +26,7 @@ class Measured(Filling):
     """The statistics of a table, by the place in the file."""
 
     def __init__(self, table: list[TensorInfo]) -> None:
-        from model.analysis.weights import first_of_places, readable
+        from model.analysis.weights.statistics import first_of_places, readable
 
         self.table = table
         own = [info for info in first_of_places(table) if readable(info)]
@@ -40,8 +40,8 @@ class Moving(Filling):
     """How far every tensor that two tables have moved, by its name."""
 
     def __init__(self, before: list[TensorInfo], after: list[TensorInfo]) -> None:
-        from model.analysis.moved import moved
-        from model.analysis.weights import readable
+        from model.analysis.weights.movement import moved
+        from model.analysis.weights.statistics import readable
 
         old = {info.name: info for info in before if readable(info)}
         self.both = [info for info in after if readable(info) and info.name in old]
@@ -56,8 +56,8 @@ class Examined(Filling):
     """What is wrong with a file, as `findings`: at first without what only the singular values tell."""
 
     def __init__(self, measured: Measured) -> None:
-        from model.analysis.spectra import has_spectrum, spectrum
-        from model.analysis.weights import first_of_places
+        from model.analysis.weights.spectra import has_spectrum, spectrum
+        from model.analysis.weights.statistics import first_of_places
 
         own = [info for info in first_of_places(measured.table) if has_spectrum(info)]
         jobs: list[Job] = [(FIRST, 0, partial(self._health, measured, {}))]
@@ -74,13 +74,13 @@ class Examined(Filling):
 
     @staticmethod
     def _health(measured: Measured, spectra: dict[str, Tensor]) -> list[Finding]:
-        from model.analysis.health import health
+        from model.analysis.weights.health import health
 
         return health(measured.table, measured.found, spectra)
 
 
 def _statistics(info: TensorInfo) -> Statistics:
-    from model.analysis.weights import statistics
+    from model.analysis.weights.statistics import statistics
 
     return statistics(info.load())
 

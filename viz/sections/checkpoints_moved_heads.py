@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
-from model.analysis.head_tensors import head_tensors, moved_heads
+from model.analysis.weights.heads import head_tensors, moved_heads
 from model.checkpoints.catalog import listed
 from model.checkpoints.hints import Told
 from viz import assumed
@@ -24,7 +24,7 @@ from viz.words import as_sentence, attention_name, literal
 from viz.workbench import Workbench, choose
 
 if TYPE_CHECKING:
-    from model.analysis.head_tensors import Layers
+    from model.analysis.weights.heads import Layers
     from model.capture.trace import AttentionKind
 
 HEADS = "moved_heads"

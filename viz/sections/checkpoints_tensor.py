@@ -9,7 +9,8 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis import spectra, weights
+from model.analysis.weights import spectra
+from model.analysis.weights import statistics as weights
 from model.checkpoints.tensors import TensorInfo
 from viz.i18n import _
 from viz.packing import weights_rows, weights_spectra, weights_values

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 from torch import Tensor
 
-from model.analysis.tokens import in_groups
+from model.analysis.embeddings import in_groups
 from model.capture.trace import Trace
 from model.inference.model import Inspectable
 from model.network.layers import TokenEmbedding

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import streamlit as st
 
-from model.experiments.attentions import Room, Sizes
-from model.experiments.running import Report
+from model.experiments.attention_cost import Room, Sizes
+from model.experiments.runner import Report
 from model.inference.model import Inspectable
 from viz.components.fields import Field, number_field
 from viz.i18n import _

@@ -6,8 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from model.experiments.attentions import Sizes, operations, room
-from model.experiments.growth import Growth, growth, lengths_up_to, steps, upper_fit
+from model.experiments.attention_cost import Growth, Sizes, growth, lengths_up_to, operations, room, steps, upper_fit
 from model.experiments.timing import ROUNDS, SECONDS, fit
 from model.inference.model import Inspectable
 from model.network.attention import MultiHeadAttention, Scores, Weights

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import streamlit as st
 
-from model.experiments.attentions import Sizes, operations, room
-from model.experiments.heads import SAME, Timed, by_heads, counted, head_counts, narrow_and_wide, ways, with_heads
+from model.experiments.attention_cost import Sizes, operations, room
+from model.experiments.head_cost import SAME, Timed, by_heads, counted, head_counts, narrow_and_wide, ways, with_heads
 from model.experiments.timing import ROUNDS, SECONDS
 from model.inference.model import Inspectable
 from model.network.attention import MultiHeadAttention

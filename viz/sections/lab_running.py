@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from model.experiments.running import Report, Running
+from model.experiments.runner import Report, Running
 from viz import i18n
 from viz.i18n import _
 from viz.said import said

@@ -9,12 +9,12 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from model.analysis.heads import entropy
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
+from model.analysis.head_metrics import entropy
 from model.analysis.predictions import derivative_norm
 from model.capture.trace import AttentionKind, Trace
-from model.experiments import scaling
-from model.experiments.scaling import Against, BothWays, against_width, both_ways
+from model.experiments import softmax
+from model.experiments.softmax import Against, BothWays, against_width, both_ways
 from model.inference.model import Inspectable
 from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require
@@ -167,5 +167,5 @@ def explain() -> None:
             "larger as long as the softmax is not saturated. In the model, the same queries and keys are taken with "
             "the factor and without; masks and positions stay. This is the code that has just run:"
         ),
-        *(Scores, Scaled, Weights, scaling.attend, against_width, derivative_norm, entropy, both_ways),
+        *(Scores, Scaled, Weights, softmax.attend, against_width, derivative_norm, entropy, both_ways),
     )

@@ -11,7 +11,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.capture.trace import AttentionKind
 from model.experiments.similarity import Agreement, agreement, cosines, dots, plane, ranks, spearman
 from model.inference.model import Inspectable

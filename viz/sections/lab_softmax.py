@@ -11,10 +11,10 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.analysis.predictions import derivative_norm, saturation
 from model.capture.trace import AttentionKind
-from model.experiments.saturation import first_factor, jacobian, thresholds
+from model.experiments.softmax import first_factor, jacobian, thresholds
 from model.experiments.worked_example import DOCUMENT, Rows, take_steps
 from model.inference.model import Inspectable
 from model.network.attention import Weights

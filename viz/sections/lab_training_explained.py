@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.experiments.arms import as_torch_begins, plain_descent
-from model.experiments.lengths import answered_at
-from model.experiments.trainings import frequencies_alone, rounds
-from model.experiments.wrong_norm import NormOnTheShortCut
+from model.experiments.arms import NormOnTheShortCut, answered_at, as_torch_begins, plain_descent
+from model.experiments.side_by_side import frequencies_alone, rounds
 from model.network.attention import MultiHeadAttention
 from model.network.layers import NoResidual, PostNorm, PreNorm, Residual
 from model.network.positions import LearnedPositions, SinusoidalPositions

@@ -9,9 +9,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.tasks import TASKS
 from model.experiments.arms import COMPARISONS, begin, lengths_of, setup_of
-from model.experiments.courses import Setup, Side
-from model.experiments.trainings import step_seconds
-from model.experiments.tying import tied
+from model.experiments.side_by_side import Setup, Side, step_seconds
+from model.experiments.weight_tying import tied
 from model.inference.model import Inspectable
 from viz import training
 from viz.components.fields import Field, number_field

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from model.experiments.tying import every_kind, tied
+from model.experiments.weight_tying import every_kind, tied
 from model.inference.model import Inspectable
 from model.network.config import TransformerConfig
 from model.network.costs import parameters

@@ -10,7 +10,7 @@ import streamlit as st
 import torch
 from torch import Tensor
 
-from model.analysis.tokens import nearest, principal_plane
+from model.analysis.embeddings import nearest, principal_plane
 from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.views import Mount, Series, chart
 from viz.i18n import _

@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.commands.options import HELP
+from model.cli.options import HELP
 from viz.i18n import _
 from viz.said import said
 

@@ -11,8 +11,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
-from model.analysis.differences import moved
-from model.analysis.order import order_difference, reversed_order, states_beside, token_states
+from model.analysis.comparison import moved
+from model.analysis.positions import order_difference, reversed_order, states_beside, token_states
 from model.inference.copies import vary
 from model.inference.model import Inspectable
 from model.network.masks import Mask

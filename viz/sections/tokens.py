@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.tokens import nearest, principal_plane
+from model.analysis.embeddings import nearest, principal_plane
 from model.inference.model import Inspectable
 from model.text.tokenizer import Tokens
 from viz.i18n import _

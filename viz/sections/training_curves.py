@@ -12,7 +12,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from model.analysis.series import outline, smoothed
+from model.analysis.downsample import outline, smoothed
 from viz.components.views import Series, chart
 from viz.i18n import _
 from viz.packing.curve_names import change_text, group_name, part_name, smoothing_name, title_of

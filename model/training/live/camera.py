@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from model.analysis.heads import entropy
+from model.analysis.head_metrics import entropy
 from model.capture.hooks import ordinary
 from model.capture.trace import AttentionKind, Trace
 from model.data.sources import Material, Translations

@@ -9,28 +9,27 @@ import pytest
 import torch
 
 from model.analysis import (
-    batches,
+    attention_maps,
     blocks,
-    combining,
-    differences,
+    downsample,
     dropout,
-    effects,
+    embeddings,
     feed_forward,
-    head_weights,
-    heads,
+    head_metrics,
     logit_lens,
-    loss,
     masking,
     norms,
-    order,
-    pictures,
+    positions,
     predictions,
     residual,
-    spectra,
-    tokens,
-    weights,
 )
-from model.analysis.maps import Maps, Quantity
+from model.analysis import comparison as differences
+from model.analysis import comparison as effects
+from model.analysis import norms as batches
+from model.analysis import predictions as loss
+from model.analysis.attention_maps import Maps, Quantity
+from model.analysis.weights import heads as head_weights
+from model.analysis.weights import spectra, statistics
 from model.capture.trace import Trace
 from model.inference.decoding import Sampling
 from model.inference.model import Inspectable
@@ -57,12 +56,14 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
     made: dict[str, Callable[[], Any]] = {
         "checks": lambda: {check.name: (check.passed, check.cells) for check in trace.checks()},
         "heads": lambda: [
-            metric(maps[kinds[0]], marked) for name, metric in heads.METRICS.items() if name != "induction"
+            metric(maps[kinds[0]], marked) for name, metric in head_metrics.METRICS.items() if name != "induction"
         ],
-        "induction": lambda: heads.induction(maps[kinds[0]], heads.after_the_same(trace.source_tokens).to(lens.device)),
-        "average": lambda: combining.average(Maps(trace, kinds[0]), all_heads),
-        "maximum": lambda: combining.maximum(Maps(trace, kinds[0]), all_heads),
-        "rollout": lambda: combining.rollout(Maps(trace, kinds[0]), all_heads) if kinds[0] != "cross" else None,
+        "induction": lambda: head_metrics.induction(
+            maps[kinds[0]], head_metrics.after_the_same(trace.source_tokens).to(lens.device)
+        ),
+        "average": lambda: attention_maps.average(Maps(trace, kinds[0]), all_heads),
+        "maximum": lambda: attention_maps.maximum(Maps(trace, kinds[0]), all_heads),
+        "rollout": lambda: attention_maps.rollout(Maps(trace, kinds[0]), all_heads) if kinds[0] != "cross" else None,
         "quantities": lambda: [Maps(trace, kinds[0], each).of(0, slice(0, 2)) for each in Quantity],
         "row": lambda: Maps(trace, kinds[0]).row(0, 1, 1),
         "norms": lambda: norms.norm_table(trace),
@@ -81,13 +82,13 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
         "saturation": lambda: predictions.saturation(logits[0], [0.5, 1.0, 2.0]),
         "text losses": lambda: loss.text_losses(lens, trace, source, target)[:3],
         "perplexity": lambda: loss.perplexity(predictions.losses(logits, actual)),
-        "nearest": lambda: tokens.nearest(model.get_submodule(f"{stack}.embedding.tokens").weight, 3, 4)[0],
-        "plane": lambda: tokens.principal_plane(x).project(x).abs(),
-        "groups": lambda: tokens.in_groups(x, 5),
-        "pooled": lambda: pictures.pooled(maps[kinds[0]][0], 4),
-        "binned": lambda: pictures.binned(x[0], 5),
-        "thinned": lambda: pictures.thinned(x, 3, 4),
-        "mean norm": lambda: pictures.mean_norm(x),
+        "nearest": lambda: embeddings.nearest(model.get_submodule(f"{stack}.embedding.tokens").weight, 3, 4)[0],
+        "plane": lambda: embeddings.principal_plane(x).project(x).abs(),
+        "groups": lambda: embeddings.in_groups(x, 5),
+        "pooled": lambda: downsample.pooled(maps[kinds[0]][0], 4),
+        "binned": lambda: downsample.binned(x[0], 5),
+        "thinned": lambda: downsample.thinned(x, 3, 4),
+        "mean norm": lambda: downsample.mean_norm(x),
         "blocks": lambda: len(blocks.blocks(trace)),
         "effects": lambda: effects.weight_changes(trace, trace, kinds[0]),
         "outputs": lambda: effects.output_changes(trace, trace, kinds[0]),
@@ -97,9 +98,11 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
         "changes": lambda: comparison.changes,
         "future": lambda: masking.future_change(model, [three] * (2 if target else 1), 1, 6),
         "orders": lambda: masking.orders(trace[f"{path}.scaled"][0], trace[f"{path}.visible"], trace.values(path)[0]),
-        "order": lambda: order.order_difference(model, source.ids, [1, 0, *range(2, len(source.ids))]),
-        "beside": lambda: order.states_beside(model, source.ids, order.reversed_order([False] * len(source.ids))),
-        "weights": lambda: weights.statistics(next(model.parameters())),
+        "order": lambda: positions.order_difference(model, source.ids, [1, 0, *range(2, len(source.ids))]),
+        "beside": lambda: positions.states_beside(
+            model, source.ids, positions.reversed_order([False] * len(source.ids))
+        ),
+        "weights": lambda: statistics.statistics(next(model.parameters())),
         "head norms": lambda: [head_weights.head_norms(each) for each in head_weights.attentions(model).values()],
         "similar": lambda: head_weights.head_similarity(list(head_weights.attentions(model).values())[:2], "scores"),
         "singular": lambda: spectra.singular_values(next(model.parameters()).cpu()),

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.batches import batch_of, batch_statistics, pieces
+from model.analysis.norms import batch_of, batch_statistics, pieces
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from tests.model.examples import one_stack

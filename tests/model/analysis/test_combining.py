@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis.combining import average, maximum, rollout
-from model.analysis.maps import Maps, Quantity
+from model.analysis.attention_maps import Maps, Quantity, average, maximum, rollout
 from model.capture.trace import record
 from tests.model.analysis.test_maps import traced
 from tests.model.examples import one_stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.testing import assert_close
 
-from model.analysis.differences import Comparison, align
+from model.analysis.comparison import Comparison, align
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from tests.model.examples import one_stack

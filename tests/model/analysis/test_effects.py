@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.effects import output_changes, prediction_changes, weight_changes
+from model.analysis.comparison import output_changes, prediction_changes, weight_changes
 from model.capture.interventions import Causal, Cells, intervening
 from model.capture.trace import record
 from tests.model.examples import network

@@ -11,8 +11,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from model.analysis.head_tensors import head_tensors, moved_heads, projection_of
-from model.analysis.head_weights import PROJECTIONS, attentions, head_weights
+from model.analysis.weights.heads import PROJECTIONS, attentions, head_tensors, head_weights, moved_heads, projection_of
 from model.checkpoints.catalog import listed
 from model.checkpoints.hints import Told
 from model.runtime.errors import CheckpointError

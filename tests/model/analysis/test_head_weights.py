@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.analysis import head_weights as head_weights_module
-from model.analysis.head_weights import PROJECTIONS, attentions, head_norms, head_similarity, head_weights
+from model.analysis.weights import heads as head_weights_module
+from model.analysis.weights.heads import PROJECTIONS, attentions, head_norms, head_similarity, head_weights
 from tests.model.examples import network, one_stack
 
 

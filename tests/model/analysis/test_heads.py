@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.analysis.heads import METRICS, after_the_same, diagonal, distance, entropy, previous
+from model.analysis.head_metrics import METRICS, after_the_same, diagonal, distance, entropy, previous
 from model.capture.trace import record
 from tests.model.examples import network
 

@@ -7,10 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from model.analysis.health import KINDS, Finding, health
-from model.analysis.roles import role, telling, unit_axis
-from model.analysis.rows import distance
-from model.analysis.spectra import all_singular_values
+from model.analysis.weights.health import KINDS, Finding, distance, health, role, telling, unit_axis
+from model.analysis.weights.spectra import all_singular_values
 from tests.model.analysis.test_weights import info
 from tests.model.examples import network
 from tests.model.tensor_files import all_statistics

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis import importance
-from model.analysis.importance import Removals
-from model.analysis.likeness import likeness, map_distance
+from model.analysis import head_importance
+from model.analysis.head_importance import Removals
+from model.analysis.head_metrics import likeness, map_distance
 from model.analysis.predictions import UNKNOWN, actual_tokens
 from model.capture.interventions import Causal, RemovedHead, intervening
 from model.inference.model import Inspectable
@@ -56,8 +56,8 @@ def mean_loss(logs: np.ndarray, actual: list[int]) -> float:
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize(("at_once", "places"), [(1, 3), (4096, 512)])
 def test_it_is_what_a_model_loses_whose_matrix_was_cut(kind, at_once, places, monkeypatch):
-    monkeypatch.setattr(importance, "AT_ONCE", at_once)
-    monkeypatch.setattr(importance, "PLACES", places)
+    monkeypatch.setattr(head_importance, "AT_ONCE", at_once)
+    monkeypatch.setattr(head_importance, "PLACES", places)
     lens = lens_of(kind)
     source, target, actual = texts(lens)
     removals = Removals(lens, source, target, actual)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from model.analysis.information import entropies, entropy_terms
+from model.analysis.head_metrics import entropies, entropy_terms
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.analysis.loss import perplexity, text_losses, token_losses
+from model.analysis.predictions import perplexity, text_losses, token_losses
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.text.tokenizer import MASK

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.analysis import maps as module
-from model.analysis.maps import Maps, Quantity
+from model.analysis import attention_maps as module
+from model.analysis.attention_maps import Maps, Quantity
 from model.capture.trace import Trace, record
 from tests.model.examples import network, one_stack
 

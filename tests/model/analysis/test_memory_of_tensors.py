@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.analysis.spectra import all_singular_values
+from model.analysis.weights.spectra import all_singular_values
 from model.checkpoints.tensors import tensor_table
 from tests.model.tensor_files import all_statistics
 from tests.resident import forget_peak, highest_resident

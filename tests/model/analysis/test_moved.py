@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis import moved as module
-from model.analysis.moved import moved, moved_per_head
+from model.analysis.weights import movement as module
+from model.analysis.weights.movement import moved, moved_per_head
 from tests.model.analysis.test_weights import info
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.analysis.order import order_difference, reversed_order, token_states
+from model.analysis.positions import order_difference, reversed_order, token_states
 from tests.model.examples import network, one_stack
 
 IDS, ORDER = [4, 5, 6, 7, 2], [3, 2, 1, 0, 4]

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.analysis.pictures import binned, mean_norm, pooled, thinned
+from model.analysis.downsample import binned, mean_norm, pooled, thinned
 
 
 def largest_in_size(values: np.ndarray) -> float:

@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.loss import perplexity
-from model.analysis.predictions import UNKNOWN, actual_tokens, entropies, losses, ranks, sampled, saturation
+from model.analysis.predictions import UNKNOWN, actual_tokens, entropies, losses, perplexity, ranks, sampled, saturation
 from model.inference.decoding import Sampling
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0], [0.0, 3.0, 3.0, 1.0], [1.0, 1.0, 1.0, 1.0]])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from model.analysis.series import BLOCK, outline, smoothed
+from model.analysis.downsample import BLOCK, outline, smoothed
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, BLOCK, 3 * BLOCK + 7])

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis import spectra
-from model.analysis.spectra import all_singular_values, condition, effective_rank, leading, singular_values, stable_rank
+from model.analysis.weights import spectra
+from model.analysis.weights.spectra import (
+    all_singular_values,
+    condition,
+    effective_rank,
+    leading,
+    singular_values,
+    stable_rank,
+)
 from tests.model.analysis.test_weights import info
 
 

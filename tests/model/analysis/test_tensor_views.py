@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis import tensor_views
-from model.analysis.tensor_views import as_matrix, exact_histogram, in_blocks
+from model.analysis import downsample
+from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bool, torch.int64])
 def test_a_histogram_counts_every_finite_value_once(monkeypatch, dtype):
-    monkeypatch.setattr(tensor_views, "PIECE", 100)
+    monkeypatch.setattr(downsample, "PIECE", 100)
     values = (3 * torch.randn(37, 13)).to(dtype)
     low, high = float(values.double().min()), float(values.double().max())
     expected, _edges = np.histogram(values.float().numpy(), 10, (low, high))
@@ -29,7 +29,7 @@ def test_what_is_not_finite_is_left_out_of_a_histogram():
 @pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize(("rows", "columns"), [(7, 5), (30, 41), (1, 9), (9, 1), (3, 3)])
 def test_blocks_are_those_of_a_loop(monkeypatch, rows, columns, largest):
-    monkeypatch.setattr(tensor_views, "PIECE", 60)
+    monkeypatch.setattr(downsample, "PIECE", 60)
     matrix = torch.randn(rows, columns)
     made, (tall, wide) = in_blocks(matrix, (4, 6), largest)
     assert made.shape[0] <= 4

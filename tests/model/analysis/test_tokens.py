@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.analysis.tokens import in_groups, nearest, principal_plane
+from model.analysis.embeddings import in_groups, nearest, principal_plane
 
 
 def test_nearest_tokens_are_those_of_the_largest_cosine():

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.analysis.health import health, unmoved_tokens
-from model.analysis.rows import apart, unmoved
+from model.analysis.weights.health import apart, health, unmoved, unmoved_tokens
 from model.checkpoints.tensors import tensor_table
 from tests.model.analysis.test_weights import info
 from tests.model.tensor_files import all_statistics, raw_safetensors

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from model.analysis import weights
-from model.analysis.weights import BINS, PIECE, SAMPLE, histogram, readable, sample_step, statistics
+from model.analysis.weights import statistics as weights
+from model.analysis.weights.statistics import BINS, PIECE, SAMPLE, histogram, readable, sample_step, statistics
 from model.checkpoints.tensors import TensorInfo, tensor_table
 
 DTYPES = "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu bool".split()

@@ -6,7 +6,7 @@ import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
 from model.__main__ import main
-from model.commands import train
+from model.cli import train
 from model.network.attention import explicit_attention
 from model.training.distributed import Processes
 from model.training.trainer import Trainer

@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from model.__main__ import main
 from model.checkpoints.load import open_checkpoint
-from model.commands import train
+from model.cli import train
 from model.data import sources
 from model.data.pairs import split_of
 from model.training import trainer

@@ -6,9 +6,20 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.experiments.attentions import Sizes, drawn, made, memory_needed, operations, step_by_step
-from model.experiments.growth import STEPS, growth, lengths_up_to, steps, upper_fit
-from model.experiments.heads import by_heads, counted, head_counts, narrow_and_wide, ways, with_heads
+from model.experiments.attention_cost import (
+    STEPS,
+    Sizes,
+    drawn,
+    growth,
+    lengths_up_to,
+    made,
+    memory_needed,
+    operations,
+    step_by_step,
+    steps,
+    upper_fit,
+)
+from model.experiments.head_cost import by_heads, counted, head_counts, narrow_and_wide, ways, with_heads
 from model.experiments.timing import peak_memory
 from model.network.masks import Mask
 from tests.pretended_device import NAME

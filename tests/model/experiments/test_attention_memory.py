@@ -12,9 +12,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from model.experiments.attentions import Sizes, cut, made, memory_needed, require_room, room
-from model.experiments.growth import growth
-from model.experiments.heads import by_heads, head_counts, narrow_and_wide, ways, with_heads
+from model.experiments.attention_cost import Sizes, cut, growth, made, memory_needed, require_room, room
+from model.experiments.head_cost import by_heads, head_counts, narrow_and_wide, ways, with_heads
 from model.runtime.memory import SPARE
 
 pytestmark = pytest.mark.unchecked
@@ -97,7 +96,7 @@ def test_the_longest_that_fits_is_named() -> None:
 FREED = """
 from pathlib import Path
 from model.runtime.device import keep_freed_memory
-from model.experiments.running import Report, Running
+from model.experiments.runner import Report, Running
 import torch
 
 def resident() -> int:
@@ -117,7 +116,7 @@ print(kept - before, kept - resident())
 ENDED = "assert Running(experiment).wait(60.0)"
 BEGINS = """
 from tests.model.experiments.test_attention_memory import BIG
-from model.experiments.attentions import require_room
+from model.experiments.attention_cost import require_room
 before += resident() - kept
 kept = resident()
 require_room(BIG, 32)
@@ -136,7 +135,7 @@ def test_what_was_freed_counts_as_free(then) -> None:
 def test_growth_drops_a_length_before_it_asks_for_the_next(monkeypatch) -> None:
     there, everything = [], Everything()
     ask = lambda *_: there.append(sum(size for ref, size in everything._sizes.items() if not ref.expired()))  # noqa: E731
-    monkeypatch.setattr("model.experiments.growth.require_room", ask)
+    monkeypatch.setattr("model.experiments.attention_cost.require_room", ask)
     with everything:
         list(growth(BIG, 64, 1, 0.0))
     assert len(there) == 1 + 3

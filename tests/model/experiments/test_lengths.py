@@ -7,18 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from model.data.tasks import find_task
-from model.experiments import lengths
-from model.experiments.arms import COMPARISONS, begin, setup_of
-from model.experiments.lengths import SOURCES, room, unseen
-from model.experiments.trainings import learners
+from model.experiments import arms as lengths
+from model.experiments.arms import COMPARISONS, SOURCES, begin, room, setup_of, unseen
+from model.experiments.side_by_side import learners
 
 SIZES = {"steps": 1, "d_model": 8, "depth": 1, "warmup": 0, "task": "copy", "lengths": (3, 4)}
 
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch):
-    monkeypatch.setattr("model.experiments.trainings.PAIRS", 200)
-    monkeypatch.setattr("model.experiments.lengths.SOURCES", 6)
+    monkeypatch.setattr("model.experiments.side_by_side.PAIRS", 200)
+    monkeypatch.setattr("model.experiments.arms.SOURCES", 6)
 
 
 def test_lengths_reach_from_the_shortest_to_the_longest_with_the_last_trained_one() -> None:
@@ -41,7 +40,7 @@ def test_sources_are_of_the_length_right_and_unknown() -> None:
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only"])
 def test_every_arm_is_tested_at_every_length(kind, monkeypatch) -> None:
-    monkeypatch.setattr("model.experiments.lengths.SOURCES", 2)  # an untrained model writes on and on
+    monkeypatch.setattr("model.experiments.arms.SOURCES", 2)  # an untrained model writes on and on
     reports = list(begin("positions", setup_of("positions", kind, **SIZES), 5))
     side = reports[-1].result
     arms = COMPARISONS["positions"].arms(setup_of("positions", kind, **SIZES))

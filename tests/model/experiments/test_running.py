@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from model.experiments.running import KEPT, SEEN, Report, Running
+from model.experiments.runner import KEPT, SEEN, Report, Running
 
 
 class Steps:

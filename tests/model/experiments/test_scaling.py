@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis.maps import Maps
-from model.experiments.scaling import against_width, attend, both_ways, first_below, last_alike, scaled_by
+from model.analysis.attention_maps import Maps
+from model.experiments.softmax import against_width, attend, both_ways, first_below, last_alike, scaled_by
 from tests.viz.small import small_lens
 
 TEXT = "The cat sees the dog."
@@ -82,7 +82,7 @@ def test_a_models_heads_both_ways(tmp_path, kind, position):
 
 def test_of_a_long_text_every_kth_query_is_taken(tmp_path, monkeypatch):
     maps = Maps(small_lens(tmp_path / "a").trace(TEXT), "encoder")
-    monkeypatch.setattr("model.analysis.maps.CELLS", maps.heads * maps.queries * maps.keys // 2)
+    monkeypatch.setattr("model.analysis.attention_maps.CELLS", maps.heads * maps.queries * maps.keys // 2)
     weights = maps.trace[f"{maps.paths[0]}.weights"].double()[:, ::2]
     expected = torch.special.entr(weights).sum(dim=-1).mean(dim=-1)
     assert torch.allclose(both_ways(maps).entropy[1, 0], expected, atol=1e-5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.capture.trace import record
 from model.experiments.similarity import agreement, cosines, dots, plane, rank_keys, ranks, spearman
 from model.runtime.errors import AbsentError
@@ -104,7 +104,7 @@ def test_of_a_long_text_every_kth_query_is_ranked(tmp_path, monkeypatch):
     trace = lens.trace("The cat sees the dog.")
     maps = Maps(trace, "encoder")
     whole = agreement(maps)
-    monkeypatch.setattr("model.analysis.maps.CELLS", maps.heads * maps.queries * maps.keys // 2)
+    monkeypatch.setattr("model.analysis.attention_maps.CELLS", maps.heads * maps.queries * maps.keys // 2)
     half = agreement(maps)
     assert half.queries.tolist() == list(range(0, maps.queries, 2))
     assert torch.equal(half.correlation, whole.correlation[..., ::2])

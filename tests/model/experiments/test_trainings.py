@@ -13,8 +13,7 @@ import torch
 from model.data.datasets import IGNORED, PairCorpus
 from model.data.tasks import TASKS
 from model.experiments.arms import COMPARISONS, SGD_RATE, as_torch_begins, begin, lengths_of, setup_of
-from model.experiments.courses import Arm, Course
-from model.experiments.trainings import frequencies_alone, learners, material, step_seconds, train
+from model.experiments.side_by_side import Arm, Course, frequencies_alone, learners, material, step_seconds, train
 from model.training.demonstration import fresh
 from model.training.losses import summed_loss
 
@@ -34,7 +33,7 @@ def last(reports):
 
 @pytest.fixture(autouse=True)
 def _few_pairs(monkeypatch):
-    monkeypatch.setattr("model.experiments.trainings.PAIRS", 300)
+    monkeypatch.setattr("model.experiments.side_by_side.PAIRS", 300)
 
 
 def test_arms_see_the_same_batches_in_turn(monkeypatch) -> None:

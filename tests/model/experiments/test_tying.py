@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.experiments.tying import every_kind, saved, tied
+from model.experiments.weight_tying import every_kind, saved, tied
 from model.network.config import TransformerConfig
 from model.network.transformer import build
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from model.experiments.wrong_norm import NormOnTheShortCut, put_norm_on_the_short_cut
+from model.experiments.arms import NormOnTheShortCut, put_norm_on_the_short_cut
 from model.network.layers import PreNorm
 from tests.model.examples import network
 

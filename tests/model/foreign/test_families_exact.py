@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from model.analysis.attention_maps import Maps
 from model.analysis.blocks import blocks
-from model.analysis.maps import Maps
 from model.capture.trace import Trace, record
 from model.inference.decoding import greedy
 from model.network.costs import parameters

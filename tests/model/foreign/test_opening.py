@@ -11,8 +11,8 @@ import pytest
 import torch
 import transformers
 
-from model.analysis.differences import Comparison
-from model.analysis.loss import text_losses
+from model.analysis.comparison import Comparison
+from model.analysis.predictions import text_losses
 from model.checkpoints.bridge import load as hosted
 from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.analysis.head_weights import PROJECTIONS, attentions, head_norms, head_similarity, head_weights, unclear
+from model.analysis.weights.heads import PROJECTIONS, attentions, head_norms, head_similarity, head_weights, unclear
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.network import build_hosted
 from tests.model.hosted.models import hosted, settings_in, theirs

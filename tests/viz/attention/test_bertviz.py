@@ -9,7 +9,7 @@ import re
 import pytest
 import torch
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.capture.trace import record
 from tests.model.examples import network
 from viz.attention import bertviz

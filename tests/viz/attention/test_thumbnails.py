@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis import maps as module
-from model.analysis.heads import METRICS
-from model.analysis.maps import Maps
+from model.analysis import attention_maps as module
+from model.analysis.attention_maps import Maps
+from model.analysis.head_metrics import METRICS
 from model.capture.trace import record
 from tests.model.examples import one_stack
 from viz.attention import shown as of_heads

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.analysis.blocks import Block, blocks
-from model.analysis.differences import Comparison
+from model.analysis.comparison import Comparison
 from model.capture.trace import Trace, record
 from tests.model.examples import network, one_stack
 from viz.map.pictures import FULL, MOST_CELLS, Pictures

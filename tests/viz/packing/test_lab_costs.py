@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.experiments.attentions import Sizes, operations
-from model.experiments.growth import STEPS, Growth, Point, lengths_up_to
-from model.experiments.heads import PASSES, PIECES, Timed, counted, head_counts, narrow_and_wide, with_heads
+from model.experiments.attention_cost import STEPS, Growth, Point, Sizes, lengths_up_to, operations
+from model.experiments.head_cost import PASSES, PIECES, Timed, counted, head_counts, narrow_and_wide, with_heads
 from model.experiments.timing import Machine, Times, fit
-from model.experiments.tying import every_kind
+from model.experiments.weight_tying import every_kind
 from tests.model.experiments.test_tying import SMALL
 from tests.viz.components.test_pack import unpack
 from viz.packing import lab_growth, lab_heads, lab_plots, lab_tying

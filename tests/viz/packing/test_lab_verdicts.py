@@ -7,7 +7,7 @@ import math
 import pytest
 
 from model.experiments.arms import COMPARISONS
-from model.experiments.courses import Answered, Course, Side
+from model.experiments.side_by_side import Answered, Course, Side
 from viz.packing.lab_training_tables import every_number, results
 from viz.packing.lab_verdicts import verdicts
 

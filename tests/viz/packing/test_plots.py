@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from model.experiments.scaling import against_width
+from model.experiments.softmax import against_width
 from tests.test_rooms import ROOT, files
 from tests.viz.components.test_pack import unpack
 from viz.packing import lab_scaling, lab_softmax

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.analysis.importance import Removals
+from model.analysis.head_importance import Removals
 from model.analysis.predictions import actual_tokens
 from tests.app_reading import opened
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 import viz.workbench
-from model.analysis.combining import rollout
-from model.analysis.heads import METRICS, after_the_same
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps, rollout
+from model.analysis.head_metrics import METRICS, after_the_same
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import component, heads, opened
 from tests.test_app_kinds import write

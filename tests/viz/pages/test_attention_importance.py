@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import viz.workbench
-from model.analysis.importance import Removals
-from model.analysis.likeness import likeness
+from model.analysis.head_importance import Removals
+from model.analysis.head_metrics import likeness
 from model.capture.interventions import RemovedHead
 from tests.app_reading import component, heads, opened, sent, sound
 from tests.test_app_kinds import write

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 import viz.opening
-from model.analysis import weights
+from model.analysis.weights import statistics
 from tests.app_reading import opened, sent, sound
 from tests.viz.pages.reading_page import WEIGHTS, at_once, columns, page
 from tests.viz.small import write_small
@@ -75,14 +75,14 @@ def test_a_damaged_file_is_a_sentence(here):
 def test_the_bar_is_there_before_the_first_tensor_is_measured(here, monkeypatch):
     """And only a tensor that the address asks for is scrolled to."""
     write_small(here / "small")
-    go, measured = threading.Event(), weights.statistics
+    go, measured = threading.Event(), statistics.statistics
 
     def slow(tensor):
         if threading.current_thread().name == "filling":
             assert go.wait(60)
         return measured(tensor)
 
-    monkeypatch.setattr(weights, "statistics", slow)
+    monkeypatch.setattr(statistics, "statistics", slow)
     monkeypatch.setattr(checkpoints_following, "AT_ONCE", 0.01)
     try:
         header, _arrays = sent(page(), "tensor_tree")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis.maps import Maps
+from model.analysis.attention_maps import Maps
 from model.experiments.similarity import Agreement
 from model.experiments.worked_example import DOCUMENT, take_steps, texts_of
 from tests.app_reading import opened, sent, sound

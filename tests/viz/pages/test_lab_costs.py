@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from model.experiments import attentions
-from model.experiments.attentions import Sizes, operations
-from model.experiments.running import Report, Running
+from model.experiments import attention_cost
+from model.experiments.attention_cost import Sizes, operations
+from model.experiments.runner import Report, Running
 from tests.app_reading import experimented, opened, sent, sound
 from tests.viz.small import write_small
 from viz.sections.lab_running import Kept
@@ -72,7 +72,7 @@ def test_heads_and_ways_are_measured(small) -> None:
 
 
 def test_what_does_not_fit_is_refused_with_the_numbers(small, monkeypatch) -> None:
-    monkeypatch.setattr(attentions, "available", lambda _device: 10_000_000)
+    monkeypatch.setattr(attention_cost, "available", lambda _device: 10_000_000)
     app = page("growth")
     (refusal,) = app.error
     assert refusal.value.startswith("n = 2,048 needs about")
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused_with_the_numbers(small, monkeypatch) -> No
 
 
 def test_what_runs_stays_in_view_while_its_memory_is_taken(small, monkeypatch) -> None:
-    monkeypatch.setattr(attentions, "available", lambda _device: 200_000)
+    monkeypatch.setattr(attention_cost, "available", lambda _device: 200_000)
     end = threading.Event()
     running = Running(lambda: (Report(1.0, None) for _ in (1,) if end.wait(60.0) and False))
     app = page("growth")
@@ -98,7 +98,7 @@ def test_what_runs_stays_in_view_while_its_memory_is_taken(small, monkeypatch) -
 
 
 def test_no_length_is_suggested_that_the_field_refuses(small, monkeypatch) -> None:
-    monkeypatch.setattr(attentions, "available", lambda _device: 200_000)
+    monkeypatch.setattr(attention_cost, "available", lambda _device: 200_000)
     (refusal,) = page("growth").error
     assert refusal.value.endswith("200 kB are free: make the other numbers smaller.")
 

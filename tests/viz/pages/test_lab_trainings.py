@@ -16,8 +16,8 @@ FEW = {"steps": "3", "d_model": "8", "depth": "1"}
 def here(tmp_path, monkeypatch):
     """One small checkpoint, few pairs."""
     monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setattr("model.experiments.trainings.PAIRS", 100)
-    monkeypatch.setattr("model.experiments.lengths.SOURCES", 3)
+    monkeypatch.setattr("model.experiments.side_by_side.PAIRS", 100)
+    monkeypatch.setattr("model.experiments.arms.SOURCES", 3)
     write_small(tmp_path / "bundled" / "small")
 
 

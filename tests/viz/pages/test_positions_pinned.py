@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from model.analysis.order import order_difference, reversed_order, states_beside
+from model.analysis.positions import order_difference, reversed_order, states_beside
 from tests.test_app_kinds import write
 from tests.viz.pages.positions_page import TEXT, page, said, series, sound, views
 

@@ -106,7 +106,7 @@ def test_a_model_is_saved_found_and_deleted(here):
     assert app.checkbox(key="saving_curves").label.endswith("for TensorBoard")
     assert app.selectbox(key="model").options[1:] == ["mine", "small"]
     training = open_checkpoint(here / "saved" / "mine").training
-    assert (training["steps"], training["licence"]) == (3, "made by code, model/tasks.py")
+    assert (training["steps"], training["licence"]) == (3, "made by code, model/data/tasks.py")
     assert app.button(key="saving_save").disabled
     app.checkbox(key="saving_replace").set_value(True).run()
     assert not app.button(key="saving_save").disabled

@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from model.analysis.effects import divergence_of_logs
+from model.analysis.comparison import divergence_of_logs
 from model.analysis.predictions import UNKNOWN
 from model.capture.hooks import ordinary
 from model.capture.interventions import EachRemoved, Intervention, RemovedHead, intervening

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from model.checkpoints.load import open_checkpoint
-from model.commands.evaluate import add_beam_options, add_heads_option
+from model.cli.evaluate import add_beam_options, add_heads_option
 from model.inference.decoding import Sampling
 
 

@@ -10,7 +10,7 @@ import torch
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import CONFIG
-from model.commands.options import network_options
+from model.cli.options import network_options
 from model.data.sources import Material, Units
 from model.inference.copies import require_ours
 from model.inference.model import Inspectable

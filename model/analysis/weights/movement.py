@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from model.analysis.weights import BLOCK
+from model.analysis.weights.statistics import BLOCK
 from model.checkpoints.tensors import TensorInfo
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.experiments.attentions import Sizes, cut, drawn, made, operations, require_room, step_by_step
-from model.experiments.running import Report
+from model.experiments.attention_cost import Sizes, cut, drawn, made, operations, require_room, step_by_step
+from model.experiments.runner import Report
 from model.experiments.timing import ROUNDS, SECONDS, Machine, Task, Times, machine, rounds
 from model.network.attention import MultiHeadAttention
 from model.network.masks import Mask

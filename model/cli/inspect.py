@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from model.analysis.weights import readable, statistics
+from model.analysis.weights.statistics import readable, statistics
 from model.checkpoints.native import CONFIG, TRAINING
 from model.checkpoints.tensors import Measures, TensorInfo, tensor_table
 from model.runtime.errors import UnmeasuredError

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from model.analysis.weights import first_of_places, readable
+from model.analysis.weights.statistics import first_of_places, readable
 from model.checkpoints.tensors import TensorInfo
 from model.runtime.device import compute_alone
 

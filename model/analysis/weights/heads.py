@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from model.analysis.head_weights import PROJECTIONS
-from model.analysis.moved import moved_per_head
-from model.analysis.packed_heads import TRANSPOSED, cut
+from model.analysis.weights.movement import moved_per_head
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
+from model.checkpoints.bridge.missing import Reason
+from model.checkpoints.bridge.modules import HostedAttention
 from model.checkpoints.hints import Told
 from model.checkpoints.load import renamed_weights
 from model.checkpoints.native import CONFIG, is_ours, read_config
 from model.checkpoints.tensors import read_tensors
+from model.network.attention import MultiHeadAttention, for_each_head
 from model.network.config import Kind, TransformerConfig
+from model.network.transformer import Network
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
 
@@ -185,3 +188,132 @@ def _counts(settings: Mapping[str, Any], stack: str) -> tuple[int, int] | None:
 def _inner(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     inner = settings.get(name)
     return inner if isinstance(inner, dict) else {}
+
+
+# The heads of attention as matrices: how large they are and which are alike, from the weights alone.
+
+PROJECTIONS = ("query", "key", "value", "output")
+Circuit = Literal["scores", "output"]
+MOST = 1 << 24  # numbers of all heads' products that are there at once
+
+
+def attentions(model: Network) -> dict[str, MultiHeadAttention]:
+    """Every attention of the model by its module path, in the order of computation: of a hosted model those whose
+    matrices could be cut into heads.
+    """
+    found = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    return {name: module for name, module in found.items() if not isinstance(module, HostedAttention) or module.parts}
+
+
+def unclear(model: Network) -> Reason | None:
+    """Why the heads of a hosted model are not cut out of its matrices."""
+    hosted = (module for module in model.modules() if isinstance(module, HostedAttention))
+    return next((module.unclear for module in hosted if not module.parts), None)
+
+
+def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor, "head channel d_model"]:
+    """W_Q, W_K, W_V or W_O of every head, W_O transposed; heads that share keys and values have the same ones."""
+    if isinstance(attention, HostedAttention):
+        return for_each_head(attention.parts[projection].weight.cpu(), attention.counts[0])
+    weight = getattr(attention, projection).weight.detach().cpu()
+    heads = attention.query.n_heads
+    if projection == "output":
+        return weight.T.unflatten(0, (heads, -1))
+    own = weight.unflatten(0, (getattr(attention, projection).n_heads, -1))
+    return for_each_head(own, heads)
+
+
+def head_norms(attention: MultiHeadAttention) -> Float[Tensor, "projection head"]:
+    """The Frobenius norm of W_Q, W_K, W_V and W_O of every head, in this order (`PROJECTIONS`)."""
+    weights = [head_weights(attention, projection) for projection in PROJECTIONS]
+    return torch.stack([torch.linalg.vector_norm(each, dim=(1, 2), dtype=torch.float64) for each in weights])
+
+
+def head_similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) -> Float[Tensor, "head head"]:
+    """The cosine of every head's product of weights with every other's, heads of all the given attentions in order.
+
+    scores: W_Qᵀ W_K, which makes scores of what two tokens hold; output: W_O W_V, which head moves what from one token
+    to the other (Elhage et al., 2021). Biases, positions and norms of queries are left out. The (d_model, d_model)
+    products are made some rows at a time. A head of zeros has cosine 0.
+    """
+    left, right = ("query", "key") if circuit == "scores" else ("value", "output")
+    first, second = _of_all(attentions, left), _of_all(attentions, right)
+    kept = torch.promote_types(first.dtype, torch.float32)
+    first, second = first.to(kept).transpose(1, 2).contiguous(), second.to(kept)
+    heads, rows = first.shape[:2]
+    at_once = max(1, MOST // (heads * second.shape[2]))
+    products = torch.zeros(heads, heads, dtype=torch.float64)
+    for begin in range(0, rows, at_once):
+        part = (first[:, begin : begin + at_once] @ second).flatten(1)
+        products += part @ part.T
+    lengths = products.diagonal().clamp(min=0).sqrt()
+    scale = torch.where(lengths > 0, 1 / lengths, 0.0)
+    return products * scale[:, None] * scale
+
+
+def _of_all(attentions: Sequence[MultiHeadAttention], projection: str) -> Float[Tensor, "head channel d_model"]:
+    """The heads of several attentions in a row; narrower ones get channels of zeros, which add nothing to a product."""
+    weights = [head_weights(each, projection) for each in attentions]
+    widest = max(each.shape[1] for each in weights)
+    return torch.cat([F.pad(each, (0, 0, 0, widest - each.shape[1])) for each in weights])
+
+
+# How families pack the queries, keys and values of an attention into one matrix, where only its file is open.
+#
+# `model.hosted.head_parts` finds the same in a model that runs; the tests hold both against each other.
+
+Three = tuple[Tensor, Tensor, Tensor]  # W_Q, W_K, W_V; their heads are the first dimensions, of W_Q two where grouped
+Cut = Callable[[Tensor, int, int], Three]  # of a matrix (out, in), the number of heads, and of those of keys and values
+TRANSPOSED = ("gpt2", "openai-gpt")  # GPT-2's Conv1D keeps (in, out)
+DEVICES = 4  # for which CodeGen's matrices were cut
+
+
+def in_blocks(weight: Tensor, heads: int, shared: int) -> Three:
+    """All queries, all keys, all values."""
+    width = len(weight) // (heads + 2 * shared)
+    cut = weight.unflatten(0, (heads + 2 * shared, width))
+    return cut[:heads], cut[heads : heads + shared], cut[heads + shared :]
+
+
+def in_groups(weight: Tensor, heads: int, shared: int) -> Three:
+    """Group by group, its queries, its key and its value; of heads that share nothing a group is one head."""
+    cut = weight.unflatten(0, (shared, heads // shared + 2, -1))
+    return cut[:, :-2], cut[:, -2], cut[:, -1]
+
+
+def by_devices(weight: Tensor, heads: int, _shared: int) -> Three:
+    """For each device the queries, values and keys of its heads."""
+    cut = weight.unflatten(0, (DEVICES, 3, heads // DEVICES, -1))
+    return cut[:, 0], cut[:, 2], cut[:, 1]
+
+
+CUTS: dict[str, Cut] = {
+    **dict.fromkeys(("gpt2", "openai-gpt", "phi3", "mpt", "modernbert", "dbrx"), in_blocks),
+    **dict.fromkeys(("gpt_neox", "gpt_neox_japanese", "bloom"), in_groups),
+    "codegen": by_devices,
+}
+
+
+def cut(weight: Tensor, settings: Mapping[str, Any], heads: int, shared: int) -> tuple[Three, int] | None:
+    """The three matrices and how many heads keys and values have; None where the family's packing is not known, or
+    the matrix has not as many rows.
+    """
+    family = settings.get("model_type")
+    how = CUTS.get(str(family))
+    if family in ("falcon", "gpt_bigcode"):
+        how, shared = _one_or_many(settings, heads)
+    rows = weight.T if family in TRANSPOSED else weight
+    if how is None or not rows.numel() or max(heads, shared) > len(rows):
+        return None
+    try:
+        return how(rows, heads, shared), shared
+    except (RuntimeError, ZeroDivisionError):  # rows that these heads do not divide
+        return None
+
+
+def _one_or_many(settings: Mapping[str, Any], heads: int) -> tuple[Cut, int]:
+    """Of families whose models differ: one key and value for all heads (Shazeer, 2019), some, or one for each."""
+    if settings.get("new_decoder_architecture"):
+        some = settings.get("num_kv_heads")
+        return in_groups, some if type(some) is int and some > 0 else heads
+    return (in_blocks, 1) if settings.get("multi_query", True) else (in_groups, heads)

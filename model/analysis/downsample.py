@@ -1,0 +1,158 @@
+"""Quantities made small enough for a thumbnail."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Float32, Int64, Shaped
+from numpy import ndarray
+from torch import Tensor
+
+
+def pooled(maps: Float[Tensor, "map query key"], most: int) -> Float[Tensor, "map row column"]:
+    """The maps with at most `most` rows and columns: a cell stands for a block of cells, and has of their values the
+    one that is largest in size. All blocks are equal but the last ones, which may be smaller.
+
+    NaN, a cell that is masked or has no counterpart, is left out; where all are NaN it stays.
+    """
+    if max(maps.shape[-2:]) <= most:
+        return maps
+    if maps.numel() and float(maps.amin()) >= 0:  # no NaN and nothing negative, as in most maps: one pass will do
+        return _largest_of_blocks(maps, most)
+    unknown = maps.isnan()
+    high = _largest_of_blocks(maps.masked_fill(unknown, -torch.inf), most)
+    if bool((maps < 0).any()):
+        low = -_largest_of_blocks((-maps).masked_fill(unknown, -torch.inf), most)
+        high = torch.where(low.abs() > high.abs(), low, high)
+    return high.masked_fill(high.isinf(), torch.nan)
+
+
+def _largest_of_blocks(x: Float[Tensor, "map query key"], most: int) -> Float[Tensor, "map row column"]:
+    """The largest number of each block; reductions of a whole tensor are several times quicker than torch's pooling."""
+    for axis in (1, 2):
+        length = x.shape[axis]
+        size = -(-length // most)
+        missing = -length % size
+        padded = F.pad(x, (0, 0, 0, missing) if axis == 1 else (0, missing), value=-torch.inf)
+        x = padded.unflatten(axis, (-1, size)).amax(dim=axis + 1)
+    return x
+
+
+def binned(units: Float[Tensor, " unit"], most: int) -> Float[Tensor, " bin"]:
+    """The mean of each of at most `most` runs of neighbouring units."""
+    return units if len(units) <= most else F.adaptive_avg_pool1d(units[None], most)[0]
+
+
+def thinned(x: Float[Tensor, "position channel"], rows: int, columns: int) -> Float[Tensor, "row column"]:
+    """Every k-th position and channel, so that there are at most so many rows and columns."""
+    positions, channels = x.shape
+    return x[:: max(1, -(-positions // rows)), :: max(1, -(-channels // columns))]
+
+
+def mean_norm(x: Float[Tensor, "position d_model"]) -> float:
+    """The mean Euclidean norm of the vectors of all positions; those that are NaN, without a counterpart, left out.
+
+    NaN if none is left.
+    """
+    return float(x.float().norm(dim=-1).nanmean())
+
+
+# Long series of numbers made fit to be drawn: smoothed, and thinned so that spikes survive.
+
+BLOCK = 128
+
+
+def smoothed(values: Float[ndarray, points], keep: float) -> Float[ndarray, points]:
+    """The exponential moving average s_t = keep·s_{t−1} + (1 − keep)·y_t, divided by 1 − keep^{t+1}, so that the zero
+    it begins with does not count (Kingma and Ba, 2015, section 3).
+
+    Raises:
+        ValueError: keep is not from 0 to below 1.
+    """
+    if not 0 <= keep < 1:
+        raise ValueError(f"keep ({keep}) must be from 0 to below 1")
+    powers = keep ** np.arange(BLOCK + 1)
+    # Row t of it weighs what a block holds up to its place t: y_j by (1 − keep)·keep^(t − j).
+    age = np.subtract.outer(np.arange(BLOCK), np.arange(BLOCK))
+    within = np.where(age >= 0, powers[np.maximum(age, 0)], 0.0) * (1 - keep)
+    found = np.empty(len(values))
+    last = 0.0
+    for first in range(0, len(values), BLOCK):
+        block = values[first : first + BLOCK]
+        count = len(block)
+        part = within[:count, :count] @ block + powers[1 : count + 1] * last
+        found[first : first + count], last = part, part[-1]
+    return found / (1 - keep ** np.arange(1.0, len(values) + 1))
+
+
+def outline(
+    xs: Float[ndarray, points], ys: Float[ndarray, points], most: int
+) -> tuple[Float[ndarray, kept], Float[ndarray, kept]]:
+    """At most so many of these points, in their order: the first, the last, and of each of equal parts in between the
+    lowest and the highest. What is drawn of them covers what all points would.
+
+    Raises:
+        ValueError: most is below 4.
+    """
+    if most < 4:
+        raise ValueError(f"most ({most}) must be at least 4: both ends, a lowest and a highest point")
+    if len(ys) <= most:
+        return xs, ys
+    inner = ys[1:-1]
+    size = -(-len(inner) // ((most - 2) // 2))
+    starts = np.arange(1, len(ys) - 1, size)
+    # The last part is filled up with its last value, which stands before what is filled in: that is never chosen.
+    parts = np.pad(inner, (0, len(starts) * size - len(inner)), mode="edge").reshape(-1, size)
+    ends = np.array([0, len(ys) - 1])
+    places = np.unique(np.concatenate([ends, starts + parts.argmin(axis=1), starts + parts.argmax(axis=1)]))
+    return xs[places], ys[places]
+
+
+# A tensor as a screen can show it: an exact histogram, and a matrix in blocks.
+
+PIECE = 1 << 22  # elements that are converted at a time
+
+
+def exact_histogram(tensor: Shaped[Tensor, "*shape"], bins: int, low: float, high: float) -> Int64[Tensor, " bins"]:
+    """How many of all finite values lie in each of the equal bins from low to high; those outside are left out."""
+    counts = torch.zeros(bins, dtype=torch.float64)
+    for piece in tensor.detach().reshape(-1).split(PIECE):
+        values = piece.to("cpu", torch.float32)
+        # histc leaves out NaN and what is outside; it counts in float32, exact up to 2²⁴, and a piece has fewer.
+        counts += torch.histc(values, bins, low, high).double()
+    return counts.long()
+
+
+def as_matrix(tensor: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "row column"]:
+    """A matrix as it is, a vector as one row; of more dimensions the first against all others."""
+    if tensor.ndim < 2:
+        return tensor.reshape(1, -1)
+    return tensor.reshape(tensor.shape[0], -1)
+
+
+def in_blocks(
+    matrix: Shaped[Tensor, "row column"], most: tuple[int, int], largest: bool = False
+) -> tuple[Float32[Tensor, "block_row block_column"], tuple[int, int]]:
+    """The mean of each block, or its largest |x|, and how many rows and columns a block has: the fewest with which
+    there are no more than `most` blocks. The last blocks may be smaller. NaN where a value of the block is not finite.
+    """
+    rows, columns = matrix.shape
+    if not rows * columns:
+        return torch.zeros(rows, columns), (1, 1)
+    size = max(1, math.ceil(rows / most[0])), max(1, math.ceil(columns / most[1]))
+    # Bands of whole blocks: a converted copy of the matrix would take as much memory again.
+    height = size[0] * max(1, PIECE // max(1, columns * size[0]))
+    bands = [_pooled(band.detach().to("cpu", torch.float32), size, largest) for band in matrix.split(height)]
+    made = torch.cat(bands)
+    return made.masked_fill(~made.isfinite(), math.nan), size
+
+
+def _pooled(
+    band: Float[Tensor, "row column"], size: tuple[int, int], largest: bool
+) -> Float[Tensor, "block_row block_column"]:
+    if largest:
+        return torch.nn.functional.max_pool2d(band.abs()[None], size, ceil_mode=True)[0]
+    return band if size == (1, 1) else torch.nn.functional.avg_pool2d(band[None], size, ceil_mode=True)[0]

@@ -1,1 +1,0 @@
-"""The commands of `python -m model`, one a file."""

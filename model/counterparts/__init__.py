@@ -1,1 +1,0 @@
-"""Networks of ours as models of Hugging Face."""

@@ -1,1 +1,0 @@
-"""Trained Transformers of others, taken apart and put together as ours."""

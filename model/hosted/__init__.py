@@ -1,1 +1,0 @@
-"""Trained Transformers of others that run as they are, looked into from outside."""
