@@ -14,15 +14,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitInvalidLayoutContextError
 
-from viz import i18n, input_bar, opened, showing, strip, token_bar, training, unsaid, varying
-from viz.components.views import page_file
-from viz.film_feed import is_behind
+from viz import input_bar, strip, token_bar
+from viz.components.plots import page_file
 from viz.given import unfollowed
-from viz.i18n import _
-from viz.parts import ARRANGED, Views, nothing, theirs
-from viz.said import said
-from viz.words import as_sentence, literal, page_name
-from viz.workbench import Key, Workbench, choose, workbench
+from viz.i18n import catalogue
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, literal, page_name
+from viz.state import assumptions, checkpoints, positions, shown_model, texts, training
+from viz.state.film_feed import is_behind
+from viz.state.workbench import Key, Workbench, choose, workbench
+from viz.ui.parts import ARRANGED, Views, nothing, theirs
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -66,9 +68,9 @@ def main() -> None:
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     bench.say_again()
     with st.sidebar:
-        here = opened.all_places(bench)
-        names = [*([training.ENTRY] if training.training(bench) else []), *showing.model_names(here)]
-        name = choose_model(training.training(bench), names, showing.first_index(here, names))
+        here = checkpoints.all_places(bench)
+        names = [*([training.ENTRY] if training.training(bench) else []), *shown_model.model_names(here)]
+        name = choose_model(training.training(bench), names, shown_model.first_index(here, names))
         summary = st.empty()
         for section, links in pages.items():
             st.caption(section)
@@ -81,7 +83,7 @@ def main() -> None:
                 "save": _("Save this page"),
                 "explanation": _("One HTML file that opens without a network"),
                 "saved": _("Saved from Vitrine"),
-                "language": i18n.language(),
+                "language": catalogue.language(),
             },
             Key.FILE,
         )
@@ -92,17 +94,17 @@ def main() -> None:
             lens = live.start
         else:
             with summary, st.spinner(_("Opening {name} …").format(name=name)):  # seen where it takes half a second
-                lens = showing.open_shown(here, name)
+                lens = shown_model.open_shown(here, name)
     except ValueError as error:
-        if showing.fall_back(name, said(error), chosen, names):
+        if shown_model.fall_back(name, said(error), chosen, names):
             st.rerun()
         st.error(as_sentence(said(error)))
         return
     for sentence in unfollowed():
         st.warning(sentence)
-    showing.show_refusal(chosen)
-    summary.caption(describe(lens, showing.format_of(here, name, lens)), help=unsaid.in_short(lens) or None)
-    input_bar.follow_model(bench, lens)
+    shown_model.show_refusal(chosen)
+    summary.caption(describe(lens, shown_model.format_of(here, name, lens)), help=assumptions.in_short(lens) or None)
+    texts.follow_model(bench, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
     with strip_place:
@@ -117,7 +119,7 @@ def arrange(bench: Workbench, lens: Inspectable, page: str, trained: bool, every
     trained: the model in training is shown, and not the one that it began with. every: seconds between looks at it,
     where it moves.
     """
-    i18n.use(st.session_state[Key.LANGUAGE])
+    catalogue.use(st.session_state[Key.LANGUAGE])
     # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
     # the whole script.
     drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
@@ -126,7 +128,7 @@ def arrange(bench: Workbench, lens: Inspectable, page: str, trained: bool, every
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
     if not trained:
         with note:
-            lens = varying.look(bench, lens)
+            lens = positions.look(bench, lens)
     theirs.set(lens.model.code)
     with bar:
         fields = input_bar.show_controls(lens)
@@ -157,14 +159,14 @@ def look(
     if bench.begun or (trained and live is None):  # outside this fragment, the list of models has other entries
         bench.begun = False
         st.rerun()
-    i18n.use(st.session_state[Key.LANGUAGE])
+    catalogue.use(st.session_state[Key.LANGUAGE])
     theirs.set(lens.model.code)
     input_bar.show_source(fields[0], lens)  # the browser draws it while the model computes
     if live:
         lens = training.shown(bench, live)
     else:
         try:
-            input_bar.look(bench, lens)
+            texts.look(bench, lens)
         except ValueError as error:  # a text that this model cannot read
             bar.error(as_sentence(said(error)))
             return
@@ -192,7 +194,7 @@ def look(
 def telling() -> Iterator[None]:
     """Where a page needs what the model does not have, this is said in place of the rest."""
     from model.runtime.errors import AbsentError
-    from viz.absent import absent_words
+    from viz.i18n.errors import absent_words
 
     try:
         yield
@@ -201,16 +203,18 @@ def telling() -> Iterator[None]:
 
 
 def choose_language(place: DeltaGenerator) -> None:
-    names = list(i18n.LANGUAGES)
-    preferred = i18n.preferred(st.context.locale)
-    i18n.use(choose("Language", names, preferred, Key.LANGUAGE, lambda name: i18n.LANGUAGES[name], place))
+    names = list(catalogue.LANGUAGES)
+    preferred = catalogue.preferred(st.context.locale)
+    catalogue.use(choose("Language", names, preferred, Key.LANGUAGE, lambda name: catalogue.LANGUAGES[name], place))
 
 
 def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
     asked = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: _("in training: {name}").format(name=live.start.name)} if live else {}
-    called = {each.format(name=live.start.name) for each in i18n.everywhere("in training: {name}")} if live else set()
-    showing.take_wanted(training.ENTRY, called - set(words.values()))
+    called = (
+        {each.format(name=live.start.name) for each in catalogue.everywhere("in training: {name}")} if live else set()
+    )
+    shown_model.take_wanted(training.ENTRY, called - set(words.values()))
     name = st.selectbox(
         _("Model"),
         names,
@@ -220,7 +224,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
         format_func=lambda name: words.get(name, name),
     )
     name = name or ""
-    known = (*names, *called, *showing.state().gone)  # the address has what the list shows, here or elsewhere
+    known = (*names, *called, *shown_model.state().gone)  # the address has what the list shows, here or elsewhere
     if asked is not None and asked not in known:
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
     return name

@@ -10,7 +10,7 @@ import numpy as np
 from streamlit.testing.v1 import AppTest
 
 from tests.viz.components.test_pack import unpack
-from viz.components.views import LEVELS
+from viz.components.plots import LEVELS
 
 APP = str(Path(__file__).resolve().parents[1] / "app.py")
 

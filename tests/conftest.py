@@ -63,7 +63,7 @@ def as_users_run_it(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     if application or request.node.get_closest_marker("unchecked"):
         monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     if application:
-        monkeypatch.setattr("viz.opening.spare_collections", lambda: None)
+        monkeypatch.setattr("viz.state.checkpoints.spare_collections", lambda: None)
 
 
 @pytest.fixture(params=[True, False], ids=["as-cuda", "as-mps"])

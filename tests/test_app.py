@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import component, heads, labels, opened
 from tests.viz.small import LENGTH, write_small
-from viz.workbench import DEFAULT_SELECTION, FIRST_SOURCE
+from viz.state.workbench import DEFAULT_SELECTION, FIRST_SOURCE
 
 SCRIPT, IMAGE, MARKDOWN = "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "**b** $x$ `c` :red[d]"
 SPACES, EMOJI, RIGHT_TO_LEFT, CHINESE = "   ", "🙂👩🏽‍🚀🇨🇳", "مرحبا بالعالم שלום", "我是老师。"
@@ -20,7 +20,7 @@ TEXTS = ["", SPACES, EMOJI, RIGHT_TO_LEFT, CHINESE, SCRIPT, IMAGE, MARKDOWN, "a\
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """The only checkpoint is a small one with random weights."""
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     return open_checkpoint(write_small(tmp_path / "small"))
 
 
@@ -39,7 +39,7 @@ def assert_sound(app: AppTest, lens) -> None:
 
 
 def test_the_first_run_shows_the_bundled_models_heads():
-    app, lens = opened(), open_checkpoint(viz.opening.CHECKPOINTS / "eng-cmn")
+    app, lens = opened(), open_checkpoint(viz.state.checkpoints.CHECKPOINTS / "eng-cmn")
     assert_sound(app, lens)
     trace = lens.trace(FIRST_SOURCE)
     assert labels(app, "source") == trace.source_tokens
@@ -189,7 +189,7 @@ def test_a_damaged_checkpoint_is_a_sentence(small, tmp_path, name, content):
 
 
 def test_no_checkpoint_at_all_is_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     app = opened()
     assert not app.exception
     assert app.error

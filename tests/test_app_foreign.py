@@ -11,7 +11,7 @@ from app import PAGES
 from tests.app_reading import component, labels, opened, sound
 from tests.model.foreign.layout_references import GPT, random_weights
 from tests.test_app_kinds import here, write
-from viz.words import no_predictions
+from viz.i18n.format import no_predictions
 
 __all__ = ["here"]
 

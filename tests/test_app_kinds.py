@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.inference.model import Inspectable
@@ -30,7 +30,7 @@ def write(folder, kind: str, **options) -> Inspectable:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     return tmp_path
 
 

@@ -7,14 +7,14 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import viz.opening
+import viz.state.checkpoints
 from tests.app_reading import component, opened
 from tests.viz.small import write_small
 
 
 @pytest.fixture(autouse=True)
 def small(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     write_small(tmp_path / "small")
 
 

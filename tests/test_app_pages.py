@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import viz.opening
+import viz.state.checkpoints
 from model.inference.model import Inspectable
 from tests.app_reading import labels, opened
 from tests.viz.small import write_small
-from viz.workbench import Key
+from viz.state.workbench import Key
 
 PAGES = ("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions")
 
@@ -16,7 +16,7 @@ PAGES = ("map", "positions", "attention", "masks", "residual", "feed_forward", "
 @pytest.fixture
 def passes(tmp_path, monkeypatch):
     """How often a model is traced."""
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     write_small(tmp_path / "small")
     counted = []
     for name in ("trace_tokens", "trace_generated"):

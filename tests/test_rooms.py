@@ -80,15 +80,15 @@ def test_only_the_outer_rooms_import_streamlit() -> None:
         "viz/pages",
         "viz/sections",
         "viz/components",
-        "viz/workbench.py",
-        "viz/opening.py",
-        "viz/opened.py",
-        "viz/assumed.py",
-        "viz/showing.py",
-        "viz/varying.py",
-        "viz/training.py",
+        "viz/state/workbench.py",
+        "viz/state/checkpoints.py",
+        "viz/state/checkpoints.py",
+        "viz/state/assumptions.py",
+        "viz/state/shown_model.py",
+        "viz/state/positions.py",
+        "viz/state/training.py",
         "viz/strip.py",
-        "viz/parts.py",
+        "viz/ui/parts.py",
         "viz/input_bar.py",
         "viz/token_bar.py",
         "app.py",
@@ -107,19 +107,19 @@ def test_no_page_imports_a_page() -> None:
 
 def test_imports_point_inwards() -> None:
     for file in files("viz/figures", "viz/components"):
-        assert not forbidden(file, "viz.pages", "viz.workbench", "app"), file
+        assert not forbidden(file, "viz.pages", "viz.state.workbench", "app"), file
     for file in files("viz/packing"):
         assert not forbidden(file, "viz.sections", "viz.pages", "app"), file
     for file in (
-        "viz/workbench.py",
-        "viz/opening.py",
-        "viz/opened.py",
-        "viz/assumed.py",
-        "viz/showing.py",
-        "viz/varying.py",
-        "viz/training.py",
+        "viz/state/workbench.py",
+        "viz/state/checkpoints.py",
+        "viz/state/checkpoints.py",
+        "viz/state/assumptions.py",
+        "viz/state/shown_model.py",
+        "viz/state/positions.py",
+        "viz/state/training.py",
         "viz/strip.py",
-        "viz/parts.py",
+        "viz/ui/parts.py",
         "viz/input_bar.py",
         "viz/token_bar.py",
     ):

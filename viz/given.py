@@ -7,10 +7,10 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from viz.i18n import _
-from viz.opening import GIVEN, MODELS, TOLD, words_after
-from viz.said import said
-from viz.words import as_sentence
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence
+from viz.state.checkpoints import GIVEN, MODELS, TOLD, words_after
 
 
 def unfollowed() -> list[str]:

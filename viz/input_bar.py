@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.assumed import assumptions
-from viz.i18n import _
-from viz.said import said
-from viz.what_if import note
-from viz.words import no_predictions
-from viz.workbench import FIRST_SOURCE, Key, Workbench, workbench
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import no_predictions
+from viz.state.assumptions import assumptions
+from viz.state.texts import CONTINUED, LINE_BREAK, first_source, lens_and_text, typed, write_source
+from viz.state.what_if import note
+from viz.state.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
     from model.inference.model import Inspectable
-
-LINE_BREAK = "⏎"  # in a field of one line
-CONTINUED = 20  # tokens that the button lets a language model write
 
 
 def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
@@ -60,38 +58,6 @@ def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeh
         persist_state="session",
         placeholder=placeholder,
     )
-
-
-def typed(key: Key, default: str) -> str:
-    """What a text field holds, before it is drawn: at the first run, what the address bar gives it."""
-    return str(st.session_state.get(key, st.query_params.get(key, default)) or "").replace(LINE_BREAK, "\n")
-
-
-def write_source(text: str) -> None:
-    """Put a text into the source's field, where it can be typed on."""
-    st.session_state[Key.SOURCE] = text.replace("\n", LINE_BREAK)
-
-
-def first_source(lens: Inspectable) -> str:
-    """The text that a model is first shown with."""
-    return lens.example or FIRST_SOURCE
-
-
-def texts(lens: Inspectable) -> tuple[str, str]:
-    """What is in the fields."""
-    return typed(Key.SOURCE, first_source(lens)), typed(Key.TARGET, "")
-
-
-def look(bench: Workbench, lens: Inspectable) -> None:
-    """Trace what is in the fields."""
-    bench.look(lens, *texts(lens))
-
-
-def follow_model(bench: Workbench, lens: Inspectable) -> None:
-    """Another model: the text stays, unless it was only the example of the one before."""
-    before = bench.lens
-    if before not in (None, lens) and typed(Key.SOURCE, first_source(before)) == first_source(before):
-        write_source(first_source(lens))
 
 
 def action(lens: Inspectable) -> tuple[Callable[[], None], str, str]:
@@ -153,9 +119,3 @@ def go_on() -> None:
 def fill_in() -> None:
     lens, text = lens_and_text()
     write_source(workbench().what_if.generate(lens, text).text)
-
-
-def lens_and_text() -> tuple[Inspectable, str]:
-    lens = workbench().lens
-    assert lens is not None
-    return lens, typed(Key.SOURCE, first_source(lens))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from viz.i18n import _
-from viz.words import attention_name, significant
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name, significant
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Alignment, Comparison
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 LISTED = 12  # changes of each kind
 KINDS = {"encoder": "encoder", "self": "decoder", "cross": "cross"}

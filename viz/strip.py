@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from viz import i18n, training
 from viz.components.training_views import training_strip
-from viz.film_feed import film_data
-from viz.i18n import _
-from viz.opening import spare_imports
-from viz.said import said
-from viz.words import clock, no_training, significant
-from viz.workbench import Key, Workbench, workbench
+from viz.i18n import catalogue
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import clock, no_training, significant
+from viz.state import training
+from viz.state.checkpoints import spare_imports
+from viz.state.film_feed import film_data
+from viz.state.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,7 +117,7 @@ def strip(bench: Workbench, lens: Inspectable, moving: bool, stands: training.St
     """The strip, drawn again and again while there is a training; the whole page, when one begins to move, or is
     elsewhere than where it stood as the page was drawn.
     """
-    i18n.use(st.session_state[Key.LANGUAGE])
+    catalogue.use(st.session_state[Key.LANGUAGE])
     live = training.training(bench)
     bench.moving = moving
     elsewhere = not moving and training.standing(live) != stands  # another tab of the same address did it

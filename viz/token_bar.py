@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from viz.components.views import Mount, token_bar
-from viz.i18n import _
-from viz.input_bar import lens_and_text, write_source
-from viz.parts import arrange_again
+from viz.components.plots import Mount, token_bar
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import check_explanation, check_name, significant
 from viz.pinning import pinned
-from viz.said import said
-from viz.what_if import note, restore
-from viz.words import check_explanation, check_name, significant
-from viz.workbench import Key, Workbench, workbench
+from viz.state.texts import lens_and_text, write_source
+from viz.state.what_if import note, restore
+from viz.state.workbench import Key, Workbench, workbench
+from viz.ui.parts import arrange_again
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

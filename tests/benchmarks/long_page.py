@@ -8,7 +8,7 @@ import runpy
 import time
 from pathlib import Path
 
-from viz.workbench import Workbench
+from viz.state.workbench import Workbench
 
 HERE = Path(__file__).parent
 

@@ -29,7 +29,7 @@ from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 from tests.benchmarks import results
 from tests.browser.server import CHROMIUM_OPTIONS, ROOT, serve
-from viz.training import RATE, STEPS, material_of, usual_data
+from viz.state.training import RATE, STEPS, material_of, usual_data
 
 MODEL, TURN, TARGET = "reverse", 6.0, 0.9  # five rounds end before the training does
 TEXT = "abcdefgh"

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 from playwright.sync_api import Page
 
-from viz.components import pack, sources
+from viz.components.registry import pack, sources
 
 HOSTILE = [
     "<s>",

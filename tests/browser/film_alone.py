@@ -13,10 +13,10 @@ from playwright.sync_api import Browser, Page
 from tests.browser.alone import MOUNT
 from tests.browser.server import PATIENCE
 from tests.model.live_examples import watched
-from viz.components import pack, sources
-from viz.film_feed import Sent, film_data
-from viz.packing.film_norms import norm_groups
+from viz.components.registry import pack, sources
 from viz.sections.training_film import described, words
+from viz.state.film_feed import Sent, film_data
+from viz.ui.curves import norm_groups
 
 KIND = "cross"
 STRIP = {"status": "paused", "step": 0, "facts": [], "losses": [], "sentence": "", "possible": []}

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.alone import HOSTILE, MOUNT
 from tests.browser.looking import eventually
 from tests.browser.server import PATIENCE
-from viz.components import pack, sources
+from viz.components.registry import pack, sources
 
 pytestmark = pytest.mark.browser
 SVG = "{http://www.w3.org/2000/svg}"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.browser.alone import MOUNT
 from tests.browser.contrast import NOTED, drawn
-from viz.components import pack, sources
+from viz.components.registry import pack, sources
 
 pytestmark = pytest.mark.browser
 

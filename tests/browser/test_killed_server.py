@@ -12,7 +12,7 @@ from tests.browser.conftest import Visit
 from tests.browser.looking import eventually, stands_still, thumbnails
 from tests.browser.server import PATIENCE, answers, free_port, serve
 from tests.browser.test_training import reaches
-from viz.opening import bundled_names
+from viz.state.checkpoints import bundled_names
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 COLD = 2 * PATIENCE  # for the first page of a server

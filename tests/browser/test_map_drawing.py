@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-import viz.opening
+import viz.state.checkpoints
 from model.capture.trace import Trace
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened
@@ -19,7 +19,7 @@ from tests.browser.looking import eventually
 from tests.browser.server import PATIENCE
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
-from viz.components import sources
+from viz.components.registry import sources
 
 pytestmark = pytest.mark.browser
 
@@ -43,7 +43,7 @@ def sent(tmp_path_factory) -> Sent:
     folder = tmp_path_factory.mktemp("map")
     lens = open_checkpoint(write_small(folder / "small", n_decoder_layers=3))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(viz.opening, "CHECKPOINTS", folder)
+        patch.setattr(viz.state.checkpoints, "CHECKPOINTS", folder)
         app = opened("map", source=TEXT)
     assert not app.exception
     (proto,) = [e.proto for e in app.get("bidi_component") if e.proto.component_name == "vitrine_model_map"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.alone import MOUNT
-from viz.components import pack, sources
+from viz.components.registry import pack, sources
 
 pytestmark = pytest.mark.browser
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.film_alone import filmed, shown_film
-from viz.film_feed import film_data
+from viz.state.film_feed import film_data
 
 pytestmark = pytest.mark.browser
 

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-import viz.opening
+import viz.state.checkpoints
 from tests.app_reading import opened, sound
 from tests.model.foreign.twins import KINDS, saved
 from tests.model.hosted.models import FAMILIES, PACKED, theirs, write_tokenizer
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     return tmp_path
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import jaxtyping
 import pytest
 
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.native import save_checkpoint
 from tests.app_reading import opened
 from tests.model.examples import one_stack
@@ -23,7 +23,7 @@ from tests.model.test_kinds import TOKENIZERS
 from tests.viz.every_view import EVERY, Seen, walk
 from tests.viz.explanations import EXPLAINED, HOSTED, LAYER, OTHERS, OURS
 from tests.viz.hostile import WORDS, hostile_lens
-from viz.components.tables import plot_tables
+from viz.components.plot_tables import plot_tables
 
 # What these views are is another input, which needs passes of its own.
 OF_OTHER_INPUTS = {
@@ -46,8 +46,8 @@ def here(tmp_path_factory) -> Iterator[Path]:
     """Where the only checkpoints are, for all walks through the application."""
     folder = tmp_path_factory.mktemp("every")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(viz.opening, "CHECKPOINTS", folder)
-        patch.setattr(viz.opening, "spare_collections", lambda: None)
+        patch.setattr(viz.state.checkpoints, "CHECKPOINTS", folder)
+        patch.setattr(viz.state.checkpoints, "spare_collections", lambda: None)
         patch.setattr(jaxtyping.config, "jaxtyping_disable", True)
         yield folder
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from viz.filling import KEPT, TOLD, Filling
 from viz.sections.lab_running import progress_words
+from viz.ui.background import KEPT, TOLD, Filling
 
 
 def failing() -> int:

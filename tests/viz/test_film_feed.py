@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from model.training.live.camera import LOSS, TOKENS
 from tests.model.live_examples import probe, watched
-from viz import film_feed
-from viz.film_feed import Sent, film_data, thinned
+from viz.state import film_feed
+from viz.state.film_feed import Sent, film_data, thinned
 
 
 class Browser:

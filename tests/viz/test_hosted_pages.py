@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.bridge.load import open_hosted
 from tests.app_reading import component, heads, opened, sent, sound
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
@@ -32,7 +32,7 @@ PAGES = ("map", "positions", "masks", "residual", "feed_forward", "predictions")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
 
     def copied(name: str):
         shutil.copytree(theirs(name)[1], tmp_path / name)

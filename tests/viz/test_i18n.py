@@ -12,8 +12,8 @@ from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po
 
 from tests.viz.looked_up import DYNAMIC, lookups, texts
-from viz import i18n
-from viz.i18n import _, preferred, use
+from viz.i18n import catalogue as i18n
+from viz.i18n.catalogue import _, preferred, use
 
 CATALOGUES = i18n.LOCALE / "zh" / "LC_MESSAGES"
 
@@ -91,7 +91,7 @@ def test_the_compiled_catalogues_are_the_written_ones():
             stored = {message.id: message.string for message in read_mo(file)}
         expected = {message.id: message.string for message in read_mo(compiled)}
         for text in (stored.keys() | expected.keys()) - {""}:
-            assert stored.get(text) == expected.get(text), f"{text}: pybabel compile -d viz/locale -D {name} -l zh"
+            assert stored.get(text) == expected.get(text), f"{text}: pybabel compile -d viz/i18n/locale -D {name} -l zh"
         assert stored
     assert len(translations()) > 40
 

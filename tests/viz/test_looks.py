@@ -12,9 +12,9 @@ from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from tests.app_reading import opened, sound
 from tests.viz.pages.training_page import live, short_trainings
-from viz import training
-from viz.parts import ARRANGED
-from viz.workbench import Key, Selection
+from viz.state import training
+from viz.state.workbench import Key, Selection
+from viz.ui.parts import ARRANGED
 
 PAGES = [
     ("attention", {}),

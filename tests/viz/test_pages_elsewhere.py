@@ -10,9 +10,9 @@ import pytest
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 
-import viz.opening
 import viz.sections.training_demonstration
 import viz.sections.training_start
+import viz.state.checkpoints
 from app import PAGES
 from model.network.config import Kind
 from model.training.demonstration import REVERSE
@@ -20,7 +20,7 @@ from tests.app_reading import component, heads, opened, sound
 from tests.pretended_device import NAME, pretending
 from tests.test_app_kinds import write
 from tests.viz.small import write_small
-from viz import training
+from viz.state import training
 
 TEXTS = {
     "encoder-decoder": ("The cat sees a dog. The dog likes.", "The dog sees a cat. It likes"),
@@ -33,8 +33,8 @@ OWN = "language"  # a choice that is not of the page
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.setenv("VITRINE_DEVICE", NAME)
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
-    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
     small = {"d_model": 8, "n_heads": 2, "d_ff": 8, "dropout": 0.0}
     short = dataclasses.replace(REVERSE.settings, steps=2, validate_every=1)
     demonstration = dataclasses.replace(REVERSE, pairs=60, settings=short, network=small)

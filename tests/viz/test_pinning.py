@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.test_app_kinds import write
 from tests.viz.small import small_lens
 from viz.pinning import pinned
-from viz.workbench import Workbench
+from viz.state.workbench import Workbench
 
 
 def test_a_model_that_shares_nothing_with_the_pinned_one_is_not_said_to_be_the_same(tmp_path):

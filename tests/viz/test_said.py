@@ -11,8 +11,8 @@ from model.inference.decoding import Sampling
 from model.network.config import TransformerConfig
 from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, explained
 from model.training.settings import TrainingSettings
-from viz.i18n import use
-from viz.said import said
+from viz.i18n.catalogue import use
+from viz.i18n.errors import said
 
 
 @pytest.fixture(autouse=True)

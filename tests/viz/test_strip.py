@@ -14,7 +14,7 @@ from model.training.live.session import LiveTraining
 from tests.model.live_examples import LONG, SETTINGS, Gate, live, probe, settled
 from viz import strip
 from viz.sections import training_runs
-from viz.workbench import Key, Workbench
+from viz.state.workbench import Key, Workbench
 
 
 @pytest.fixture

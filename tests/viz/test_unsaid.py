@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from model.checkpoints.bridge.missing import Reason
-from viz.assumed import assumptions
-from viz.i18n import use
-from viz.unsaid import assumed, in_short, missing
+from viz.i18n.catalogue import use
+from viz.state.assumptions import assumed, assumptions, in_short, missing
 
 
 @pytest.fixture(autouse=True)

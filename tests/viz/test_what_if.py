@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import viz.workbench
+import viz.state.workbench
 from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, RemovedHead, Window
 from model.checkpoints.bridge.load import open_hosted
 from tests.model.hosted.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import small_lens
-from viz.what_if import WhatIf, change, change_name, note, restore
-from viz.workbench import Workbench
+from viz.state.what_if import WhatIf, change, change_name, note, restore
+from viz.state.workbench import Workbench
 
 
 def hosted_lens(folder, name):
@@ -25,7 +25,7 @@ def hosted_lens(folder, name):
 def address(monkeypatch):
     """The address bar, without a server."""
     fake = SimpleNamespace(query_params={}, session_state={})
-    monkeypatch.setattr(viz.workbench, "st", fake)
+    monkeypatch.setattr(viz.state.workbench, "st", fake)
     return fake.query_params
 
 
@@ -95,7 +95,7 @@ def test_what_a_model_can_make_of_the_changes_is_made_and_a_click_there_loses_no
 
 def test_a_session_begins_with_the_changes_of_its_address(address):
     address["changes"] = "cross.*.*:hide:1,1"
-    bench = viz.workbench.workbench()
+    bench = viz.state.workbench.workbench()
     assert bench.what_if == WhatIf((Cells("cross", False, 1, 1),))
     change(bench, [])
     address["changes"] = "cross.*.*:hide:1,1"  # as another page's link leaves it
@@ -105,7 +105,7 @@ def test_a_session_begins_with_the_changes_of_its_address(address):
 
 def test_an_address_that_is_no_change_changes_nothing_and_says_so(address):
     address["changes"] = "no change"
-    what_if = viz.workbench.workbench().what_if
+    what_if = viz.state.workbench.workbench().what_if
     assert what_if.changes == ()
     assert what_if.refused.startswith("'no change' is no change")
 

@@ -10,8 +10,8 @@ from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, record
 from model.network.masks import Mask
 from tests.model.examples import network
-from viz.i18n import use
-from viz.words import attention_name, attention_sentence, check_explanation, check_name, clock, significant
+from viz.i18n.catalogue import use
+from viz.i18n.format import attention_name, attention_sentence, check_explanation, check_name, clock, significant
 
 
 @pytest.fixture(autouse=True)

@@ -7,19 +7,19 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-import viz.opening
-import viz.workbench
+import viz.state.checkpoints
+import viz.state.workbench
 from model.text.tokenizer_training import train_characters
 from tests.viz.small import small_lens, write_small
-from viz.opening import checkpoint_names, find, open_place, places
-from viz.workbench import Key, Parameter, Selection, Workbench, attention_kinds
+from viz.state.checkpoints import checkpoint_names, find, open_place, places
+from viz.state.workbench import Key, Parameter, Selection, Workbench, attention_kinds
 
 
 @pytest.fixture
 def address(monkeypatch):
     """The address bar and session state, without a server."""
     fake = SimpleNamespace(query_params={}, session_state={})
-    monkeypatch.setattr(viz.workbench, "st", fake)
+    monkeypatch.setattr(viz.state.workbench, "st", fake)
     return fake
 
 
@@ -103,10 +103,10 @@ def test_selecting_puts_the_choice_into_the_address(address):
 
 def test_a_session_begins_with_what_the_address_says_and_then_keeps_its_own(address):
     address.query_params.update(layer="2", head="7", query="11")
-    bench = viz.workbench.workbench()
+    bench = viz.state.workbench.workbench()
     assert bench.selection == Selection(2, 7, 11)
     address.query_params.update(layer="0")
-    assert viz.workbench.workbench() is bench is address.session_state[Key.WORKBENCH]
+    assert viz.state.workbench.workbench() is bench is address.session_state[Key.WORKBENCH]
     assert bench.selection.layer == 2
 
 
@@ -115,22 +115,22 @@ HOSTILE = ["", "-1", "1.5", "1e3", "٣", "²", "0x10", " 1", "NaN", "999999", "1
 
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_hostile_address_is_as_none_at_all(address, value):
-    expected = viz.workbench.workbench().selection
+    expected = viz.state.workbench.workbench().selection
     address.session_state.clear()
     address.query_params.update(dict.fromkeys(Parameter, value))
-    assert viz.workbench.workbench().selection == expected
+    assert viz.state.workbench.workbench().selection == expected
 
 
 def test_a_number_that_is_too_large_is_moved_inside(address):
     address.query_params.update(layer="99999", head="99999", query="99999")
-    assert viz.workbench.workbench().fit_selection(3, 8, 12) == Selection(2, 7, 11)
+    assert viz.state.workbench.workbench().fit_selection(3, 8, 12) == Selection(2, 7, 11)
 
 
 def test_the_address_of_a_real_session_reaches_the_selection():
     def script():
         import streamlit as st
 
-        from viz.workbench import workbench
+        from viz.state.workbench import workbench
 
         chosen = workbench().selection
         st.text(f"{chosen.layer} {chosen.head} {chosen.query}")
@@ -143,7 +143,7 @@ def test_the_address_of_a_real_session_reaches_the_selection():
 
 
 def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     assert checkpoint_names() == []
     write_small(tmp_path / "second")
     write_small(tmp_path / "first")
@@ -156,15 +156,15 @@ def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["", "missing", "..", "../first", "first/", "/etc", "\0", "<b>"])
 def test_a_name_that_is_no_checkpoint_is_a_value_error(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     write_small(tmp_path / "first")
     with pytest.raises(ValueError, match=r"there is no checkpoint .*: choose one of first"):
         open_place(find(name, places()))
 
 
 def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
     write_small(tmp_path / "bundled" / "z")
     assert checkpoint_names() == ["z"]
     for name in ("a", "z", ".a.1.writing"):
@@ -172,8 +172,8 @@ def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monke
     assert checkpoint_names() == ["z", "a"]
     bundled, saved = open_place(find("z", places())), open_place(find("a", places()))
     assert not torch.equal(next(bundled.model.parameters()), next(saved.model.parameters()))
-    monkeypatch.setenv(viz.opening.SAVED, " ")
-    assert viz.opening.saved_folder() == Path.home() / ".vitrine" / "checkpoints"
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, " ")
+    assert viz.state.checkpoints.saved_folder() == Path.home() / ".vitrine" / "checkpoints"
 
 
 def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path):

@@ -19,9 +19,9 @@ from model.analysis.attention_maps import Maps
 from model.network.attention import for_each_head
 from viz.attention.figure import head_colour
 from viz.attention.words import bertviz_name
-from viz.components import HERE
-from viz.i18n import _
-from viz.sides import sides, tokens
+from viz.components.registry import VENDOR
+from viz.i18n.catalogue import _
+from viz.i18n.format import sides, tokens
 
 VIEWS = ("head", "model", "neuron")
 MOST = 64  # tokens: beyond that the browser stands still while it draws a line for each cell of each head
@@ -155,7 +155,7 @@ def shortened(labels: list[str], view: str) -> list[str]:
 
 @cache
 def vendored(name: str) -> str:
-    return (HERE / "vendor" / name).read_text("utf-8")
+    return (VENDOR / name).read_text("utf-8")
 
 
 def script(view: str) -> str:

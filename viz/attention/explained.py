@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
-
-from torch import nn
 
 from model.analysis import head_metrics as numbers
 from model.analysis.attention_maps import COMBINATIONS, Maps, Quantity
@@ -14,13 +11,12 @@ from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness
 from model.capture.interventions import HeadsRemoved, RemovedHead
 from model.capture.trace import ATTENTION_PATHS
-from model.network.attention import Scaled
-from model.network.positions import Alibi, Unbiased
 from model.network.transformer import Network
 from viz.attention.shown import Shown, Wish
-from viz.i18n import _
-from viz.parts import classes, explanation
-from viz.workbench import Selection
+from viz.i18n.catalogue import _
+from viz.state.workbench import Selection
+from viz.ui.parts import classes, explanation
+from viz.ui.plots import scores_formula
 
 
 def explain(key: str, model: Network, wish: Wish, below: str) -> None:
@@ -48,29 +44,6 @@ def explain(key: str, model: Network, wish: Wish, below: str) -> None:
         "This is the code that has just run:"
     )
     explanation(key, formulas, text, *ran)
-
-
-def by_root(attention: nn.Module) -> bool:
-    """Whether scores are scaled by 1/√d_k, as the paper's are; also where the model shows no step to its weights."""
-    step = getattr(attention, "scaled", None)
-    if step is None or isinstance(step, Scaled):
-        return step is None or step.factor != 1
-    query = getattr(attention, "parts", {}).get("query")
-    return query is not None and math.isclose(step.factor, query.weight.shape[1] ** -0.5, rel_tol=1e-3)
-
-
-def scores_formula(attention: nn.Module) -> str:
-    """What softmax is taken of, but for the mask: some models scale otherwise, cap, or add what distances give."""
-    scaled = r"\frac{QK^\top}{\sqrt{d_k}}"
-    if not by_root(attention):
-        factor = attention.get_submodule("scaled").factor
-        scaled = r"QK^\top" if factor == 1 else rf"{factor:.4g}\,QK^\top"
-    if (cap := getattr(attention, "cap", None)) is not None:
-        scaled = rf"{cap:g}\,\tanh\left(\frac{{1}}{{{cap:g}}}\,{scaled}\right)"
-    biased = getattr(attention, "biased", None)
-    if isinstance(biased, Alibi):
-        return scaled + r" - m_h\,|i - j|"
-    return scaled if biased is None or isinstance(biased, Unbiased) else scaled + r" + b_{h,\,j - i}"
 
 
 def explain_importance(key: str) -> None:

@@ -16,11 +16,11 @@ from viz.attention.grid import top_values
 from viz.attention.shown import Drawn, Shown
 from viz.attention.thumbnails import Thumbnails, block_size, pooled, pooled_positive
 from viz.attention.words import combination_title, pair, quantity_name
-from viz.components import views
-from viz.i18n import _
-from viz.parts import plot_words, stamp
-from viz.words import attention_sentence, significant
-from viz.workbench import Selection
+from viz.components import plots
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_sentence, significant
+from viz.state.workbench import Selection
+from viz.ui.parts import plot_words, stamp
 
 CELLS = 256  # of the figure along each side, at most; longer texts in blocks
 MERGED = (92, 124, 250)  # of several heads' lines, the hue of the weights
@@ -49,7 +49,7 @@ def pack_figure(
     heads: Heads,
     key: str,
     on_row: Callable[[], None],
-) -> views.Mount:
+) -> plots.Mount:
     """The figure of these numbers; `made` has the scale of all heads."""
     wish, maps = shown.wish, shown.maps
     block = block_size(maps.queries, maps.keys, CELLS)
@@ -85,7 +85,7 @@ def pack_figure(
             "hidden": _("below {threshold}").format(threshold=wish.threshold),
         },
     }
-    draw = views.lines if wish.drawing == "lines" else views.heatmap
+    draw = plots.lines if wish.drawing == "lines" else plots.heatmap
     return draw(cells, states, header, key, on_row)
 
 

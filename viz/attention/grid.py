@@ -13,11 +13,10 @@ from model.capture.interventions import RemovedHead, removed_heads
 from viz.attention.shown import Shown
 from viz.attention.thumbnails import Thumbnails
 from viz.attention.words import metric_caption, metric_name, metric_number, quantity_name
-from viz.components.views import Mount, head_grid
-from viz.i18n import _
-from viz.parts import stamp
-from viz.sides import side_name
-from viz.words import significant
+from viz.components.plots import Mount, head_grid
+from viz.i18n.catalogue import _
+from viz.i18n.format import side_name, significant
+from viz.ui.parts import stamp
 
 GONE = "✕"  # in the place of a removed head's number
 FAINT = 0.3  # of a query's largest weight, on the mean

@@ -13,11 +13,11 @@ from model.analysis.head_importance import Effect, Place
 from model.analysis.head_metrics import Likeness
 from model.capture.trace import AttentionKind
 from viz.attention.importance_words import Weighed, head_name
-from viz.components.views import Mount, Panel, Series, chart, panels
-from viz.i18n import _
-from viz.packing.plots import PINNED
-from viz.parts import stamp
-from viz.words import attention_name, significant
+from viz.components.plots import Mount, Panel, Series, chart, panels
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name, significant
+from viz.ui.parts import stamp
+from viz.ui.plots import PINNED
 
 BAR = "#5c7cfa"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from model.analysis.head_importance import Effect, Place
 from model.capture.trace import Trace
-from viz.i18n import _
-from viz.words import attention_name, significant, token_code
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name, significant, token_code
 
 FREE = 0.01  # nats, or of a bare encoder the share of its states: a head that costs less can be spared
 

@@ -16,7 +16,7 @@ from model.analysis.attention_maps import COMBINATIONS, Heads, Maps, Quantity, r
 from model.analysis.head_metrics import METRICS, after_the_same
 from model.capture.interventions import ChangedMask
 from model.network.transformer import Network
-from viz.sides import sides, tokens
+from viz.i18n.format import sides, tokens
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison

@@ -16,14 +16,15 @@ from model.network.attention import MultiHeadAttention
 from model.network.positions import Alibi
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.absent import beside_pin
-from viz.attention.explained import by_root, missing
+from viz.attention.explained import missing
 from viz.attention.shown import Shown
-from viz.components.views import Mount, stages
-from viz.i18n import _
-from viz.parts import stamp
-from viz.words import significant
-from viz.workbench import Selection
+from viz.components.plots import Mount, stages
+from viz.i18n.catalogue import _
+from viz.i18n.errors import beside_pin
+from viz.i18n.format import significant
+from viz.state.workbench import Selection
+from viz.ui.parts import stamp
+from viz.ui.plots import step_names
 
 LEAST = 5e-4  # of a weight: what a sum of three digits shows
 ROWS = 64  # keys in the table, and queries to choose from, at most
@@ -171,27 +172,6 @@ def near(place: int, count: int) -> range:
     """Places around this one, as many as there is room for."""
     first = max(0, min(place - ROWS // 2, count - ROWS))
     return range(first, min(count, first + ROWS))
-
-
-def step_names(steps: Sequence[str]) -> dict[str, str]:
-    """What the steps to a weight are called, in their order."""
-    names = {
-        "scores": _("score"),
-        "scaled": _("scaled"),
-        "capped": _("capped"),
-        "biased": _("biased"),
-        "masked": _("masked"),
-        "weights": _("weight"),
-    }
-    return {step: names[step] for step in steps}
-
-
-def scored_name(attention: Any, step: str) -> str:
-    """What the step before the mask is called: the paper's scale, or what this model does instead."""
-    if step == "scaled" and by_root(attention):
-        return _("scores / √d_k")
-    unscaled = step == "scaled" and attention.scaled.factor == 1
-    return _("score") if unscaled else step_names([step])[step]
 
 
 def _header(

@@ -8,7 +8,7 @@ import pandas as pd
 from model.analysis.head_metrics import METRICS
 from viz.attention.shown import Drawn, Shown, metrics
 from viz.attention.words import metric_name, quantity_name
-from viz.i18n import _
+from viz.i18n.catalogue import _
 
 
 def weights_table(shown: Shown, drawn: Drawn) -> pd.DataFrame:

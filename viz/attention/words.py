@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from viz.i18n import _
-from viz.words import significant
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 
 
 def metric_name(name: str) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components import component, pack
-from viz.components.views import Mount
+from viz.components.plots import Mount
+from viz.components.registry import component, pack
 
 _matrices = component("matrices", "plot", "picture")
 _vectors = component("vectors", "plot")

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from viz.components import component, pack
+from viz.components.registry import component, pack
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from viz.components.views import Mount
+    from viz.components.plots import Mount
 
 _figure_files = component("figure_files", "plot")
 

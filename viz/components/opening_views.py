@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from viz.components import component
-from viz.components.views import Mount
+from viz.components.plots import Mount
+from viz.components.registry import component
 
 _checkpoint_list = component("checkpoint_list")
 

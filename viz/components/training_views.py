@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components import component, pack
-from viz.components.views import Mount
+from viz.components.plots import Mount
+from viz.components.registry import component, pack
 
 _training_strip = component("training_strip", "film_store")
 _training_film = component("training_film", "plot", "heat", "film_store", "film_norms", "thumbnails")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from viz.i18n import _, language
-from viz.words import attention_name, significant
+from viz.i18n.catalogue import _, language
+from viz.i18n.format import attention_name, significant
 
 if TYPE_CHECKING:
     from model.analysis.blocks import Block, Shape

@@ -16,17 +16,16 @@ from model.capture.trace import AttentionKind, Trace
 from model.inference.model import Inspectable
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens
-from viz.components.views import Mount, Panel, panels
-from viz.i18n import _
+from viz.components.plots import Mount, Panel, panels
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_sentence, side_name, sides
 from viz.masks.pinned import text_of, unlike
 from viz.masks.views import DRAWN, numbers, of_head, words
-from viz.parts import stamp
-from viz.pinned import of_pin
-from viz.sides import side_name, sides
-from viz.words import attention_sentence
+from viz.state.cache import of_pin
+from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
-    from viz.workbench import Pin, Selection, Workbench
+    from viz.state.workbench import Pin, Selection, Workbench
 
 EXAMPLES = 4  # texts of the batch
 

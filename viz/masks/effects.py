@@ -10,14 +10,13 @@ from torch import Tensor
 from model.analysis.comparison import Comparison, divergence, prediction_changes, weight_changes
 from model.capture.trace import AttentionKind, Trace
 from model.text.tokenizer import Tokenizer
-from viz.components.views import Mount, Panel, Series, chart, panels
-from viz.i18n import _
+from viz.components.plots import Mount, Panel, Series, chart, panels
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name, side_name, significant, token_sign
 from viz.masks.views import largest, words
-from viz.packing.plots import PINNED
-from viz.parts import stamp
-from viz.sides import side_name
-from viz.words import attention_name, significant, token_sign
-from viz.workbench import Selection
+from viz.state.workbench import Selection
+from viz.ui.parts import stamp
+from viz.ui.plots import PINNED
 
 TOPS = 5  # predicted tokens
 NOW, BEFORE = "#0072b2", "#8a8f98"

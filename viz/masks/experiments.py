@@ -17,18 +17,17 @@ from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
 from model.inference.model import Inspectable
 from model.network.attention import Masked, Weights
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import side_name, significant, token_code
 from viz.masks.effects import BEFORE, NOW
 from viz.masks.orders import plain
 from viz.masks.pinned import head_tensors, other_token, pinned_future, pinned_tensors
-from viz.parts import stamp
-from viz.sides import side_name
-from viz.words import significant, token_code
+from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
-    from viz.workbench import Selection, Workbench
+    from viz.state.workbench import Selection, Workbench
 
 LEAK = "#d55e00"
 

@@ -9,9 +9,9 @@ from model.capture.interventions import ChangedMask
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.network.masks import Mask
 from model.network.transformer import Network
-from viz.attention.explained import scores_formula
-from viz.i18n import _
-from viz.parts import classes, explanation
+from viz.i18n.catalogue import _
+from viz.ui.parts import classes, explanation
+from viz.ui.plots import scores_formula
 
 MEASURING: dict[str, Any] = {"order": orders, "numbers": fills, "future": future_change, "batch": Batch}
 

@@ -11,16 +11,16 @@ from torch import Tensor
 
 from model.analysis.masking import Order, orders
 from model.capture.trace import AttentionKind, Trace
-from viz.components.views import Mount, Panel, panels
-from viz.i18n import _
+from viz.components.plots import Mount, Panel, panels
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.masks.pinned import head_tensors, pinned_tensors
 from viz.masks.views import axes, cut_note, largest, numbers, words
-from viz.parts import stamp
-from viz.words import significant
+from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
-    from viz.workbench import Selection
+    from viz.state.workbench import Selection
 
 
 def order_sentence(found: list[Order], visible: Tensor) -> str:

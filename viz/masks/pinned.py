@@ -15,19 +15,19 @@ from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
 from model.inference.model import Inspectable
 from model.runtime.errors import require
-from viz.absent import beside_pin
-from viz.components.views import Series
-from viz.i18n import _
+from viz.components.plots import Series
+from viz.i18n.catalogue import _
+from viz.i18n.errors import beside_pin
+from viz.i18n.format import no_predictions, significant
 from viz.masks.views import of_head
-from viz.packing.plots import PINNED
-from viz.words import no_predictions, significant
+from viz.ui.plots import PINNED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from model.analysis.comparison import Comparison
     from model.text.tokenizer import Tokens
-    from viz.workbench import Pin, Selection, Workbench
+    from viz.state.workbench import Pin, Selection, Workbench
 
 HeadTensors = tuple[Tensor, Tensor, Tensor]
 

@@ -12,10 +12,10 @@ from model.analysis.attention_maps import Maps
 from model.capture.interventions import AttentionChange, Causal, Cells, PaddingSeen, Window
 from model.capture.trace import AttentionKind, Trace
 from model.network.config import TransformerConfig
-from viz.sides import sides
+from viz.i18n.format import sides
 
 if TYPE_CHECKING:
-    from viz.workbench import Selection, Workbench
+    from viz.state.workbench import Selection, Workbench
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,12 @@ from torch import Tensor
 from model.analysis.comparison import Comparison, output_changes, weight_changes
 from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, Trace
-from viz.attention.steps import scored_name
-from viz.components.views import Mount, Panel, panels
-from viz.i18n import _
-from viz.parts import stamp
-from viz.sides import sides, tokens
-from viz.words import attention_sentence, significant, token_code
-from viz.workbench import Selection
+from viz.components.plots import Mount, Panel, panels
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_sentence, sides, significant, token_code, tokens
+from viz.state.workbench import Selection
+from viz.ui.parts import stamp
+from viz.ui.plots import scored_name
 
 DRAWN = 128  # tokens of a side that are drawn; a note says so of longer texts
 

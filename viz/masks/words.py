@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viz.i18n import _
+from viz.i18n.catalogue import _
 
 
 def scope_name(name: str) -> str:

@@ -10,16 +10,16 @@ import pandas as pd
 
 from model.analysis.norms import Batch, BatchStatistics, batch_of, batch_statistics
 from model.network.norms import Norm
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.norms import norm_label
-from viz.packing.plots import FIRST, SECOND, array, header, side_of
-from viz.parts import explanation
-from viz.words import significant
+from viz.ui.parts import explanation
+from viz.ui.plots import FIRST, SECOND, array, header, side_of
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 MOMENTS = ("mean", "std")
 _batches: WeakKeyDictionary[Trace, Batch | None] = WeakKeyDictionary()  # one forward pass for each trace looked at so

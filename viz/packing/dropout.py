@@ -11,18 +11,18 @@ from torch import Tensor
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
 from model.network.dropout import dropout
 from model.runtime.device import exact
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
-from viz.packing.plots import EXPECTED, FIRST, PINNED, SECOND, array, header, missing, pinned
-from viz.parts import explanation
-from viz.pinned import of_pin
-from viz.words import significant
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.state.cache import of_pin
+from viz.ui.parts import explanation
+from viz.ui.plots import EXPECTED, FIRST, PINNED, SECOND, array, header, missing, pinned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from model.network.config import TransformerConfig
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 MASKS = ("10", "100", "1000", "10000")
 EXAMPLE_RATE = 0.1  # of the paper, where the model has none

@@ -9,17 +9,17 @@ import pandas as pd
 
 from model.analysis.norms import expected_gap, form_gap, forms
 from model.runtime.device import exact
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.norms import norm_label
-from viz.packing.plots import EXPECTED, FIRST, SECOND, array, beside, header, missing, pinned
-from viz.parts import explanation
-from viz.words import significant
+from viz.ui.parts import explanation
+from viz.ui.plots import EXPECTED, FIRST, SECOND, array, beside, header, missing, pinned
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 WIDEST = 4096  # features, in the chart over widths
 

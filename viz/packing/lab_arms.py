@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from model.experiments.side_by_side import Course
-from viz.i18n import _
+from viz.i18n.catalogue import _
 
 # Okabe and Ito's, in an order in which neighbours differ most; an arm keeps its own.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from model.experiments.worked_example import LARGEST, SHAPES
 from viz.components.arithmetic_views import Matrix, matrices
-from viz.i18n import _
-from viz.parts import plot_words
-from viz.words import significant
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from model.experiments.worked_example import CellError, Steps
-    from viz.components.views import Mount
+    from viz.components.plots import Mount
 
 BLUE, VERMILION, GREEN, PURPLE = (0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167)
 WEIGHT, PLAIN, ERROR = (92, 124, 250), (128, 128, 128), (230, 159, 0)

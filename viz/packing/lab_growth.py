@@ -19,12 +19,11 @@ from model.experiments.attention_cost import (
     upper_fit,
 )
 from model.experiments.timing import Fit, Numbers
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import bytes_text, significant
 from viz.packing.lab_plots import duration, header, machine_words, percent, times_columns
-from viz.packing.plots import FIRST, FOURTH, SECOND, THIRD
-from viz.packing.weights_table import bytes_text
-from viz.words import significant
+from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
 
 VALUE = "#009e73"  # of values, wherever they are drawn
 COLOURS = dict(zip(STEPS, (FIRST, SECOND, THIRD, VALUE, FOURTH), strict=True))

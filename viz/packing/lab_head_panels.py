@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from viz.components.views import Panel, panels
-from viz.i18n import _
-from viz.packing.plots import array
-from viz.parts import plot_words, stamp
-from viz.words import significant
+from viz.components.plots import Panel, panels
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import plot_words, stamp
+from viz.ui.plots import array
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from model.capture.trace import Trace
-    from viz.components.views import Mount
+    from viz.components.plots import Mount
 
 
 def head_panels(

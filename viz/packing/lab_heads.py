@@ -9,11 +9,11 @@ import pandas as pd
 
 from model.experiments.attention_cost import Sizes
 from model.experiments.head_cost import PASSES, PIECES, SAME, WAYS, Timed, counted
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.lab_plots import duration, header, machine_words, percent, times_columns
-from viz.packing.plots import EXPECTED, FIRST, FOURTH, SECOND, THIRD
-from viz.words import significant
+from viz.ui.plots import EXPECTED, FIRST, FOURTH, SECOND, THIRD
 
 COLOURS = {"fused": FOURTH, "explicit": FIRST, "products": SECOND, "softmax": THIRD}
 

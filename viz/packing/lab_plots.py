@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from model.experiments.timing import Machine, Times
-from viz.i18n import _
-from viz.parts import plot_words
-from viz.words import significant
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import plot_words
 
 
 def header(name: str, alt: str, file: str, stamp: str, csv: Sequence[str], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,18 +9,18 @@ import numpy as np
 import torch
 
 from model.experiments.softmax import first_below, last_alike
-from viz.components.views import Series, chart
-from viz.i18n import _
+from viz.components.plots import Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.lab_head_panels import mean
 from viz.packing.lab_plots import header
-from viz.packing.plots import array
-from viz.words import significant
+from viz.ui.plots import array
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from model.experiments.softmax import Against, BothWays
-    from viz.components.views import Mount
+    from viz.components.plots import Mount
 
 OFF, ON = "#d55e00", "#0072b2"
 TENTH, ALIKE = 0.1, 2.0

@@ -12,20 +12,19 @@ import torch
 from model.analysis.attention_maps import Maps
 from model.experiments.similarity import RankedKeys, plane, rank_keys
 from viz.components.arithmetic_views import vectors
-from viz.components.views import Series, chart
-from viz.i18n import _
+from viz.components.plots import Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import sides, significant, token_sign, tokens
 from viz.packing.lab_head_panels import marked, mean
 from viz.packing.lab_plots import percent
-from viz.packing.plots import PINNED, array
-from viz.parts import plot_words, stamp
-from viz.sides import sides, tokens
-from viz.words import significant, token_sign
+from viz.ui.parts import plot_words, stamp
+from viz.ui.plots import PINNED, array
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
     from model.experiments.similarity import Agreement
-    from viz.components.views import Mount
-    from viz.workbench import Selection
+    from viz.components.plots import Mount
+    from viz.state.workbench import Selection
 
 NAMES = ("q", "a", "b")
 COLOURS = ("#0072b2", "#d55e00", "#e69f00")

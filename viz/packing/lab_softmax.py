@@ -11,11 +11,11 @@ import torch
 from model.analysis.predictions import entropies, saturation
 from model.experiments.softmax import SURE
 from model.runtime.device import exact
-from viz.components.views import Series, chart
-from viz.i18n import _
+from viz.components.plots import Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.lab_plots import header, percent
-from viz.packing.plots import EXPECTED, PINNED, array
-from viz.words import significant
+from viz.ui.plots import EXPECTED, PINNED, array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.experiments.softmax import Thresholds
-    from viz.components.views import Mount
+    from viz.components.plots import Mount
 
 TEMPERATURES = [float(value) for value in np.geomspace(0.01, 100, 121)]
 WEIGHT, LARGEST, SMALL = "#5c7cfa", "#d55e00", "#009e73"

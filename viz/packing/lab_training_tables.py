@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from model.experiments.side_by_side import Side
-from viz.i18n import _
-from viz.packing.curve_names import part_name, title_of
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.lab_arms import arm_name, colours
-from viz.words import significant
+from viz.ui.curves import part_name, title_of
 
 
 def results(side: Side) -> pd.DataFrame:

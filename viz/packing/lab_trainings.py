@@ -9,13 +9,13 @@ import numpy as np
 
 from model.analysis.downsample import outline, smoothed
 from model.experiments.side_by_side import Course, Side
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
-from viz.packing.curve_names import part_name
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.lab_arms import arm_name, colours
 from viz.packing.lab_plots import header
-from viz.packing.plots import EXPECTED
-from viz.words import significant
+from viz.ui.curves import part_name
+from viz.ui.plots import EXPECTED
 
 KEEP = 0.9  # the weight of the past in a smoothed curve
 POINTS = 300  # of a curve

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from model.experiments.weight_tying import Tied, saved
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
 from viz.packing.lab_plots import header, percent
-from viz.packing.plots import EXPECTED, FIRST, SECOND
-from viz.said import said
+from viz.ui.plots import EXPECTED, FIRST, SECOND
 
 Models = Mapping[str, Sequence[Tied]]  # by the name of each; the first kind is no tying
 

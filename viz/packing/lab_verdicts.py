@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from model.experiments.side_by_side import Side, clearly_below, ends, growth, learnt, perplexity, rightly, share_of_fall
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.lab_arms import arm_name
-from viz.words import significant
 
 EARLY = 10  # steps before which nothing is said
 HOLDS = 0.5  # of the answers at the lengths trained on: with fewer right of longer texts, codes do not carry over

@@ -24,21 +24,21 @@ from model.analysis.feed_forward import (
 )
 from model.network.layers import FeedForward, GatedFeedForward
 from model.runtime.errors import AbsentError
-from viz.absent import absent_words, beside_pin
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.errors import absent_words, beside_pin
+from viz.i18n.format import no_predictions, significant
 from viz.packing.names import unit_quantity
 from viz.packing.pinned_units import Numbers, pinned_direction, pinned_layer, pinned_share
-from viz.packing.plots import FIRST, PINNED, SECOND, array, header, missing
 from viz.packing.units import BINS, Chosen, off_name, values_of
-from viz.parts import explanation
-from viz.pinned import of_pin
-from viz.words import no_predictions, significant
+from viz.state.cache import of_pin
+from viz.ui.parts import explanation
+from viz.ui.plots import FIRST, PINNED, SECOND, array, header, missing
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
     from model.network.config import TransformerConfig
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 
 def histogram(bench: Workbench, chosen: Chosen, key: str) -> Mount:

@@ -10,11 +10,25 @@ import pandas as pd
 from model.analysis.norms import norm_levels, norm_table, stack_norms
 from model.network.norms import Norm
 from model.runtime.errors import require
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
-from viz.packing.plots import FIRST, SECOND, THIRD, array, beside, header, levels, missing, now, pinned, side_of
-from viz.parts import classes, explanation
-from viz.words import significant
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import classes, explanation
+from viz.ui.plots import (
+    FIRST,
+    SECOND,
+    THIRD,
+    array,
+    beside,
+    block_label,
+    chosen_token,
+    header,
+    levels,
+    missing,
+    now,
+    pinned,
+    side_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.network.transformer import Network
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 
 def norm_label(path: str) -> str:
@@ -32,12 +46,6 @@ def norm_label(path: str) -> str:
     layer, block = parts
     name = block_label(int(layer), block.removesuffix("_block"))
     return _("{name} out").format(name=name) if path.endswith(".output_norm") else name
-
-
-def block_label(layer: int, sublayer: str) -> str:
-    """A block's short name; layers are counted from 0 here and from 1 on the screen."""
-    names = {"self_attention": _("self-att."), "cross_attention": _("cross"), "feed_forward": _("FFN")}
-    return f"{layer + 1} {names[sublayer]}"
 
 
 def layer_of(path: str) -> int | None:
@@ -60,13 +68,6 @@ def chosen_norm(bench: Workbench, stack: str, wish: str | None) -> tuple[list[st
     layers = [layer_of(path) for path in paths]
     last = max(layer for layer in layers if layer is not None)
     return paths, layers.index(min(bench.selection.layer, last)), chosen_token(bench, stack)
-
-
-def chosen_token(bench: Workbench, stack: str) -> int:
-    """The chosen position, moved inside the stack's text; a click on its tokens chooses another."""
-    assert bench.trace is not None
-    bench.selection.side = side_of(bench.trace, stack)
-    return min(bench.selection.query, len(bench.trace.tokens_of(f"{stack}.")) - 1)
 
 
 def quantity_name(quantity: str) -> str:

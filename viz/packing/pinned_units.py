@@ -11,16 +11,15 @@ from torch import Tensor
 
 from model.analysis.feed_forward import Direction, off, path_of, quantities, reaches_output, threshold
 from model.network.transformer import Network
-from viz.absent import beside_pin
-from viz.i18n import _
-from viz.packing.plots import pinned
-from viz.pinned import of_pin
-from viz.said import said
+from viz.i18n.catalogue import _
+from viz.i18n.errors import beside_pin, said
+from viz.state.cache import of_pin
+from viz.ui.plots import pinned
 
 if TYPE_CHECKING:
     from model.network.config import TransformerConfig
     from viz.packing.units import Chosen
-    from viz.workbench import Pin, Workbench
+    from viz.state.workbench import Pin, Workbench
 
 Numbers = NDArray[np.float32]
 Scores = Callable[[Network, str, int, int], Tensor]

@@ -9,17 +9,17 @@ import pandas as pd
 
 from model.analysis.residual import Block, placements, relative
 from model.network.layers import BLOCKS, in_parallel
-from viz.components.views import Mount, chart, wiring
-from viz.i18n import _
-from viz.packing.plots import FIRST, FOURTH, SECOND, THIRD, beside, header, missing
-from viz.parts import explanation
+from viz.components.plots import Mount, chart, wiring
+from viz.i18n.catalogue import _
+from viz.ui.parts import explanation
+from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD, beside, header, missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from model.capture.trace import Trace
     from model.network.config import TransformerConfig
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 COLOURS = {"post": SECOND, "pre": THIRD, "wrong": FIRST, "parallel": FOURTH}
 

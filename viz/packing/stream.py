@@ -9,12 +9,11 @@ import pandas as pd
 
 from model.analysis.residual import contributions, cosines, states, stream, sum_error
 from model.network.layers import BLOCKS, NoResidual, Residual
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
-from viz.packing.norms import block_label
-from viz.packing.plots import FIRST, SECOND, array, beside, header, levels, missing, now, pinned, side_of
-from viz.parts import explanation
-from viz.words import significant
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import explanation
+from viz.ui.plots import FIRST, SECOND, array, beside, block_label, header, levels, missing, now, pinned, side_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from model.analysis.norms import Get
     from model.analysis.residual import Block
     from model.network.config import TransformerConfig
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 QUANTITIES = ("length", "share", "cosine")
 SPELLED = 12  # tokens; above that their curves are left to the heatmap

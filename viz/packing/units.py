@@ -10,19 +10,18 @@ import numpy as np
 import torch
 
 from model.analysis.feed_forward import order_of, path_of, quantities, shares_off, strengths, threshold
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.names import unit_quantity
-from viz.packing.norms import chosen_token
-from viz.packing.plots import FIRST, PINNED, SECOND, array, header, levels, missing, now, pinned, side_of
-from viz.words import significant
+from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, header, levels, missing, now, pinned, side_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from model.analysis.norms import Get
     from model.network.config import TransformerConfig
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 PAGE = 40  # units side by side
 TALL = 340  # pixels of their map, where the text is short

@@ -12,12 +12,12 @@ import torch
 from model.analysis.weights.heads import attentions, head_norms, head_similarity
 from model.capture.trace import ATTENTION_PATHS
 from model.network.attention import MultiHeadAttention
-from viz.components.views import Mount, Panel, heatmap, panels
-from viz.i18n import _
-from viz.packing.plots import array
-from viz.parts import plot_words
-from viz.words import significant
-from viz.workbench import attention_kinds
+from viz.components.plots import Mount, Panel, heatmap, panels
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.state.workbench import attention_kinds
+from viz.ui.parts import plot_words
+from viz.ui.plots import array
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,24 +10,25 @@ import pandas as pd
 
 from model.analysis.weights.health import KINDS
 from viz.components.checkpoint_views import findings
-from viz.components.views import Mount
-from viz.i18n import _
-from viz.packing.weights_table import bytes_text
+from viz.components.plots import Mount
+from viz.i18n.catalogue import _
+from viz.i18n.format import bytes_text, significant, token_sign
 from viz.packing.weights_values import short
-from viz.words import significant, token_sign
 
 if TYPE_CHECKING:
     from model.analysis.weights.health import Finding
 
 MOST = 60  # findings of a kind that are listed
 ROWS = 8  # rows that are named
-BESIDE = "unmoved_tokens"  # what only another checkpoint tells
-TOKENS = (BESIDE, "zero_tokens", "short_tokens", "odd_tokens", "same_tokens")  # whose rows have names
+UNMOVED_TOKENS = "unmoved_tokens"  # what only another checkpoint tells
+TOKENS = (UNMOVED_TOKENS, "zero_tokens", "short_tokens", "odd_tokens", "same_tokens")  # whose rows have names
 
 
 def grouped(found: Sequence[Finding], beside: bool) -> list[tuple[str, list[Finding]]]:
     """Kinds with findings first, in the order in which they are looked for. beside: another checkpoint was seen."""
-    groups = [(kind, [each for each in found if each.kind == kind]) for kind in KINDS if beside or kind != BESIDE]
+    groups = [
+        (kind, [each for each in found if each.kind == kind]) for kind in KINDS if beside or kind != UNMOVED_TOKENS
+    ]
     return sorted(groups, key=lambda group: not group[1])
 
 

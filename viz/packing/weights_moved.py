@@ -11,13 +11,13 @@ import pandas as pd
 
 from model.analysis.weights.heads import CROSS, projection_of
 from viz.components.checkpoint_views import Column, tensor_tree
-from viz.components.views import Mount, Panel, Series, chart, panels
-from viz.i18n import _
+from viz.components.plots import Mount, Panel, Series, chart, panels
+from viz.i18n.catalogue import _
+from viz.i18n.format import shape_text, significant
 from viz.packing import weights_heads
 from viz.packing.weights_heads import NAMES, panel_words
-from viz.packing.weights_table import shape_text, tree_header
-from viz.parts import plot_words
-from viz.words import significant
+from viz.packing.weights_table import tree_header
+from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
     from model.analysis.weights.movement import Moved

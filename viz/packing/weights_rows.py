@@ -9,11 +9,11 @@ import numpy as np
 
 from model.analysis.downsample import in_blocks
 from model.analysis.embeddings import nearest
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
-from viz.packing.plots import array
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.weights_values import COLOURS, Weight, plot_header
-from viz.words import significant
+from viz.ui.plots import array
 
 if TYPE_CHECKING:
     from model.checkpoints.tensors import TensorInfo
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NEAREST = 16
 LONGEST = 4096  # rows of a table of positions
-MOST = (200, 200)
+MOST_SIMILARITIES = (200, 200)
 TOKENS = re.compile(r"embed|wte\b|\btokens\b|lm_head|unembed|shared\.weight|vocab|^output\.weight", re.I)
 POSITIONS = re.compile(r"position|wpe\b|pos_emb|pos_embed|relative_attention", re.I)
 
@@ -114,7 +114,7 @@ def position_map(weight: Weight, key: str) -> Mount:
 
     def products() -> tuple[np.ndarray, tuple[int, int]]:
         table = weight.info.load().float()
-        made, size = in_blocks(table @ table.T, MOST)
+        made, size = in_blocks(table @ table.T, MOST_SIMILARITIES)
         return array(made), size
 
     shown, (size, _same) = weight.remember(("positions", weight.info.name), products)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.packing.weights_values import COLOURS, Weight, plot_header
-from viz.words import significant
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
-from viz.parts import plot_words
-from viz.words import significant
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
     from model.analysis.weights.statistics import Statistics

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from viz.components.checkpoint_views import BINS, Column, tensor_tree
-from viz.components.views import Mount
-from viz.i18n import _
+from viz.components.plots import Mount
+from viz.i18n.catalogue import _
+from viz.i18n.format import bytes_text, shape_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,25 +20,6 @@ if TYPE_CHECKING:
     from model.checkpoints.tensors import TensorInfo
 
 MOST = 10  # rows in view
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    return " × ".join(f"{size:,}" for size in shape) or _("one number")
-
-
-def type_text(info: TensorInfo) -> str:
-    """As the file calls it; of quantized values also what they are turned into."""
-    if not info.quantized:
-        return info.dtype
-    return _("{dtype}, quantized, measured as {type}").format(dtype=info.dtype, type=info.values)
-
-
-def bytes_text(count: int) -> str:
-    """A size in units of a thousand."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} B"
 
 
 def totals(table: Sequence[TensorInfo]) -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
-from viz.packing.plots import EXPECTED, array
-from viz.parts import plot_words
-from viz.words import significant
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import plot_words
+from viz.ui.plots import EXPECTED, array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,6 @@ import streamlit as st
 
 from model.analysis.attention_maps import Maps
 from model.inference.model import Inspectable
-from viz.absent import unless_absent
 from viz.attention import bertviz
 from viz.attention.explained import explain, missing, refusal
 from viz.attention.figure import file_name, large, pack_figure
@@ -20,13 +19,13 @@ from viz.attention.steps import pack_stages, steps_name, steps_table
 from viz.attention.tables import metrics_table, weights_table
 from viz.attention.thumbnails import thumbnails
 from viz.attention.words import bertviz_name, trace_name
-from viz.i18n import _
-from viz.parts import Views, data_table, folded, mount
-from viz.said import said
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said, unless_absent
 from viz.sections import attention_importance
 from viz.sections.attention_controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
 from viz.sections.attention_importance import Places
-from viz.workbench import Selection, choose, workbench
+from viz.state.workbench import Selection, choose, workbench
+from viz.ui.parts import Views, data_table, folded, mount
 
 
 class Part(StrEnum):

@@ -8,14 +8,14 @@ from enum import StrEnum
 import streamlit as st
 
 from model.inference.model import Inspectable
-from viz.i18n import _
-from viz.parts import Views
+from viz.i18n.catalogue import _
 from viz.sections import checkpoints_comparing, checkpoints_keeping, checkpoints_opening, checkpoints_reading
-from viz.workbench import choose, workbench
+from viz.state.workbench import choose, workbench
+from viz.ui.parts import Views
 
 SEGMENTS = {
     "open": checkpoints_opening.show,
-    "read": checkpoints_reading.show,
+    "read": checkpoints_reading.show_read,
     "compare": checkpoints_comparing.show,
     "keep": checkpoints_keeping.show,
 }

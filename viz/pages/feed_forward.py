@@ -13,12 +13,12 @@ from model.analysis.feed_forward import Seen, quantities
 from model.analysis.residual import stacks
 from model.inference.model import Inspectable
 from model.network.config import TransformerConfig
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name
 from viz.packing import layer, units
 from viz.packing.names import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
-from viz.parts import Views, arrange_again, data_table, mount, under_figures
-from viz.words import attention_name
-from viz.workbench import Workbench, choice, choose, workbench
+from viz.state.workbench import Workbench, choice, choose, workbench
+from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
 
 
 class Part(StrEnum):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from model.inference.model import Inspectable
-from viz.i18n import _
-from viz.parts import Views, theirs
+from viz.i18n.catalogue import _
 from viz.sections import lab_arithmetic, lab_costs, lab_trainings
-from viz.workbench import choose
+from viz.state.workbench import choose
+from viz.ui.parts import Views, theirs
 
 SECTIONS = {
-    "arithmetic": lab_arithmetic.section,
-    "costs": lab_costs.section,
+    "arithmetic": lab_arithmetic.arithmetic_section,
+    "costs": lab_costs.costs_section,
     "trainings": lab_trainings.section,
 }
 

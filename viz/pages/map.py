@@ -13,13 +13,13 @@ from model.analysis.blocks import Block, blocks, elsewhere
 from model.capture.trace import ATTENTION_PATHS
 from model.inference.model import Inspectable
 from model.network.layers import BLOCKS, Residual
-from viz.components.views import Mount, model_map
-from viz.i18n import _
+from viz.components.plots import Mount, model_map
+from viz.i18n.catalogue import _
 from viz.map import header as map_header
 from viz.map.pictures import Pictures
 from viz.map.words import block_name, flops_text, place_name, shape_text
-from viz.parts import Views, data_table, explanation, stamp, under_figures
-from viz.workbench import Key, Parameter, Workbench, choice, workbench
+from viz.state.workbench import Key, Parameter, Workbench, choice, workbench
+from viz.ui.parts import Views, data_table, explanation, stamp, under_figures
 
 
 class Part(StrEnum):

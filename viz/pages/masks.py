@@ -17,9 +17,9 @@ from model.capture.interventions import Cells
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.model import Inspectable
 from model.runtime.errors import require
-from viz.components.views import Mount
-from viz.i18n import _
-from viz.input_bar import first_source, typed
+from viz.components.plots import Mount
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name, no_predictions, significant
 from viz.masks.batch import batch_sentence, pack_batch
 from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
 from viz.masks.experiments import fill_experiment, pack_future
@@ -28,10 +28,10 @@ from viz.masks.orders import pack_orders
 from viz.masks.rules import Rules, cells_at, fit, with_cells
 from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.masks.words import experiment_name, rule_name, scope_name
-from viz.parts import Views, arrange_again, data_table, mount, under_figures
-from viz.what_if import change
-from viz.words import attention_name, no_predictions, significant
-from viz.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
+from viz.state.texts import first_source, typed
+from viz.state.what_if import change
+from viz.state.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
+from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
 
 
 class Part(StrEnum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from model.inference.model import Inspectable
-from viz.i18n import _
-from viz.parts import Views
+from viz.i18n.catalogue import _
 from viz.sections import applied, laboratory, order, tokens
-from viz.workbench import choose
+from viz.state.workbench import choose
+from viz.ui.parts import Views
 
 SECTIONS = {
     "tokens": tokens.section,

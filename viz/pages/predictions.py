@@ -13,12 +13,12 @@ from streamlit.delta_generator import DeltaGenerator
 from model.inference.beam_search import SearchTree
 from model.inference.decoding import Sampling
 from model.inference.model import Inspectable
-from viz.i18n import _
-from viz.input_bar import CONTINUED, LINE_BREAK, first_source, typed, write_source
-from viz.parts import Views, data_table, folded, mount, nothing, stamp
+from viz.i18n.catalogue import _
 from viz.predictions import continuing, decoding, explaining, layers, positions, sampling, search
-from viz.predictions.subject import Subject, subject_of
-from viz.workbench import Key, choose, workbench
+from viz.state.texts import CONTINUED, LINE_BREAK, first_source, typed, write_source
+from viz.state.workbench import Key, choose, workbench
+from viz.ui.parts import Views, data_table, folded, mount, nothing, stamp
+from viz.ui.prediction import Subject, subject_of
 
 VIEWS = ("positions", "sampling", "layers", "film", "search")
 OF_WRITERS = ("film", "search")

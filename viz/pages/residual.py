@@ -13,12 +13,13 @@ from model.analysis.dropout import sites
 from model.analysis.norms import QUANTITIES, stack_norms
 from model.analysis.residual import blocks, stacks
 from model.inference.model import Inspectable
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name
 from viz.packing import batches, dropout, forms, norms, placement, stream
 from viz.packing.names import RESIDUAL_VIEWS, residual_view
-from viz.parts import Views, data_table, folded, mount, nothing, under_figures
-from viz.words import attention_name
-from viz.workbench import Workbench, choice, choose, workbench
+from viz.state.workbench import Workbench, choice, choose, workbench
+from viz.ui import plots
+from viz.ui.parts import Views, data_table, folded, mount, nothing, under_figures
 
 
 class Part(StrEnum):
@@ -82,7 +83,7 @@ def show_stream(lens: Inspectable, stack: str) -> Views:
 
     def views(lens: Inspectable) -> Iterator[None]:
         bench, steps = workbench(), blocks(lens.config, stack)
-        token = norms.chosen_token(bench, stack)
+        token = plots.chosen_token(bench, stack)
         chosen = (stream.first_of(steps, bench.selection.layer) + (quantity == "length"), token)
         parts = [
             (figure, stream.stream_map(bench, stack, steps, quantity, chosen, Part.MAP, on_step)),
@@ -194,7 +195,7 @@ def show_dropout(lens: Inspectable, stack: str) -> Views:
     def views(lens: Inspectable) -> Iterator[None]:
         bench = workbench()
         layer = min(bench.selection.layer, blocks(lens.config, stack)[-1].layer)
-        name, token = dropout.vector_name(lens.config, stack, site, layer), norms.chosen_token(bench, stack)
+        name, token = dropout.vector_name(lens.config, stack, site, layer), plots.chosen_token(bench, stack)
         x, found = dropout.measured(bench, name, token, rate, masks)
         before = dropout.pinned_measured(bench, name, token, rate, masks)
         parts = [

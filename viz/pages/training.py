@@ -10,10 +10,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.model import Inspectable
 from model.training.live.snapshot import Snapshot
-from viz import training
-from viz.i18n import _
-from viz.parts import Views
-from viz.said import said
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence
 from viz.sections import (
     training_begin,
     training_curves,
@@ -23,8 +22,9 @@ from viz.sections import (
     training_settings,
 )
 from viz.sections.training_start import freed
-from viz.words import as_sentence
-from viz.workbench import Workbench, choose, workbench
+from viz.state import training
+from viz.state.workbench import Workbench, choose, workbench
+from viz.ui.parts import Views
 
 SEGMENTS = ("begin", "settings", "curves", "film", "runs")
 

@@ -14,12 +14,12 @@ from torch import Tensor
 from model.analysis.predictions import UNKNOWN
 from model.capture.trace import AttentionKind
 from viz.components.decoding_views import film
-from viz.components.views import Mount
-from viz.i18n import _
-from viz.packing.plots import PINNED
-from viz.parts import stamp
-from viz.predictions.subject import LOSS, Subject, choice_words, gathered, visible
-from viz.words import significant
+from viz.components.plots import Mount
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import stamp
+from viz.ui.plots import PINNED
+from viz.ui.prediction import LOSS, Subject, choice_words, gathered, visible
 
 ROWS = 8  # alternatives of a frame, and the actual token behind them
 FRAMES = 256  # the last so many tokens of a long text

@@ -7,9 +7,9 @@ from model.analysis.predictions import entropies, losses, ranks, saturation
 from model.inference.beam_search import SearchTree, beam_search
 from model.inference.decoding import Sampling, greedy
 from model.inference.model import Inspectable
-from viz.i18n import _
-from viz.parts import classes, explanation
-from viz.words import no_predictions
+from viz.i18n.catalogue import _
+from viz.i18n.format import no_predictions
+from viz.ui.parts import classes, explanation
 
 
 def refusal(lens: Inspectable, writing: bool) -> str:

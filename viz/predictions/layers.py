@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.logit_lens import LayerReading, last_stack, read_layers, stream_names
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
-from viz.packing.plots import PINNED
-from viz.parts import plot_words, stamp
-from viz.predictions.subject import GOOD, LOSS, Subject, visible
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.ui.parts import plot_words, stamp
+from viz.ui.plots import PINNED
+from viz.ui.prediction import GOOD, LOSS, Subject, visible
 
 SHADES = ("top", "final", "entropy")
 ACTUAL = "#d55e00"

@@ -9,12 +9,12 @@ import pandas as pd
 
 from model.analysis.predictions import UNKNOWN, entropies, perplexity
 from viz.components.decoding_views import ranking
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
-from viz.packing.plots import PINNED
-from viz.parts import plot_words, stamp
-from viz.predictions.subject import BITS, GOOD, LOSS, Subject, choice_words, gathered, visible
-from viz.words import significant
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import plot_words, stamp
+from viz.ui.plots import PINNED
+from viz.ui.prediction import BITS, GOOD, LOSS, Subject, choice_words, gathered, visible
 
 COLUMNS = 6  # of the heatmap: the most probable tokens of each position
 ROWS = 12  # of the list of one position

@@ -12,12 +12,12 @@ from model.analysis.predictions import Sampled, sampled, saturation
 from model.inference.decoding import Sampling
 from model.runtime.device import exact
 from viz.components.decoding_views import ranking
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
-from viz.packing.plots import PINNED
-from viz.parts import plot_words, stamp
-from viz.predictions.subject import GOOD, LOSS, Subject, choice_words, gathered
-from viz.words import significant
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import plot_words, stamp
+from viz.ui.plots import PINNED
+from viz.ui.prediction import GOOD, LOSS, Subject, choice_words, gathered
 
 ROWS = 14
 TEMPERATURES = [float(value) for value in np.geomspace(0.05, 20, 41)]

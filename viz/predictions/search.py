@@ -11,10 +11,10 @@ import pandas as pd
 from model.inference.beam_search import SearchTree
 from model.inference.model import Inspectable
 from viz.components.decoding_views import tree
-from viz.components.views import Mount
-from viz.i18n import _
-from viz.parts import plot_words
-from viz.words import significant
+from viz.components.plots import Mount
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import plot_words
 
 
 def pack_tree(lens: Inspectable, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:

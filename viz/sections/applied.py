@@ -13,15 +13,15 @@ from model.analysis.predictions import text_losses, token_losses
 from model.inference.copies import BASES, LONGEST, vary
 from model.inference.model import Inspectable
 from model.network.config import CHOICES
-from viz.components.fields import Field, number_field, parse, written
-from viz.i18n import _
-from viz.input_bar import first_source, typed
-from viz.parts import Views, classes, data_table, explanation, folded, mount, nothing
+from viz.i18n.catalogue import _
+from viz.i18n.format import not_ours
 from viz.sections.before_after import compare, losses_table, pack_changes, pack_losses, verdicts
-from viz.sections.memory import remembered
-from viz.varying import WITH_BASE, Wished, as_trained, position_name, wish
-from viz.words import not_ours
-from viz.workbench import Key, Pin, workbench
+from viz.state.cache import remembered
+from viz.state.positions import WITH_BASE, Wished, as_trained, position_name, wish
+from viz.state.texts import first_source, typed
+from viz.state.workbench import Key, Pin, workbench
+from viz.ui.fields import Field, number_field, parse, written
+from viz.ui.parts import Views, classes, data_table, explanation, folded, mount, nothing
 
 TYPE = "applied_type"
 

@@ -16,16 +16,17 @@ from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind
 from model.inference.model import Inspectable
 from model.runtime.errors import require
-from viz import i18n, training
 from viz.attention.importance import importance_table, pack_alike, pack_effects, pack_ranking
 from viz.attention.importance_words import Weighed, of_chosen, together, verdict
-from viz.i18n import _
-from viz.parts import arrange_again, data_table, mount
-from viz.said import said
+from viz.i18n import catalogue
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence
 from viz.sections.attention_measuring import Measured, Measuring, measured, shown, weigh
-from viz.what_if import change
-from viz.words import as_sentence
-from viz.workbench import Key, Selection, Workbench, attention_kinds, workbench
+from viz.state import training
+from viz.state.what_if import change
+from viz.state.workbench import Key, Selection, Workbench, attention_kinds, workbench
+from viz.ui.parts import arrange_again, data_table, mount
 
 if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
@@ -148,7 +149,7 @@ def offer(found: Measured) -> None:
 
 def watch(going: Measuring) -> None:
     """How far it is, until it has come to an end; the page can be used meanwhile."""
-    i18n.use(st.session_state[Key.LANGUAGE])
+    catalogue.use(st.session_state[Key.LANGUAGE])
     if going.finished:
         st.rerun()
     told = going.progress or {"share": 0.0, "text": ""}

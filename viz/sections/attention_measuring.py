@@ -11,11 +11,11 @@ from model.analysis.head_importance import Effect, Place, Removals, removable
 from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind, Trace
 from model.inference.model import Inspectable
-from viz.absent import lacks
 from viz.attention.importance_words import Weighed
-from viz.filling import Filling
-from viz.predictions.subject import subject_of
-from viz.workbench import Workbench, attention_kinds
+from viz.i18n.errors import lacks
+from viz.state.workbench import Workbench, attention_kinds
+from viz.ui.background import Filling
+from viz.ui.prediction import subject_of
 
 LIGHT = 5e10  # multiplications and additions of all passes that take about a second on one core
 QUICK = 4.0  # seconds of as many passes as there are heads: together they take about a third of it

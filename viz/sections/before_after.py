@@ -15,12 +15,12 @@ from model.capture.trace import Trace
 from model.inference.model import Inspectable
 from model.inference.models import MaskFiller, Translator
 from model.text.tokenizer import Tokens
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
-from viz.packing.plots import PINNED
-from viz.parts import plot_words, stamp
-from viz.words import attention_name, no_predictions, significant
-from viz.workbench import Workbench
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name, no_predictions, significant
+from viz.state.workbench import Workbench
+from viz.ui.parts import plot_words, stamp
+from viz.ui.plots import PINNED
 
 NOW, BEFORE = "#0072b2", "#8a6a00"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from viz import opened
-from viz.i18n import _
-from viz.words import as_sentence
-from viz.workbench import Workbench
+from viz.i18n.catalogue import _
+from viz.i18n.format import as_sentence
+from viz.state import checkpoints
+from viz.state.workbench import Workbench
 
 
 class Part(StrEnum):
@@ -42,7 +42,7 @@ def refusal(where: Part) -> None:
 def added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
     from model.checkpoints.catalog import listed
 
-    name = opened.add(bench, name, path)
+    name = checkpoints.add(bench, name, path)
     found = listed(path)
     text = _("{name} is in the list.").format(name=name)
     if found.problem:

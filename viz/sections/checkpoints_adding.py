@@ -9,14 +9,15 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import opened
-from viz.i18n import _
-from viz.parts import outcome
-from viz.said import said
-from viz.sections import checkpoints_fetching, uploading
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, literal
+from viz.sections import checkpoints_fetching
 from viz.sections.checkpoints_added import Part, added, refusal, say
-from viz.words import as_sentence, literal
-from viz.workbench import Workbench, workbench
+from viz.state import checkpoints
+from viz.state.workbench import Workbench, workbench
+from viz.ui import fields
+from viz.ui.parts import outcome
 
 LIMIT = 500  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
 SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
@@ -30,7 +31,7 @@ def show(bench: Workbench, place: DeltaGenerator) -> None:
     count = st.session_state.get(Part.SENT, 0)
     _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{count}"))
     with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
-        checkpoints_fetching.show(bench)
+        checkpoints_fetching.show_hub(bench)
     if is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
         with place.popover(_("By its path …"), key=f"{Part.LOOK}_{count}"):
             _path()
@@ -42,7 +43,7 @@ def report(bench: Workbench) -> None:
     how, text, where = st.session_state.get(Part.SAID) or ("", "", "")
     if text and not where:
         outcome(how, as_sentence(text))
-    found = opened.opened(bench)
+    found = checkpoints.opened(bench)
     if found and found.download is not None:
         st.fragment(checkpoints_fetching.fetching, run_every=1.0)(bench, found.download)
 
@@ -61,7 +62,7 @@ def is_local(address: str, headers: Mapping[str, Any]) -> bool:
 
 def _upload(place: DeltaGenerator) -> None:
     count = st.session_state.get(Part.SENT, 0)
-    uploading.in_words()
+    fields.in_words()
     files = place.file_uploader(
         _("The files of a checkpoint, or one .zip with them, at most {size} MB").format(size=LIMIT),
         SUFFIXES,
@@ -84,7 +85,7 @@ def _send() -> None:
     if not files:
         return
     st.session_state[Part.SENT] = count + 1  # an empty field
-    uploads = opened.begin(bench).uploads
+    uploads = checkpoints.begin(bench).uploads
     try:
         path = uploads.add([(file.name, file.getvalue()) for file in files])
     except (ValueError, OSError) as error:

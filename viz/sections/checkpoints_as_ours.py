@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import showing
-from viz.i18n import _
-from viz.opening import Place, saved_folder
+from viz.i18n.catalogue import _
+from viz.i18n.format import literal, not_ours
 from viz.sections.checkpoints_kept import ask, attempt, refused_name
-from viz.words import literal, not_ours
-from viz.workbench import workbench
+from viz.state import shown_model
+from viz.state.checkpoints import Place, saved_folder
+from viz.state.workbench import workbench
 
 if TYPE_CHECKING:
     from model.inference.model import Inspectable
 
 
-def show(place: DeltaGenerator, kept: Place) -> None:
+def show_as_ours(place: DeltaGenerator, kept: Place) -> None:
     """A model of others is kept where it came from; what is put together as ours can be saved as ours."""
     found = kept.listed()
     form = f"{found.format}: {found.family}" if found.family else found.format
@@ -46,4 +46,4 @@ def _keep(lens: Inspectable, name: str) -> None:
         lambda: keep_as_ours(saved_folder() / name, lens),
         _("Saved as {name}: it is in the list of models.").format(name=name),
     ):
-        showing.show(name)
+        shown_model.show(name)

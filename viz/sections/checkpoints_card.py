@@ -6,7 +6,7 @@ import re
 
 import streamlit as st
 
-from viz.i18n import _
+from viz.i18n.catalogue import _
 
 PICTURE = re.compile(r"!+\[")  # "!![" without its first sign would still be one
 TITLE = re.compile(r"^(#{1,6}) ", re.MULTILINE)
@@ -14,7 +14,7 @@ DEEP = re.compile(r"(?:[ \t]*>){9,}")  # quotes within quotes: browsers end at s
 SHOWN = 10_000  # characters: a browser takes many seconds for a million brackets
 
 
-def show(card: str) -> None:
+def show_card(card: str) -> None:
     """What stands before it as code, and its text."""
     front, rest = front_matter(card)
     if front:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import showing
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.format import literal
 from viz.sections.checkpoints_subjects import Subject, subjects
-from viz.words import literal
-from viz.workbench import Key, workbench
+from viz.state import shown_model
+from viz.state.workbench import Key, workbench
 
 if TYPE_CHECKING:
     from model.checkpoints.tensors import TensorInfo
@@ -122,6 +122,6 @@ def lens_of(subject: Subject) -> Inspectable | None:
     if lens is not None and st.session_state.get(Key.MODEL) == subject.name:
         return lens
     try:
-        return showing.open_named(subject.name)
+        return shown_model.open_named(subject.name)
     except ValueError:
         return None

@@ -9,12 +9,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.weights import movement
-from viz import input_bar
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, literal, shape_text
 from viz.packing import weights_moved
-from viz.packing.weights_table import shape_text
-from viz.parts import data_table, explanation
-from viz.said import said
 from viz.sections import checkpoints_moved_heads, checkpoints_pair, checkpoints_runs
 from viz.sections.checkpoints_chosen import (
     asked_place,
@@ -24,13 +22,14 @@ from viz.sections.checkpoints_chosen import (
     follow_sidebar,
     lens_of,
 )
-from viz.sections.checkpoints_following import CHOSEN, follow
 from viz.sections.checkpoints_heads import LEAVE, leave
 from viz.sections.checkpoints_measuring import Moving, moving
 from viz.sections.checkpoints_subjects import Subject, nearest, subjects
 from viz.sections.checkpoints_tensor import beside
-from viz.words import as_sentence, literal
-from viz.workbench import Key, Pin, Workbench, choose, workbench
+from viz.state import texts
+from viz.state.workbench import Key, Pin, Workbench, choose, workbench
+from viz.ui.background import CHOSEN, follow
+from viz.ui.parts import data_table, explanation
 
 BEFORE, AFTER, VIEW = "compare_a", "compare_b", "compare_view"
 TREE, LAYERS = "moved_tree", "moved_layers"
@@ -66,7 +65,7 @@ def show(bench: Workbench) -> None:
     if view != "tensors":
         st.caption(literal(differences(before, after, measured)))
     if view == "heads":
-        checkpoints_moved_heads.show(bench, before, after, measured, explain)
+        checkpoints_moved_heads.show_moved_heads(bench, before, after, measured, explain)
     elif not measured.same:
         st.info(
             _("No tensor of {before} has a name and a shape of {after}.").format(
@@ -98,7 +97,7 @@ def tensors(before: Subject, after: Subject, found: Moving) -> None:
     follow([found], partial(tree, before, after, found))
     info = found.same[place_of(found)]
     change = found.of(info)
-    checkpoints_pair.show(before, after, info, equal=change is not None and change.largest == 0)
+    checkpoints_pair.show_pair(before, after, info, equal=change is not None and change.largest == 0)
     beside(explain, partial(moved_data, before, after, found))
     left_over(before, after)
 
@@ -194,10 +193,10 @@ def pin_and_show(before: Subject, after: Subject) -> None:
     assert lens is not None
     assert shown is not None
     now = bench.lens or shown
-    source, target = input_bar.texts(now)
-    if source == input_bar.first_source(now):
-        source = input_bar.first_source(shown)
-        input_bar.write_source(source)
+    source, target = texts.texts(now)
+    if source == texts.first_source(now):
+        source = texts.first_source(shown)
+        texts.write_source(source)
     other = Workbench()
     trace = other.look(lens, source, target)
     assert other.source is not None

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz import i18n, opened
-from viz.i18n import _
-from viz.said import said
+from viz.i18n import catalogue
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
 from viz.sections.checkpoints_added import Part, added, close, say
-from viz.workbench import Key, Workbench, workbench
+from viz.state import checkpoints
+from viz.state.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
     from model.checkpoints.hub import Download, Offer, Question
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 LOOK = 0.5  # seconds between two looks at what is under way
 
 
-def show(bench: Workbench) -> None:
-    found = opened.opened(bench)
+def show_hub(bench: Workbench) -> None:
+    found = checkpoints.opened(bench)
     if found and found.download is not None:
         st.caption(_("One is on its way already."))
         return
@@ -57,7 +58,7 @@ def _ask() -> None:
 
 def _asking(question: Question) -> None:
     """How long it has been, until there is an answer; the page can be used meanwhile."""
-    i18n.use(st.session_state[Key.LANGUAGE])
+    catalogue.use(st.session_state[Key.LANGUAGE])
     given_up = st.session_state.get(Part.QUESTION) is not question
     if question.busy and not given_up:
         st.caption(_("Asking Hugging Face … {seconds} s").format(seconds=f"{question.seconds:.0f}"))
@@ -84,13 +85,13 @@ def _fetch() -> None:
 
     offer = st.session_state.get(Part.OFFER)
     if offer:
-        opened.begin(workbench()).download = Download(offer)
+        checkpoints.begin(workbench()).download = Download(offer)
         st.session_state[Part.OFFER] = None
 
 
 def fetching(bench: Workbench, download: Download) -> None:
     """How far it is, until it is here."""
-    i18n.use(st.session_state[Key.LANGUAGE])
+    catalogue.use(st.session_state[Key.LANGUAGE])
     if download.busy and not download.cancelled:
         st.progress(
             download.share,
@@ -102,7 +103,7 @@ def fetching(bench: Workbench, download: Download) -> None:
         )
         st.button(_("Cancel"), key=Part.CANCEL, on_click=download.cancel)
         return
-    opened.begin(bench).download = None
+    checkpoints.begin(bench).download = None
     if download.path is not None and not download.cancelled:
         added(bench, download.offer.name.rpartition("/")[2], download.path)
     elif download.problem:

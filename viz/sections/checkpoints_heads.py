@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from model.analysis.weights import heads as head_weights
-from viz.absent import reason_words
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.errors import reason_words
+from viz.i18n.format import attention_name, literal
 from viz.packing import weights_heads
-from viz.parts import data_table, explanation
 from viz.sections.checkpoints_chosen import CHECKPOINT, REGION, lens_of
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
 from viz.sections.checkpoints_tensor import beside
-from viz.words import attention_name, literal
-from viz.workbench import Key, Workbench, choose, workbench
+from viz.state.workbench import Key, Workbench, choose, workbench
+from viz.ui.parts import data_table, explanation
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind

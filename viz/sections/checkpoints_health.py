@@ -9,17 +9,16 @@ import streamlit as st
 
 from model.analysis.weights import health
 from model.analysis.weights.health import apart, role, unmoved
-from viz.filling import Filling
-from viz.i18n import _
+from viz.i18n.catalogue import _
 from viz.packing import weights_health, weights_rows
 from viz.packing.weights_health import Report
-from viz.parts import data_table, explanation
 from viz.sections import checkpoints_tensor
 from viz.sections.checkpoints_chosen import choose_tensor, chosen_place, lens_of
-from viz.sections.checkpoints_following import AT_ONCE, CHOSEN, follow
 from viz.sections.checkpoints_measuring import Examined, Measured
 from viz.sections.checkpoints_subjects import Subject, subjects
-from viz.workbench import Workbench
+from viz.state.workbench import Workbench
+from viz.ui.background import AT_ONCE, CHOSEN, Filling, follow
+from viz.ui.parts import data_table, explanation
 
 LIST = "w_findings"
 BESIDE = "health_beside"
@@ -36,7 +35,7 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     examined.wait(AT_ONCE)
     known = report(subject, found, examined, other)
     chosen = found.table[place_of(found, known)]
-    follow([examined], partial(findings, subject, found, examined, other, chosen.name, known is None))
+    follow([examined], partial(show_findings, subject, found, examined, other, chosen.name, known is None))
     checkpoints_tensor.show(subject, found, chosen)
     file = f"health-{subject.name}"
     checkpoints_tensor.beside(explain, lambda: data_table("health_data", known.table, file) if known else None)
@@ -93,7 +92,7 @@ def waiting(found: Filling) -> None:
         st.progress(told["share"], told["text"])
 
 
-def findings(
+def show_findings(
     subject: Subject, found: Measured, examined: Examined, other: Subject | None, chosen: str, first: bool
 ) -> None:
     """chosen: the tensor that is shown large. first: it was chosen before anything was found."""

@@ -7,16 +7,16 @@ import shutil
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import opened, showing, training
-from viz.i18n import _
-from viz.opening import Place, saved_folder
-from viz.parts import outcome
-from viz.said import said
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, literal
 from viz.sections import checkpoints_as_ours, checkpoints_card
 from viz.sections.checkpoints_kept import Part, ask, attempt, refused_name
-from viz.sections.training_saving import NAME
-from viz.words import as_sentence, literal
-from viz.workbench import Key, Workbench, workbench
+from viz.state import checkpoints, shown_model, training
+from viz.state.checkpoints import Place, saved_folder
+from viz.state.workbench import Key, Workbench, workbench
+from viz.ui.parts import outcome
+from viz.ui.save_name import NAME
 
 TALL = 420  # pixels of the card
 READING = 720  # pixels of a column that stands alone
@@ -27,7 +27,7 @@ def show(bench: Workbench) -> None:
     name = str(st.session_state.get(Key.MODEL) or "")
     if message := st.session_state.pop(Part.SAID, None):
         outcome(message[0], as_sentence(message[1]))
-    place = next((each for each in opened.all_places(bench) if each.name == name), None)
+    place = next((each for each in checkpoints.all_places(bench) if each.name == name), None)
     if name == training.ENTRY:
         _in_training(st.container(width=READING), bench)
         return
@@ -69,11 +69,11 @@ def _foreign(kept: Place) -> None:
         card = as_sentence(said(error))
     left, right = st.columns([5, 9], gap="large") if card else (st.container(width=READING), None)
     left.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
-    checkpoints_as_ours.show(left, kept)
+    checkpoints_as_ours.show_as_ours(left, kept)
     if right is not None:
         right.markdown(f"**{_('Model card')}**")
         with right.container(height=TALL, border=True):
-            checkpoints_card.show(card)
+            checkpoints_card.show_card(card)
 
 
 def _take_away(place: DeltaGenerator, kept: Place) -> None:
@@ -94,7 +94,7 @@ def _take_away(place: DeltaGenerator, kept: Place) -> None:
     from model.checkpoints.manage import read_card
 
     try:
-        lens = showing.open_named(kept.name)
+        lens = shown_model.open_named(kept.name)
         family = counterpart(lens.config).title
     except ValueError as error:
         place.info(as_sentence(said(error)))
@@ -155,7 +155,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
         _("Markdown"), text, height=TALL, key=key, persist_state="session", label_visibility="collapsed"
     )
     with look.container(height=TALL, border=True):
-        checkpoints_card.show(new or "")
+        checkpoints_card.show_card(new or "")
     if kept.origin == "saved":
         row = place.container(horizontal=True, vertical_alignment="bottom")
         row.button(_("Save the card"), key=Part.SAVE, disabled=new == text, on_click=_save, args=(kept, key))
@@ -182,7 +182,7 @@ def _copy(kept: Place, key: str, name: str) -> None:
         lambda: copy_with_card(kept.path, saved_folder() / name, text),
         _("Saved as {name}: it is in the list of models.").format(name=name),
     ):
-        showing.show(name)
+        shown_model.show(name)
 
 
 def _rename(kept: Place, name: str) -> None:
@@ -191,10 +191,10 @@ def _rename(kept: Place, name: str) -> None:
     if refused_name(name) or not NAME.fullmatch(name):
         return
     if attempt(lambda: rename(kept.path, name), _("{name} is called {new} now.").format(name=kept.name, new=name)):
-        showing.let_go()
-        showing.show(name)
+        shown_model.let_go()
+        shown_model.show(name)
 
 
 def _delete(kept: Place) -> None:
     if attempt(lambda: shutil.rmtree(kept.path), _("{name} is deleted.").format(name=kept.name)):
-        showing.forget(workbench(), kept.name)
+        shown_model.forget(workbench(), kept.name)

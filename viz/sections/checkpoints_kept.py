@@ -9,11 +9,11 @@ from enum import StrEnum
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import opened
-from viz.opening import Place, saved_folder
-from viz.said import said
-from viz.sections.training_saving import refused
-from viz.workbench import workbench
+from viz.i18n.errors import said
+from viz.state import checkpoints
+from viz.state.checkpoints import Place, saved_folder
+from viz.state.workbench import workbench
+from viz.ui.save_name import refused
 
 
 class Part(StrEnum):
@@ -33,7 +33,7 @@ class Part(StrEnum):
 
 def refused_name(name: str) -> str:
     """Why there cannot be a saved model of that name."""
-    return refused(name, replace=False, taken=opened.own_names(workbench()))
+    return refused(name, replace=False, taken=checkpoints.own_names(workbench()))
 
 
 def ask(place: DeltaGenerator, kept: Place, label: str, words: str, act: Callable[..., None], *args: object) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from viz.filling import Filling, Job
 from viz.sections.checkpoints_subjects import Subject
+from viz.ui.background import Filling, Job
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from model.checkpoints.catalog import Listed
-from viz.i18n import _
+from viz.i18n.catalogue import _
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ import streamlit as st
 from model.analysis.weights.heads import head_tensors, moved_heads
 from model.checkpoints.catalog import listed
 from model.checkpoints.hints import Told
-from viz import assumed
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, attention_name, literal
 from viz.packing import weights_moved
-from viz.parts import data_table
-from viz.said import said
 from viz.sections.checkpoints_heads import KIND, open_head
 from viz.sections.checkpoints_measuring import Moving
 from viz.sections.checkpoints_subjects import Subject
 from viz.sections.checkpoints_tensor import beside
-from viz.words import as_sentence, attention_name, literal
-from viz.workbench import Workbench, choose
+from viz.state import assumptions
+from viz.state.workbench import Workbench, choose
+from viz.ui.parts import data_table
 
 if TYPE_CHECKING:
     from model.analysis.weights.heads import Layers
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 HEADS = "moved_heads"
 
 
-def show(bench: Workbench, before: Subject, after: Subject, found: Moving, explain: Callable[[], None]) -> None:
+def show_moved_heads(
+    bench: Workbench, before: Subject, after: Subject, found: Moving, explain: Callable[[], None]
+) -> None:
     """Which heads moved."""
     both = []
-    told = [assumed.told_of(subject.name, subject.given) for subject in (before, after)]
+    told = [assumptions.told_of(subject.name, subject.given) for subject in (before, after)]
     for subject, text in zip((before, after), told, strict=True):
         try:
             both.append(found.remember(("matrices", subject.name, text), partial(matrices, subject, text)))

@@ -8,15 +8,15 @@ from typing import Any
 
 import streamlit as st
 
-from viz import assumed, opened, showing, unsaid
 from viz.components.opening_views import checkpoint_list
-from viz.i18n import _
-from viz.opening import MODELS, Place, saved_folder
-from viz.said import said
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import slow_precision, stopped
 from viz.sections import checkpoints_adding
 from viz.sections.checkpoints_memory import Room, gigabytes, room
-from viz.words import slow_precision, stopped
-from viz.workbench import Key, Workbench, choose, workbench
+from viz.state import assumptions, checkpoints, shown_model
+from viz.state.checkpoints import MODELS, Place, saved_folder
+from viz.state.workbench import Key, Workbench, choose, workbench
 
 
 class Part(StrEnum):
@@ -29,14 +29,14 @@ class Part(StrEnum):
 
 def show(bench: Workbench) -> None:
     """The ways to add to the list, and the list of what is here."""
-    here = opened.all_places(bench)
+    here = checkpoints.all_places(bench)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     checkpoints_adding.show(bench, row.container(horizontal=True, width="content"))
     right = row.container(horizontal=True, vertical_alignment="center", width="content")
-    precision, known = showing.precision(), showing.state()
+    precision, known = shown_model.precision(), shown_model.state()
     space = room(precision)
     right.caption(_("{device}, {free} free, models in").format(device=space.device, free=gigabytes(space.free)))
-    choose(_("Precision"), showing.PRECISIONS, precision, showing.Part.PRECISION, lambda name: name, right)
+    choose(_("Precision"), shown_model.PRECISIONS, precision, shown_model.Part.PRECISION, lambda name: name, right)
     if precision != known.precision:  # the model that is shown is opened again, outside this fragment
         known.precision = precision
         st.rerun()
@@ -53,12 +53,12 @@ def unsaid_row(bench: Workbench) -> None:
     if lens is None:
         return
     row = st.container(horizontal=True, vertical_alignment="bottom")
-    if text := unsaid.in_short(lens):
-        row.popover(unsaid.title(lens)).markdown(text)
-    values, width = assumed.chosen(lens), lens.config.d_model
+    if text := assumptions.in_short(lens):
+        row.popover(assumptions.title(lens)).markdown(text)
+    values, width = assumptions.chosen(lens), lens.config.d_model
     if values and lens.name == st.session_state.get(Key.MODEL):
         heads = [each for each in range(1, width + 1) if width % each == 0]
-        assumed.fields(row, lens.name, values, heads, lens.config.vocabulary)
+        assumptions.fields(row, lens.name, values, heads, lens.config.vocabulary)
 
 
 def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[str, Any]]:
@@ -144,13 +144,13 @@ def _act() -> None:
     """A button of the list."""
     act = st.session_state[Part.LIST].act
     what, name, bench = act["act"], act["name"], workbench()
-    if name not in [place.name for place in opened.all_places(bench)]:
+    if name not in [place.name for place in checkpoints.all_places(bench)]:
         return
     if what == "show":
-        showing.show(name)
+        shown_model.show(name)
     elif what == "read":
         st.session_state[Part.CHECKPOINT] = name
         st.session_state[Part.SEGMENT] = "read"
         bench.say(Part.SEGMENT, "read")
-    elif opened.remove(bench, name):
-        showing.forget(bench, name)
+    elif checkpoints.remove(bench, name):
+        shown_model.forget(bench, name)

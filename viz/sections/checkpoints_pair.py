@@ -7,17 +7,16 @@ from functools import partial
 import streamlit as st
 
 from model.checkpoints.tensors import TensorInfo
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.format import literal, shape_text, token_code
 from viz.packing import weights_spectra, weights_values
-from viz.packing.weights_table import shape_text
 from viz.packing.weights_values import short, summary
 from viz.sections import checkpoints_tensor
 from viz.sections.checkpoints_measuring import measured
 from viz.sections.checkpoints_subjects import Subject
-from viz.words import literal, token_code
 
 
-def show(before: Subject, after: Subject, info: TensorInfo, equal: bool) -> None:
+def show_pair(before: Subject, after: Subject, info: TensorInfo, equal: bool) -> None:
     """The tensor of this name in both. equal: value for value."""
     heading = st.container(horizontal=True, vertical_alignment="bottom")
     heading.markdown(f"**{token_code(short(info.name))}**", width="content")
@@ -43,7 +42,7 @@ def show(before: Subject, after: Subject, info: TensorInfo, equal: bool) -> None
     with left:
         if matrix:
             blocks = partial(weights_values.difference_blocks, named)
-            checkpoints_tensor.matrix(named[1], blocks, difference=True)
+            checkpoints_tensor.draw_matrix(named[1], blocks, difference=True)
         else:
             weights_values.feature_chart(named, checkpoints_tensor.FEATURES)()
     with right:

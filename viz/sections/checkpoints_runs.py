@@ -12,15 +12,15 @@ from streamlit.delta_generator import DeltaGenerator
 from model.checkpoints.native import TRAINING
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence
 from viz.packing import weights_steps
-from viz.parts import data_table
-from viz.said import said
-from viz.sections.checkpoints_following import follow
 from viz.sections.checkpoints_measuring import measured
 from viz.sections.checkpoints_subjects import Subject, subjects
-from viz.words import as_sentence
-from viz.workbench import Key
+from viz.state.workbench import Key
+from viz.ui.background import follow
+from viz.ui.parts import data_table
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
 ANY = "*.weight"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz.opened import all_places
-from viz.workbench import workbench
+from viz.state.checkpoints import all_places
+from viz.state.workbench import workbench
 
 if TYPE_CHECKING:
     from model.checkpoints.tensors import TensorInfo

@@ -12,17 +12,16 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.weights import spectra
 from model.analysis.weights import statistics as weights
 from model.checkpoints.tensors import TensorInfo
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import bytes_text, literal, shape_text, token_code, type_text
 from viz.packing import weights_rows, weights_spectra, weights_values
-from viz.packing.weights_table import bytes_text, shape_text, type_text
 from viz.packing.weights_values import Blocks, Region, Weight, short, summary, whole
-from viz.parts import explanation
-from viz.said import said
 from viz.sections.checkpoints_chosen import REGION, lens_of
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
-from viz.words import literal, token_code
-from viz.workbench import choose, workbench
+from viz.state.workbench import choose, workbench
+from viz.ui.parts import explanation
 
 # A key belongs to one component: the browser keeps what it has drawn under it.
 MAP, POSITIONS = "w_map", "w_positions"  # heatmaps
@@ -46,7 +45,7 @@ def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
     left, right = st.columns([11, 9], gap="medium")
     if weights_spectra.is_matrix(weight):
         with left:
-            matrix(weight, lambda region, largest: weights_values.blocks_of(weight, region, largest))
+            draw_matrix(weight, lambda region, largest: weights_values.blocks_of(weight, region, largest))
         with right:
             spread([weight])
             details(subject, weight)
@@ -91,7 +90,7 @@ def spread(shown: list[Weight]) -> None:
     weights_values.histogram(shown, log, HISTOGRAM)()
 
 
-def matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference: bool = False) -> None:
+def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference: bool = False) -> None:
     """The values of a rectangle that is typed as numbers; a click on a block looks closer."""
     full = whole(weight.info.shape)
     row = st.container(horizontal=True, vertical_alignment="bottom")

@@ -6,15 +6,15 @@ from functools import partial
 
 import streamlit as st
 
-from viz.i18n import _
+from viz.i18n.catalogue import _
 from viz.packing.weights_table import statistics_table, statistics_tree
-from viz.parts import data_table
 from viz.sections import checkpoints_tensor
 from viz.sections.checkpoints_chosen import asked_place, choose_tensor, chosen_place
-from viz.sections.checkpoints_following import CHOSEN, follow
 from viz.sections.checkpoints_measuring import Measured
 from viz.sections.checkpoints_subjects import Subject
-from viz.workbench import Workbench
+from viz.state.workbench import Workbench
+from viz.ui.background import CHOSEN, follow
+from viz.ui.parts import data_table
 
 TREE = "tensor_tree"
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from model.analysis import positions as analysis
 from viz.figures.curves import Curve
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.sections.experiments import Code, Settings, Shown, array, beyond, dimension_curve, picture, plain, table
-from viz.words import significant
 
 
 def any_length(settings: Settings) -> Shown:

@@ -13,13 +13,13 @@ from model.capture.trace import Trace
 from model.inference.model import Inspectable
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokens
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
-from viz.packing.plots import PINNED, missing
-from viz.parts import plot_words, stamp
-from viz.varying import position_name
-from viz.words import significant
-from viz.workbench import Workbench, workbench
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.state.positions import position_name
+from viz.state.workbench import Workbench, workbench
+from viz.ui.parts import plot_words, stamp
+from viz.ui.plots import PINNED, missing
 
 WIDE = 256  # channels that a heatmap shows one by one
 COLOURS = {"plain": "#5b7083", "times": "#0072b2", "over": "#8a6fb0", "positions": "#d55e00", "sum": "#009e73"}

@@ -15,8 +15,8 @@ from torch import Tensor
 from model.analysis import positions as analysis
 from model.network.positions import sinusoidal
 from viz.figures.curves import Curve, curve_figure, table_figure
-from viz.i18n import _
-from viz.words import significant
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

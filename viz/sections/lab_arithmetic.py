@@ -5,12 +5,12 @@ from __future__ import annotations
 from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.model import Inspectable
-from viz.i18n import _
-from viz.parts import Views
+from viz.i18n.catalogue import _
 from viz.sections import lab_example, lab_scaling, lab_similarity, lab_softmax
-from viz.workbench import choose
+from viz.state.workbench import choose
+from viz.ui.parts import Views
 
-SECTIONS = {
+ARITHMETIC = {
     "example": lab_example.section,
     "similarity": lab_similarity.section,
     "softmax": lab_softmax.section,
@@ -18,10 +18,10 @@ SECTIONS = {
 }
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Views:
+def arithmetic_section(lens: Inspectable, row: DeltaGenerator) -> Views:
     """One of its claims; what is not shown is not computed."""
-    name = choose(_("Claim"), list(SECTIONS), "example", "arithmetic", claim_name, row)
-    return SECTIONS[name](lens)
+    name = choose(_("Claim"), list(ARITHMETIC), "example", "arithmetic", claim_name, row)
+    return ARITHMETIC[name](lens)
 
 
 def claim_name(name: str) -> str:

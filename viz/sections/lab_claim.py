@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from viz.i18n import _
+from viz.i18n.catalogue import _
 
 
 def show_claim(said: str, truth: str) -> None:

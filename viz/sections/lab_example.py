@@ -13,11 +13,11 @@ import streamlit as st
 from model.experiments.worked_example import DOCUMENT, CellError, Rows, Steps, one_head, parse, take_steps, texts_of
 from model.inference.model import Inspectable
 from model.network.attention import Scaled, Scores, Weights
-from viz.i18n import _
+from viz.i18n.catalogue import _
 from viz.packing.lab_example import STEPS, bad_words, numbers, pack_matrices, step_name, verdicts
-from viz.parts import Views, data_table, explanation, folded, mount
 from viz.sections.lab_claim import show_claim
-from viz.workbench import choose, workbench
+from viz.state.workbench import choose, workbench
+from viz.ui.parts import Views, data_table, explanation, folded, mount
 
 LONGEST = 400  # letters in the address
 

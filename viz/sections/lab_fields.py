@@ -13,10 +13,10 @@ import streamlit as st
 from model.experiments.attention_cost import Room, Sizes
 from model.experiments.runner import Report
 from model.inference.model import Inspectable
-from viz.components.fields import Field, number_field
-from viz.i18n import _
-from viz.packing.weights_table import bytes_text
+from viz.i18n.catalogue import _
+from viz.i18n.format import bytes_text
 from viz.sections.lab_running import Kept, experiment
+from viz.ui.fields import Field, number_field
 
 Found = TypeVar("Found")
 MODEL = "cost_model"  # whose sizes the fields of each view began with

@@ -12,13 +12,13 @@ from model.experiments.timing import ROUNDS, SECONDS
 from model.inference.model import Inspectable
 from model.network.attention import MultiHeadAttention
 from model.network.costs import attention_flops
-from viz.components.fields import Field
-from viz.i18n import _
+from viz.i18n.catalogue import _
 from viz.packing import lab_heads as packing
 from viz.packing.lab_plots import percent
-from viz.parts import data_table, explanation, mount
 from viz.sections.lab_claim import show_claim
 from viz.sections.lab_fields import measuring, sizes_of
+from viz.ui.fields import Field
+from viz.ui.parts import data_table, explanation, mount
 
 SHORTEST, LONGEST, WIDEST = 2, 4096, 4096
 

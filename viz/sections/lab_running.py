@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from model.experiments.runner import Report, Running
-from viz import i18n
-from viz.i18n import _
-from viz.said import said
-from viz.words import as_sentence
-from viz.workbench import Key
+from viz.i18n import catalogue
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence
+from viz.state.workbench import Key
 
 EVERY = 0.5  # seconds between two looks
 Result = TypeVar("Result")
@@ -53,7 +53,7 @@ def experiment(
     going = kept is not None and not kept.running.ended
 
     def look() -> None:
-        i18n.use(st.session_state[Key.LANGUAGE])
+        catalogue.use(st.session_state[Key.LANGUAGE])
         now: Kept | None = st.session_state.get(key)
         if (now is not None and not now.running.ended) != going:
             st.rerun()  # it has begun or ended: the looking does too

@@ -18,19 +18,18 @@ from model.experiments.softmax import Against, BothWays, against_width, both_way
 from model.inference.model import Inspectable
 from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require
-from viz.absent import unless_absent
-from viz.components.fields import Field, number_field
-from viz.components.views import Mount
-from viz.i18n import _
+from viz.components.plots import Mount
+from viz.i18n.catalogue import _
+from viz.i18n.errors import unless_absent
 from viz.packing import lab_scaling as packing
 from viz.packing.lab_head_panels import head_panels
-from viz.parts import Views, data_table, explanation, folded, mount
-from viz.pinned import of_pin
 from viz.sections.lab_claim import show_claim
 from viz.sections.lab_running import Kept, experiment
 from viz.sections.lab_selection import choose_head, choose_kind, heading
-from viz.sections.memory import remembered
-from viz.workbench import Workbench, workbench
+from viz.state.cache import of_pin, remembered
+from viz.state.workbench import Workbench, workbench
+from viz.ui.fields import Field, number_field
+from viz.ui.parts import Views, data_table, explanation, folded, mount
 
 
 class Part(StrEnum):

@@ -9,9 +9,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import AttentionKind
 from model.inference.model import Inspectable
-from viz.i18n import _
-from viz.words import attention_name
-from viz.workbench import Key, attention_kinds, choose, workbench
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name
+from viz.state.workbench import Key, attention_kinds, choose, workbench
 
 
 def heading(title: str) -> DeltaGenerator:

@@ -15,19 +15,18 @@ from model.analysis.attention_maps import Maps
 from model.capture.trace import AttentionKind
 from model.experiments.similarity import Agreement, agreement, cosines, dots, plane, ranks, spearman
 from model.inference.model import Inspectable
-from viz.absent import unless_absent
-from viz.components.views import Mount
-from viz.i18n import _
+from viz.components.plots import Mount
+from viz.i18n.catalogue import _
+from viz.i18n.errors import unless_absent
+from viz.i18n.format import sides, tokens
 from viz.packing import lab_similarity as packing
 from viz.packing.lab_head_panels import head_panels
 from viz.packing.lab_similarity import Places
-from viz.parts import Views, data_table, explanation, folded, mount
-from viz.pinned import of_pin
 from viz.sections.lab_claim import show_claim
 from viz.sections.lab_selection import choose_head, choose_kind, heading
-from viz.sections.memory import remembered
-from viz.sides import sides, tokens
-from viz.workbench import Selection, Workbench, workbench
+from viz.state.cache import of_pin, remembered
+from viz.state.workbench import Selection, Workbench, workbench
+from viz.ui.parts import Views, data_table, explanation, folded, mount
 
 # A counter-example: b has the larger dot product with q, a the larger cosine.
 COUNTER: Places = ((3.0, 0.5), (1.5, -0.5), (1.5, 3.0))
@@ -64,7 +63,7 @@ def section(lens: Inspectable) -> Views:
         said, heads, queries, scatter = (st.container() for _number in range(4))
 
     def views(_lens: Inspectable) -> Iterator[None]:
-        bench, places = workbench(), vectors()
+        bench, places = workbench(), typed_vectors()
         rows = packing.plane_rows(places)
         parts = [(figure, packing.pack_vectors(places, Part.PLANE, on_move))]
         found, lacking = unless_absent(lambda: of_model(bench, kind))
@@ -139,7 +138,7 @@ def of_pinned(
     return found, packing.rank(trace, kind, replace(chosen, query=query))
 
 
-def vectors() -> Places:
+def typed_vectors() -> Places:
     """Of this session, else of the address, else the counter-example."""
     if Part.VECTORS not in st.session_state:
         st.session_state[Part.VECTORS] = read(st.query_params.get(Part.VECTORS, "").split(",")) or COUNTER

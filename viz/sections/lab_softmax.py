@@ -20,18 +20,17 @@ from model.inference.model import Inspectable
 from model.network.attention import Weights
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.absent import unless_absent
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.errors import unless_absent
+from viz.i18n.format import literal, sides, significant, token_sign, tokens
 from viz.packing import lab_softmax as packing
 from viz.packing.lab_softmax import Subject
-from viz.parts import Views, data_table, explanation, folded, mount
 from viz.sections import lab_example
 from viz.sections.lab_claim import show_claim
 from viz.sections.lab_selection import choose_kind
-from viz.sections.memory import remembered
-from viz.sides import sides, tokens
-from viz.words import literal, significant, token_sign
-from viz.workbench import choose, workbench
+from viz.state.cache import remembered
+from viz.state.workbench import choose, workbench
+from viz.ui.parts import Views, data_table, explanation, folded, mount
 
 SLIDER = [float(f"{value:.3g}") for value in np.geomspace(0.01, 100, 81)]
 

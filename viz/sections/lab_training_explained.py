@@ -13,8 +13,8 @@ from model.network.transformer import Network
 from model.training.gradients import Gradients
 from model.training.losses import summed_loss
 from model.training.settings import learning_rate
-from viz.i18n import _
-from viz.parts import explanation
+from viz.i18n.catalogue import _
+from viz.ui.parts import explanation
 
 FORMULAS: dict[str, tuple[str, ...]] = {
     "norms": (

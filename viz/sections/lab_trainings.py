@@ -12,22 +12,21 @@ from model.experiments.arms import COMPARISONS, begin, lengths_of, setup_of
 from model.experiments.side_by_side import Setup, Side, step_seconds
 from model.experiments.weight_tying import tied
 from model.inference.model import Inspectable
-from viz import training
-from viz.components.fields import Field, number_field
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, literal, stopped
 from viz.packing import lab_trainings as pack
 from viz.packing.lab_training_tables import every_number, results
 from viz.packing.lab_verdicts import verdicts
-from viz.parts import Views, data_table, nothing
-from viz.said import said
 from viz.sections.lab_claim import show_claim
 from viz.sections.lab_running import experiment
 from viz.sections.lab_training_claims import comparison_name, said_of, truth_of
 from viz.sections.lab_training_explained import explain
-from viz.sections.memory import remembered
-from viz.sections.option_fields import NARROW
-from viz.words import as_sentence, literal, stopped
-from viz.workbench import choose, workbench
+from viz.state import training
+from viz.state.cache import remembered
+from viz.state.workbench import choose, workbench
+from viz.ui.fields import NARROW, Field, number_field
+from viz.ui.parts import Views, data_table, nothing
 
 BESIDE = {
     "norms": pack.gradients,

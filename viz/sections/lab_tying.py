@@ -10,13 +10,13 @@ from model.experiments.weight_tying import every_kind, tied
 from model.inference.model import Inspectable
 from model.network.config import TransformerConfig
 from model.network.costs import parameters
-from viz.components.fields import Field
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.format import literal, not_ours
 from viz.packing import lab_tying as packing
-from viz.parts import data_table, explanation, mount
 from viz.sections.lab_claim import show_claim
 from viz.sections.lab_fields import sizes_of
-from viz.words import literal, not_ours
+from viz.ui.fields import Field
+from viz.ui.parts import data_table, explanation, mount
 
 PAPER = {"base": "paper-base", "big": "paper-big"}
 

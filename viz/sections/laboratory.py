@@ -14,21 +14,21 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.copies import LONGEST
 from model.inference.model import Inspectable
-from viz.components.fields import Field, number_field
 from viz.components.figure_views import figure_files
-from viz.i18n import _, language
-from viz.parts import Views, data_table, plot_words
+from viz.i18n.catalogue import _, language
 from viz.sections import comparisons, experiments, model_positions
 from viz.sections.experiments import Picture, Settings, Shown
 from viz.sections.laboratory_explained import explain
-from viz.sections.memory import remembered
-from viz.varying import as_trained
-from viz.workbench import choose, workbench
+from viz.state.cache import remembered
+from viz.state.positions import as_trained
+from viz.state.workbench import choose, workbench
+from viz.ui.fields import Field, number_field
+from viz.ui.parts import Views, data_table, plot_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from viz.components.views import Mount
+    from viz.components.plots import Mount
 
 # What can be set for each experiment.
 CODE = ("bases", "lengths", "widths")

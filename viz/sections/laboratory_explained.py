@@ -6,10 +6,10 @@ from typing import Any
 
 from model.analysis import positions as analysis
 from model.network.positions import alibi_slopes, sinusoidal
-from viz.i18n import _
-from viz.parts import explanation
+from viz.i18n.catalogue import _
+from viz.ui.parts import explanation
 
-CODE = r"PE_{(p,\,2i)} = \sin\!\left(p / b^{2i/d}\right) \qquad PE_{(p,\,2i+1)} = \cos\!\left(p / b^{2i/d}\right)"
+ENCODING = r"PE_{(p,\,2i)} = \sin\!\left(p / b^{2i/d}\right) \qquad PE_{(p,\,2i+1)} = \cos\!\left(p / b^{2i/d}\right)"
 MOVED = (
     r"PE_{p+k} = R_k\,PE_p,\quad R_k = \mathrm{diag}\begin{pmatrix}\cos\omega_i k & \sin\omega_i k\\"
     r"-\sin\omega_i k & \cos\omega_i k\end{pmatrix},\quad \omega_i = b^{-2i/d}"
@@ -18,19 +18,19 @@ WAVES = r"\lambda_i = 2\pi\,b^{2i/d}"
 WRONG = r"PE^{\mathrm{wrong}}_{(p,\,c)} = \sin\text{ or }\cos\!\left(p / b^{2c/d}\right), \quad c = 0, 1, \ldots, d - 1"
 ROTARY = r"(R_m q)^\top R_n k = q^\top R_{n-m}\,k, \quad \theta_i = b^{-2i/d_k}"
 ALIBI = r"q_i^\top k_j / \sqrt{d_k} - m_h\,|i - j|, \quad m_h = 2^{-8h/n}"
-EXPERIMENTS: dict[str, tuple[list[str], list[Any]]] = {
-    "curves": ([CODE], [sinusoidal]),
-    "wavelengths": ([CODE, WAVES], [sinusoidal, analysis.wavelengths]),
-    "shift": ([CODE, MOVED], [sinusoidal, analysis.rotation, analysis.shift_residual, analysis.likeness]),
-    "any_length": ([CODE], [sinusoidal, analysis.length_difference]),
-    "misread": ([CODE, WRONG], [sinusoidal, analysis.misread, analysis.misread_wavelengths, analysis.best_shift]),
-    "learned": ([CODE], [sinusoidal, analysis.best_shift, analysis.shift_residual, analysis.likeness]),
+EXPLANATIONS: dict[str, tuple[list[str], list[Any]]] = {
+    "curves": ([ENCODING], [sinusoidal]),
+    "wavelengths": ([ENCODING, WAVES], [sinusoidal, analysis.wavelengths]),
+    "shift": ([ENCODING, MOVED], [sinusoidal, analysis.rotation, analysis.shift_residual, analysis.likeness]),
+    "any_length": ([ENCODING], [sinusoidal, analysis.length_difference]),
+    "misread": ([ENCODING, WRONG], [sinusoidal, analysis.misread, analysis.misread_wavelengths, analysis.best_shift]),
+    "learned": ([ENCODING], [sinusoidal, analysis.best_shift, analysis.shift_residual, analysis.likeness]),
     "relative": ([ROTARY, ALIBI], [analysis.rotary_angles, analysis.rotary_scores, alibi_slopes]),
 }
 
 
 def explain(key: str, experiment: str) -> None:
-    formulas, ran = EXPERIMENTS[experiment]
+    formulas, ran = EXPLANATIONS[experiment]
     explanation(
         key,
         formulas,

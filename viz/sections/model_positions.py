@@ -9,10 +9,10 @@ import numpy as np
 from model.analysis import positions as analysis
 from model.network.positions import alibi_slopes
 from viz.figures.curves import Curve
-from viz.i18n import _
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.sections.experiments import Settings, Shown, array, beyond, picture, table
-from viz.varying import position_name
-from viz.words import significant
+from viz.state.positions import position_name
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from model.analysis.embeddings import nearest, principal_plane
 from model.text.tokenizer import Tokenizer, Tokens
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
-from viz.packing.plots import PINNED, missing
-from viz.parts import plot_words, stamp
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.sections.embeddings import Chosen, quantity_name
-from viz.words import significant
-from viz.workbench import Workbench, workbench
+from viz.state.workbench import Workbench, workbench
+from viz.ui.parts import plot_words, stamp
+from viz.ui.plots import PINNED, missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,15 +18,14 @@ from model.inference.model import Inspectable
 from model.network.masks import Mask
 from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
-from viz.components.views import Mount, Series, chart, heatmap
-from viz.i18n import _
-from viz.packing.plots import PINNED, header, levels
-from viz.parts import Views, data_table, explanation, folded, mount, nothing
-from viz.pinned import of_pin
-from viz.sections.memory import remembered
-from viz.varying import as_trained
-from viz.words import not_ours, significant
-from viz.workbench import Workbench, workbench
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import not_ours, significant
+from viz.state.cache import of_pin, remembered
+from viz.state.positions import as_trained
+from viz.state.workbench import Workbench, workbench
+from viz.ui.parts import Views, data_table, explanation, folded, mount, nothing
+from viz.ui.plots import PINNED, header, levels
 
 OFF, ON = "#009e73", "#d55e00"
 

@@ -11,8 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.embeddings import nearest, principal_plane
 from model.inference.model import Inspectable
 from model.text.tokenizer import Tokens
-from viz.i18n import _
-from viz.parts import Views, classes, data_table, explanation, folded, mount
+from viz.i18n.catalogue import _
 from viz.sections.embeddings import (
     WIDE,
     Chosen,
@@ -25,7 +24,8 @@ from viz.sections.embeddings import (
     stack_of,
 )
 from viz.sections.neighbours import pack_nearest, pack_plane
-from viz.workbench import Workbench, choose, workbench
+from viz.state.workbench import Workbench, choose, workbench
+from viz.ui.parts import Views, classes, data_table, explanation, folded, mount
 
 QUANTITIES = ("tokens", "positions", "output")
 ADDS_NONE = ("rotary", "alibi", "relative", "none")  # positions that the sum does not hold

@@ -14,15 +14,15 @@ from model.inference.model import Inspectable
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.runtime.errors import LONGEST, first_line
-from viz import training
-from viz.i18n import _
-from viz.said import said
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import no_training, stopped
 from viz.sections import training_cost, training_data, training_draft, training_network, training_settings
-from viz.sections.memory import remembered
-from viz.sections.option_fields import whose
 from viz.sections.training_start import start
-from viz.words import no_training, stopped
-from viz.workbench import Workbench, choice, choose
+from viz.state import training
+from viz.state.cache import remembered
+from viz.state.workbench import Workbench, choice, choose
+from viz.ui.fields import whose
 
 WAYS = ("new", "on")
 

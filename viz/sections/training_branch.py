@@ -10,11 +10,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.network.config import CHOICES, TransformerConfig
 from model.training.settings import RATES, SETTING_CHOICES, TrainingSettings
-from viz.i18n import _
-from viz.said import said
-from viz.sections.option_fields import Form, options_of, whose
-from viz.training import training
-from viz.workbench import workbench
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.state.training import training
+from viz.state.workbench import workbench
+from viz.ui.fields import Form, options_of, whose
 
 if TYPE_CHECKING:
     from model.training.live.film import KeyFrame

@@ -18,12 +18,12 @@ from model.runtime.errors import is_out_of_memory
 from model.training.cost import estimated_step, forecast, memory_needed, require_memory, require_room, timed_step
 from model.training.demonstration import fresh
 from model.training.settings import TrainingSettings
-from viz import training
-from viz.i18n import _
-from viz.said import said
-from viz.sections.memory import remembered
-from viz.words import clock, significant
-from viz.workbench import Workbench
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import clock, significant
+from viz.state import training
+from viz.state.cache import remembered
+from viz.state.workbench import Workbench
 
 Known = tuple[tuple[Corpus, Corpus], Costs]
 

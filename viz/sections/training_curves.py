@@ -13,14 +13,14 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from model.analysis.downsample import outline, smoothed
-from viz.components.views import Series, chart
-from viz.i18n import _
-from viz.packing.curve_names import change_text, group_name, part_name, smoothing_name, title_of
-from viz.parts import plot_words
+from viz.components.plots import Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name
 from viz.sections.training_start import nothing_begun
-from viz.training import training
-from viz.words import attention_name
-from viz.workbench import Key, attention_kinds, choose, workbench
+from viz.state.training import training
+from viz.state.workbench import Key, attention_kinds, choose, workbench
+from viz.ui.curves import change_text, group_name, part_name, smoothing_name, title_of
+from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind

@@ -11,11 +11,11 @@ from model.data.readers import TASK_PAIRS
 from model.data.sources import Data, phrase_data, task_data
 from model.data.tasks import TASKS
 from model.network.config import Kind
-from viz.i18n import _
-from viz.said import said
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
 from viz.sections import training_own
-from viz.sections.memory import remembered
-from viz.workbench import choose
+from viz.state.cache import remembered
+from viz.state.workbench import choose
 
 SOURCES = ("task", "phrases", "own")
 SHARES = (1, 2, 5, 10, 20)  # percent for validation

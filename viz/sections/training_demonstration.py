@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from model.training.demonstration import REVERSE
-from viz import training
-from viz.i18n import _
+from viz.i18n.catalogue import _
 from viz.sections import training_film
 from viz.sections.training_start import demonstrate
-from viz.workbench import Workbench
+from viz.state import training
+from viz.state.workbench import Workbench
 
 if TYPE_CHECKING:
     from model.training.live.session import LiveTraining

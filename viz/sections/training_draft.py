@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from viz.sections import training_data, training_network, training_own
-from viz.workbench import Workbench
+from viz.state.workbench import Workbench
 
 DRAFT = "draft"  # in the address
 KEPT, MOST = 600.0, 8  # seconds that a process keeps one, and how many

@@ -9,18 +9,17 @@ import streamlit as st
 
 from model.training.live.camera import LOSS
 from viz.components.training_views import training_film
-from viz.film_feed import thinned
-from viz.i18n import _
-from viz.packing.film_norms import norm_groups
-from viz.parts import plot_words
-from viz.said import said
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import SIDES, attention_name
 from viz.sections import training_branch
-from viz.sections.memory import remembered
 from viz.sections.training_start import nothing_begun
-from viz.sides import SIDES
-from viz.training import training
-from viz.words import attention_name
-from viz.workbench import Key, Workbench, choose, workbench
+from viz.state.cache import remembered
+from viz.state.film_feed import thinned
+from viz.state.training import training
+from viz.state.workbench import Key, Workbench, choose, workbench
+from viz.ui.curves import norm_groups
+from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.sources import KIND_UNITS, VOCABULARY, Data, Units, preset_options, usual_units, without_stack
 from model.network.config import CHOICES, PRESETS, Kind, TransformerConfig
-from viz.i18n import _
-from viz.sections.option_fields import Form, options_of, written
-from viz.workbench import choice, choose
+from viz.i18n.catalogue import _
+from viz.state.workbench import choice, choose
+from viz.ui.fields import Form, field_text, options_of
 
 USUAL = (
     *("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_length"),
@@ -55,7 +55,9 @@ def choose_kind(place: DeltaGenerator) -> tuple[Kind, str]:
 def preset_fields() -> dict[str, Any]:
     """What the fields hold, by their keys, until one is changed."""
     kind, preset = st.session_state[Part.PUT]
-    return {FORM.key(name): written(value) for name, value in preset_options(kind, preset).items() if name in DESCRIBED}
+    return {
+        FORM.key(name): field_text(value) for name, value in preset_options(kind, preset).items() if name in DESCRIBED
+    }
 
 
 def chosen_kind() -> Kind:

@@ -15,10 +15,10 @@ from model.data.readers import SOURCE, TARGET
 from model.data.sources import Data
 from model.network.config import Kind
 from model.text.tokenizer import clean
-from viz.i18n import _
-from viz.said import said
-from viz.sections import uploading
-from viz.sections.memory import remembered
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.state.cache import remembered
+from viz.ui import fields
 
 NAME = "data of one's own"  # on the model card: a file's name is nobody's business
 PREVIEW = 5  # rows
@@ -104,7 +104,7 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
 
 
 def _ask(place: DeltaGenerator) -> None:
-    uploading.in_words()
+    fields.in_words()
     upload, paste = place.columns(2, gap="small")
     upload.file_uploader(
         _("TSV, CSV or text in UTF-8, at most {size} MB").format(size=LIMIT >> 20),

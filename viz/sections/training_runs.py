@@ -11,14 +11,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.network.config import CHOICES, TransformerConfig
 from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings
-from viz import training
-from viz.i18n import _
-from viz.said import said
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import significant
 from viz.sections import training_saving
-from viz.sections.option_fields import options_of, written
 from viz.sections.training_start import give_up, nothing_begun
-from viz.words import significant
-from viz.workbench import Workbench, workbench
+from viz.state import training
+from viz.state.workbench import Workbench, workbench
+from viz.ui.fields import field_text, options_of
 
 if TYPE_CHECKING:
     from model.training.live.film import KeyFrame
@@ -141,7 +141,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     if option.choices:
         value.selectbox(label, option.choices, index=option.choices.index(now), **field)
     else:
-        value.text_input(label, written(now), **field)
+        value.text_input(label, field_text(now), **field)
     place.button(
         _("Branch from step {step}").format(step=f"{key.step:,}"),
         key=Part.BRANCH,
@@ -214,7 +214,7 @@ def _now(key: KeyFrame, name: str) -> Any:
 
 
 def _value(value: Any) -> str:
-    return "–" if value is None else str(written(value))
+    return "–" if value is None else str(field_text(value))
 
 
 def _figure(run: Run, name: str) -> str:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Collection
 from enum import StrEnum
 from importlib.util import find_spec
-from itertools import count
 from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import opened, showing, training
-from viz.i18n import _
-from viz.opening import bundled_names, saved_folder, saved_names
-from viz.parts import outcome
-from viz.said import said
-from viz.workbench import workbench
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.state import checkpoints, shown_model, training
+from viz.state.checkpoints import saved_folder, saved_names
+from viz.state.workbench import workbench
+from viz.ui.parts import outcome
+from viz.ui.save_name import NAME, free_name, refused
 
 if TYPE_CHECKING:
     from model.training.live.session import LiveTraining
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class Part(StrEnum):
@@ -49,7 +45,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         key=Part.NAME,
         persist_state="session",
     )
-    sentence = refused(name or "", bool(st.session_state.get(Part.REPLACE)), opened.own_names(workbench()))
+    sentence = refused(name or "", bool(st.session_state.get(Part.REPLACE)), checkpoints.own_names(workbench()))
     if name in saved_names():
         place.checkbox(_("Replace the saved model of this name"), key=Part.REPLACE)
     if sentence:
@@ -83,25 +79,6 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         delete(place, list(names))
 
 
-def free_name(name: str) -> str:
-    """`name` where no model has it yet, else with the first number that makes it another."""
-    taken = {*bundled_names(), *saved_names(), *opened.own_names(workbench())}
-    return next(each for number in count(1) if (each := name if number == 1 else f"{name}-{number}") not in taken)
-
-
-def refused(name: str, replace: bool, taken: Collection[str] = ()) -> str:
-    """Why a model cannot be saved under this name; nothing if it can. taken: by what this session has opened."""
-    if not NAME.fullmatch(name):
-        return _("A name has 1 to 64 letters, digits, - and _, and begins with a letter or a digit.")
-    if name in bundled_names() or name == training.ENTRY:
-        return _("{name} is the name of a bundled model: choose another one.").format(name=name)
-    if name in taken:
-        return _("A model of this name is opened in this session: choose another one.")
-    if name in saved_names() and not replace:
-        return _("There is a saved model of this name: choose another one, or replace it.")
-    return ""
-
-
 def delete(place: DeltaGenerator, names: list[str]) -> None:
     """Remove a saved model again."""
     row = place.expander(_("Saved models: {count}").format(count=len(names)), key=f"{Part.GONE}_open")
@@ -117,7 +94,7 @@ def delete(place: DeltaGenerator, names: list[str]) -> None:
 
 def _save() -> None:
     live, name = training.training(workbench()), str(st.session_state[Part.NAME])
-    if live is None or refused(name, bool(st.session_state.get(Part.REPLACE)), opened.own_names(workbench())):
+    if live is None or refused(name, bool(st.session_state.get(Part.REPLACE)), checkpoints.own_names(workbench())):
         return
     folder = saved_folder() / name
     try:
@@ -135,4 +112,4 @@ def _delete(name: str) -> None:
         return
     shutil.rmtree(saved_folder() / name)
     st.session_state[Part.SAID] = ("good", _("{name} is deleted.").format(name=name))
-    showing.forget(workbench(), name)
+    shown_model.forget(workbench(), name)

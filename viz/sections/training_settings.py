@@ -13,14 +13,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.network.config import CHOICES, TransformerConfig
 from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings, learning_rate
-from viz import training
-from viz.components.views import Mount, Series, chart
-from viz.i18n import _
-from viz.parts import explanation, plot_words
-from viz.said import said
-from viz.sections.option_fields import Form, options_of, whose, written
-from viz.words import slow_precision
-from viz.workbench import Workbench, workbench
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import slow_precision
+from viz.state import training
+from viz.state.workbench import Workbench, workbench
+from viz.ui.fields import Form, field_text, options_of, whose
+from viz.ui.parts import explanation, plot_words
 
 if TYPE_CHECKING:
     from model.training.live.session import LiveTraining
@@ -92,7 +92,7 @@ def put(values: Mapping[str, Any]) -> None:
 def suit(new: bool) -> None:
     """A model that is trained already goes on gently, unless the user chose another rate."""
     usual, other = (NEW_RATE, training.RATE) if new else (training.RATE, NEW_RATE)
-    if st.session_state[form().key("rate")] == written(other):
+    if st.session_state[form().key("rate")] == field_text(other):
         put({"rate": usual})
 
 
@@ -190,7 +190,7 @@ def picture(settings: TrainingSettings, total: int, live: LiveTraining | None) -
         series.append(
             Series(_("now"), np.array([step]), np.array([learning_rate(step, total, settings)]), "#D55E00", "dots")
         )
-    peak = written(float(rates.max()))
+    peak = field_text(float(rates.max()))
     return chart(
         series,
         {
@@ -199,7 +199,7 @@ def picture(settings: TrainingSettings, total: int, live: LiveTraining | None) -
             "y": {"title": _("rate"), "zero": True},
             "tall": 240,
             "alt": _("The rate rises to {peak} and ends at {last} after {total} steps.").format(
-                peak=peak, last=written(float(rates[-1])), total=f"{total:,}"
+                peak=peak, last=field_text(float(rates[-1])), total=f"{total:,}"
             ),
             "file": "schedule",
             "stamp": f"{settings.schedule} {total}",

@@ -13,10 +13,10 @@ from model.runtime.device import choose_device
 from model.training.demonstration import REVERSE, fresh
 from model.training.live.session import LiveTraining
 from model.training.settings import TrainingSettings
-from viz import input_bar, showing, training
-from viz.i18n import _
-from viz.opening import checkpoint_names
-from viz.workbench import Key, Workbench, workbench
+from viz.i18n.catalogue import _
+from viz.state import shown_model, texts, training
+from viz.state.checkpoints import checkpoint_names
+from viz.state.workbench import Key, Workbench, workbench
 
 NEW = "new"  # what a model from nothing is called until it is saved
 FEW = 1000  # pairs; batches of more are no larger
@@ -54,7 +54,7 @@ def demonstrate() -> None:
 def _run(lens: Inspectable, material: Material, settings: TrainingSettings, source: Source, text: str) -> LiveTraining:
     bench = workbench()
     if text:
-        input_bar.write_source(text)
+        texts.write_source(text)
         st.session_state[Key.TARGET] = ""
     live = training.begin(bench, lens, material, settings, source, text)
     live.run()
@@ -78,6 +78,6 @@ def give_up(bench: Workbench) -> None:
         training.trainings().end(bench.run)
         bench.run, bench.begun = "", True
         bench.say(training.RUN, None)
-        showing.let_go()
+        shown_model.let_go()
         names = checkpoint_names()
         st.session_state[Key.MODEL] = live.start.name if live.start.name in names else names[0]

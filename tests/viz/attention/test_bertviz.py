@@ -14,7 +14,7 @@ from model.capture.trace import record
 from tests.model.examples import network
 from viz.attention import bertviz
 from viz.attention.bertviz import VIEWS, address, as_script, document, height, parameters, script, vendored
-from viz.i18n import use
+from viz.i18n.catalogue import use
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--", "PYTHON_PARAMS", "\u2028", '"; alert(1); "']
 

@@ -17,7 +17,7 @@ from viz.attention import shown as of_heads
 from viz.attention import thumbnails as smaller
 from viz.attention.shown import Shown, Wish
 from viz.attention.thumbnails import block_size, pooled, pooled_positive, thumbnails
-from viz.sides import tokens
+from viz.i18n.format import tokens
 
 
 def furthest_from_0(cells: np.ndarray) -> float:

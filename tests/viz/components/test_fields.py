@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from viz.components.fields import Field, parse, written
+from viz.ui.fields import Field, parse, written
 
 FIELD = Field("bases", "base", "", 1, 1e6, whole=False, most=3)
 WHOLE = Field("widths", "d_model", "", 2, 64, even=True)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz.components import HERE, LOADING, component, pack, sources, tables
+from viz.components import plot_tables
+from viz.components.registry import HERE, LOADING, component, pack, sources
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
@@ -16,7 +17,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
     start = 4 + int.from_bytes(data[:4], "little")
     described = json.loads(data[4:start], parse_constant=pytest.fail)["arrays"]
     assert not any((start + each["offset"]) % 8 for each in described)
-    return tables.unpack(data)
+    return plot_tables.unpack(data)
 
 
 @pytest.mark.parametrize("text", ["", "a", "ab" * 50, "我是老师。", "</script>", "مرحبا", "👩🏽‍🚀", "\u2028"])

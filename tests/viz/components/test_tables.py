@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from viz.components.decoding_views import ranking
-from viz.components.tables import plot_tables
-from viz.components.views import Mount, Panel, Series, chart, heatmap, lines, panels, wiring
+from viz.components.plot_tables import plot_tables
+from viz.components.plots import Mount, Panel, Series, chart, heatmap, lines, panels, wiring
 
 
 def lines_of(mount: Mount, *columns: str) -> list[tuple]:

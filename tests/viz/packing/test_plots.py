@@ -11,14 +11,14 @@ from tests.test_rooms import ROOT, files
 from tests.viz.components.test_pack import unpack
 from viz.packing import lab_scaling, lab_softmax
 from viz.packing.lab_softmax import Subject
-from viz.packing.plots import PINNED
+from viz.ui.plots import PINNED
 
 
 def test_what_is_pinned_has_one_colour_everywhere() -> None:
     defined = re.compile(r"\bPINNED\b[^=\n]*= .*\"#[0-9a-f]{6}\"")
     sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in files("viz")}
-    assert [file for file, source in sources.items() if defined.search(source)] == ["viz/packing/plots.py"]
-    assert [file for file, source in sources.items() if PINNED in source] == ["viz/packing/plots.py"]
+    assert [file for file, source in sources.items() if defined.search(source)] == ["viz/ui/plots.py"]
+    assert [file for file, source in sources.items() if PINNED in source] == ["viz/ui/plots.py"]
 
 
 def test_figures_of_the_laboratory_are_described_by_name_and_number() -> None:

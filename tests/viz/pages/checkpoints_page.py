@@ -7,20 +7,20 @@ from pathlib import Path
 
 import torch
 
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.export import folder_zipped
 from tests.app_reading import component, opened
 from tests.viz.small import write_small
-from viz import opened as session
+from viz.state import checkpoints as session
 
 ZIP = "application/zip"
 
 
 def places(tmp_path, monkeypatch):
     """One bundled checkpoint, one saved, and a folder with a file of tensors and one that is none."""
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
-    monkeypatch.setenv(viz.opening.MODELS, str(tmp_path / "models"))
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(tmp_path / "models"))
     monkeypatch.setattr(sys, "argv", ["app.py"])
     write_small(tmp_path / "bundled" / "small")
     write_small(tmp_path / "saved" / "mine", seed=1, n_heads=4)

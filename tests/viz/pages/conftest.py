@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
 from tests.viz.small import write_small
 
@@ -12,7 +12,7 @@ from tests.viz.small import write_small
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """Where the only checkpoints are."""
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     return tmp_path
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-import viz.workbench
+import viz.state.workbench
 from model.analysis.attention_maps import Maps, rollout
 from model.analysis.head_metrics import METRICS, after_the_same
 from model.checkpoints.load import open_checkpoint
@@ -128,7 +128,7 @@ def test_lines_are_sent_the_same_numbers_in_the_heads_colour(small):
 
 def test_differences_from_the_pin_are_drawn_everywhere(small):
     app = opened(source=TEXT, layer="0", head="0")
-    bench = app.session_state[viz.workbench.Key.WORKBENCH]
+    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
     bench.keep()
     app.text_input(key="source").set_value("The dog sees.").run()
     header, (values, _) = component(app, "heatmap")
@@ -151,7 +151,7 @@ def test_a_pin_of_another_shape_is_a_sentence(here):
     write_small(here / "small", n_heads=2)
     write_small(here / "wide", n_heads=4)
     app = opened(source=TEXT, model="small")
-    bench = app.session_state[viz.workbench.Key.WORKBENCH]
+    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
     bench.keep()
     bench.differing = True
     app.selectbox(key="model").set_value("wide").run()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import viz.workbench
+import viz.state.workbench
 from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness
 from model.capture.interventions import RemovedHead
@@ -15,9 +15,9 @@ from tests.app_reading import component, heads, opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.importance_page import KINDS, effects, importance, words
 from tests.viz.pages.training_page import demonstrated, short_trainings
-from viz import training
 from viz.sections import attention_measuring
 from viz.sections.attention_importance import Part
+from viz.state import training
 
 
 def test_every_head_of_every_kind_is_coloured_by_what_its_loss_costs(small):
@@ -45,7 +45,7 @@ def test_the_order_is_that_of_the_costs_and_the_verdict_counts(small):
 
 def test_likeness_is_of_the_chosen_head(small):
     app = sound(importance(attention="decoder", layer="1", head="0"))
-    bench = app.session_state[viz.workbench.Key.WORKBENCH]
+    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
     expected = likeness(bench.trace, "decoder", 1, 0)
     header, arrays = sent(app, Part.ALIKE)
     assert header["name"] == "Heads like 2.1"
@@ -57,7 +57,7 @@ def test_likeness_is_of_the_chosen_head(small):
 
 def test_a_button_removes_the_head_from_every_page_and_restores_it(small):
     app = importance(attention="decoder", layer="1", head="0")
-    bench = app.session_state[viz.workbench.Key.WORKBENCH]
+    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
     before = bench.trace["output.logits"]
     app.button(key=Part.REMOVE).click().run()
     app = sound(app)
@@ -160,7 +160,7 @@ def test_a_bare_encoder_loses_a_share_of_its_states(here):
 
 def test_a_click_is_on_the_trace_that_is_shown_after_a_change_was_taken_back(small, monkeypatch):
     app = importance(attention="decoder", layer="1", head="0")
-    bench = app.session_state[viz.workbench.Key.WORKBENCH]
+    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
     bench.keep()
     for _removed in (True, False):
         app.button(key=Part.REMOVE).click().run()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-import viz.workbench
+import viz.state.workbench
 from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.importance_page import TEXT, importance
+from viz.i18n.format import significant
 from viz.sections import attention_measuring
 from viz.sections.attention_importance import Part
-from viz.words import significant
 
 
 def test_the_pinned_trace_is_compared_with_where_it_was_measured(small):
     app = importance()
-    bench = app.session_state[viz.workbench.Key.WORKBENCH]
+    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
     bench.keep()
     before = sent(app, Part.EFFECTS)[1][0]
     app.text_input(key="source").set_value("The dog sees.").run()
@@ -33,7 +33,7 @@ def beside_a_pinned_model(here, kind, text, **options):
     write(here / "a", kind, **options)
     write(here / "b", "encoder-only")
     app = sound(opened(source=text, below="importance", model="a"))
-    bench = app.session_state[viz.workbench.Key.WORKBENCH]
+    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
     bench.keep()
     bench.differing = True
     app.selectbox(key="model").set_value("b").run()
@@ -67,7 +67,7 @@ def test_a_pinned_model_that_predicts_nothing_is_not_subtracted(here):
 
 def test_a_pinned_trace_that_was_not_measured_is_a_sentence(small):
     app = opened(source=TEXT)
-    app.session_state[viz.workbench.Key.WORKBENCH].keep()
+    app.session_state[viz.state.workbench.Key.WORKBENCH].keep()
     app.text_input(key="source").set_value("The dog sees.").run()
     app.session_state["below"] = "importance"
     app.run()

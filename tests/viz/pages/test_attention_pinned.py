@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import viz.workbench
+import viz.state.workbench
 from tests.app_reading import component, opened
 from tests.viz.attention.test_bertviz import given
 from tests.viz.pages.positions_page import one
 from tests.viz.pages.test_attention import TEXT
 from tests.viz.small import write_small
-from viz.words import significant
+from viz.i18n.format import significant
 
 OTHER = "The cat sees the bird."  # one token in the middle is another
 PATH = "decoder.layers.1.cross_attention"
@@ -25,7 +25,7 @@ def pinned(small, here):
     """The page with one text pinned, another shown, and its workbench; another checkpoint is there too."""
     write_small(here / "wide", d_model=32)
     app = opened(model="small", source=TEXT, target="一七丞世", layer="1", head="0", query="1")
-    bench = app.session_state[viz.workbench.Key.WORKBENCH]
+    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
     bench.keep()
     app.text_input(key="source").set_value(OTHER).run()
     assert not app.exception

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import sent, sound
 from tests.model.foreign.layout_references import GPT
@@ -154,7 +154,7 @@ def test_the_health_report_names_what_is_wrong(here):
 
 
 def test_a_table_of_tokens_that_are_ids_is_read_while_a_model_of_words_is_shown(here, monkeypatch):
-    monkeypatch.setenv(viz.opening.MODELS, str(here / "models"))
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "models"))
     write_small(here / "words")
     (here / "models").mkdir()
     torch.save({"model": GPT().state_dict(), "model_args": {"n_head": 3}}, here / "models" / "ids.pt")

@@ -10,12 +10,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-import viz.opening
+import viz.state.checkpoints
 from model.analysis.weights import statistics
 from tests.app_reading import opened, sent, sound
 from tests.viz.pages.reading_page import WEIGHTS, at_once, columns, page
 from tests.viz.small import write_small
-from viz.sections import checkpoints_following
+from viz.ui import background
 
 HOSTILE = ["</script><script>alert(1)</script>", "x" * 250, "مرحبا.بالعالم", "🙂.🇨🇳", "." * 200]
 
@@ -83,7 +83,7 @@ def test_the_bar_is_there_before_the_first_tensor_is_measured(here, monkeypatch)
         return measured(tensor)
 
     monkeypatch.setattr(statistics, "statistics", slow)
-    monkeypatch.setattr(checkpoints_following, "AT_ONCE", 0.01)
+    monkeypatch.setattr(background, "AT_ONCE", 0.01)
     try:
         header, _arrays = sent(page(), "tensor_tree")
         count = len(header["names"])
@@ -102,7 +102,7 @@ def test_a_quantized_file_of_llama_cpp_is_listed_and_measured(here, monkeypatch)
     gguf = pytest.importorskip("gguf")
     write_small(here / "small")
     (here / "files").mkdir()
-    monkeypatch.setenv(viz.opening.MODELS, str(here / "files"))
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "files"))
     values = np.random.default_rng(0).normal(size=(6, 64)).astype(np.float32)
     packed, unread = (gguf.GGMLQuantizationType[name] for name in ("Q4_0", "Q8_1"))
     writer = gguf.GGUFWriter(here / "files" / "x.gguf", "llama")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.manage import read_card, write_card
 from tests.app_reading import opened, sound
 from tests.model.hosted.models import theirs
@@ -23,9 +23,9 @@ CARD = "---\nlicense: mit\n---\n# Mine\n\n<script>alert(1)</script> ![x](http://
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     """One bundled checkpoint and one saved, which no family of Hugging Face computes."""
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
-    monkeypatch.delenv(viz.opening.MODELS, raising=False)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
+    monkeypatch.delenv(viz.state.checkpoints.MODELS, raising=False)
     monkeypatch.setattr(sys, "argv", ["app.py"])
     write_small(tmp_path / "bundled" / "small")
     write_small(tmp_path / "saved" / "mine", position="alibi")
@@ -59,7 +59,7 @@ def test_what_has_none_is_offered_in_ours_and_says_why():
 
 
 def test_a_model_of_others_is_saved_as_one_of_vitrine(here, monkeypatch):
-    monkeypatch.setenv(viz.opening.MODELS, str(here / "models"))
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "models"))
     shutil.copytree(theirs("llama")[1], here / "models" / "their llama")
     app = page("their llama")
     assert downloads(app) == []
@@ -76,7 +76,7 @@ def test_a_model_of_others_is_saved_as_one_of_vitrine(here, monkeypatch):
 
 
 def test_what_transformers_runs_cannot_be_saved(here, monkeypatch):
-    monkeypatch.setenv(viz.opening.MODELS, str(here / "models"))
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "models"))
     shutil.copytree(theirs("phi")[1], here / "models" / "phi")
     app = page("phi")
     assert "run by transformers' own code" in words(app)

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import nn
 
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.catalog import listed
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sound
 from tests.model.foreign.layout_references import GPT, Seq2Seq, quietly
 from tests.viz.pages.checkpoints_page import packed, page, places, rows, uploaded
 from tests.viz.small import write_small
-from viz import opened as session
-from viz.opening import Place
+from viz.state import checkpoints as session
+from viz.state.checkpoints import Place
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def test_everything_that_is_here_is_listed_from_its_headers():
     assert list(found) == ["bad.safetensors", "plain.pt", "mine", "small"]
     assert app.selectbox(key="model").options == ["mine", "small"]
     assert app.selectbox(key="model").value == "small"
-    count = open_checkpoint(viz.opening.CHECKPOINTS / "small").model.parameter_count()
+    count = open_checkpoint(viz.state.checkpoints.CHECKPOINTS / "small").model.parameter_count()
     assert found["small"]["parameters"] == f"{count / 1000:.3g} k"
     assert found["small"]["bytes"] == found["small"]["needs"] == f"{4 * count / 1000:.3g} kB"
     assert (found["small"]["shown"], found["mine"]["shown"]) == (True, False)

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 import model.checkpoints.hub
-import viz.opening
+import viz.state.checkpoints
 from model.checkpoints.hub import Offer
 from model.runtime.errors import CheckpointError
 from tests.app_reading import component, opened, sound
@@ -156,7 +156,7 @@ def test_names_that_lead_elsewhere_are_not_those_of_the_list(here):
             packing.write(file, file.name)
     app = sound(uploaded(page(), "...zip", archive.getvalue()))
     assert "checkpoint is in the list" in said(app)
-    assert viz.opening.unused("a/../..", ["checkpoint"]) == "checkpoint-2"
+    assert viz.state.checkpoints.unused("a/../..", ["checkpoint"]) == "checkpoint-2"
 
 
 def test_every_way_to_type_a_path(here, monkeypatch):
@@ -211,7 +211,7 @@ def test_a_path_that_no_disk_has_is_said_as_it_was_typed():
 
 def test_what_the_command_line_and_the_environment_ask_for_in_vain_is_said(here, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["app.py", "--help", f"--checkpoint={here / 'saved' / 'mine'}", "--checkpoint"])
-    monkeypatch.setenv(viz.opening.MODELS, str(here / "nowhere"))
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "nowhere"))
     app = sound(opened())
     assert app.selectbox(key="model").value == "mine"
     said = [warning.value for warning in app.warning]
@@ -221,8 +221,8 @@ def test_what_the_command_line_and_the_environment_ask_for_in_vain_is_said(here,
 
 
 def test_the_folder_of_models_may_be_one_model(here, monkeypatch):
-    monkeypatch.setenv(viz.opening.MODELS, str(here / "saved" / "mine"))
-    monkeypatch.setenv(viz.opening.SAVED, str(here / "empty"))
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "saved" / "mine"))
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(here / "empty"))
     app = sound(page())
     assert not app.warning
     assert list(rows(app)) == ["mine", "small"]

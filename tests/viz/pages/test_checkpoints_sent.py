@@ -15,9 +15,9 @@ from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_tok
 from tests.app_reading import sound
 from tests.viz.pages.checkpoints_page import packed, page, places, rows, said, uploaded
 from tests.viz.small import write_small
-from viz import opened as session
-from viz.opened import browser
 from viz.sections.checkpoints_adding import LIMIT
+from viz.state import checkpoints as session
+from viz.state.checkpoints import browser
 
 
 @pytest.fixture(autouse=True)

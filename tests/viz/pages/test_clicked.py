@@ -9,8 +9,8 @@ import pytest
 import viz.pages.feed_forward
 import viz.pages.map
 import viz.pages.residual
-import viz.workbench
-from viz.workbench import Key, Selection, Workbench
+import viz.state.workbench
+from viz.state.workbench import Key, Selection, Workbench
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def clicked(small, monkeypatch):
     fake = SimpleNamespace(session_state={}, query_params={})
     bench = fake.session_state[Key.WORKBENCH] = Workbench(selection=Selection(layer=1, head=1))
     pages = (viz.pages.feed_forward, viz.pages.map, viz.pages.residual)
-    for module in (viz.workbench, *pages):
+    for module in (viz.state.workbench, *pages):
         monkeypatch.setattr(module, "st", fake)
     monkeypatch.setattr(viz.pages.feed_forward, "arrange_again", lambda: None)
     bench.look(small, "The cat sees.", "一七丞世")

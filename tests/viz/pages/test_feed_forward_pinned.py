@@ -13,7 +13,7 @@ from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.small import write_small
 from viz.packing import layer
-from viz.packing.plots import PINNED
+from viz.ui.plots import PINNED
 
 SOURCE, TARGET, OTHER = "The cat sees the dog.", "一七丞世", "The dog sees the dog."
 ADDRESS = {"source": SOURCE, "target": TARGET, "stack": "decoder", "layer": "1", "unit": "5"}

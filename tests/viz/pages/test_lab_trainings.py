@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import viz.opening
+import viz.state.checkpoints
 from tests.app_reading import experimented, opened, sent, sound
 from tests.viz.small import write_small
 
@@ -15,7 +15,7 @@ FEW = {"steps": "3", "d_model": "8", "depth": "1"}
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     """One small checkpoint, few pairs."""
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
     monkeypatch.setattr("model.experiments.side_by_side.PAIRS", 100)
     monkeypatch.setattr("model.experiments.arms.SOURCES", 3)
     write_small(tmp_path / "bundled" / "small")

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import viz.opening
 import viz.pages.map
-import viz.workbench
+import viz.state.checkpoints
+import viz.state.workbench
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from tests.app_reading import component, opened
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.small import write_small
-from viz.workbench import Key, Selection, Workbench
+from viz.state.workbench import Key, Selection, Workbench
 
 TEXT = "The cat sees."
 
@@ -24,7 +24,7 @@ TEXT = "The cat sees."
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """The only checkpoint is a small one with random weights."""
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     return open_checkpoint(write_small(tmp_path / "small", n_decoder_layers=1))
 
 
@@ -92,7 +92,7 @@ def test_a_chosen_query_is_the_position_that_predicts(small):
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
 def test_a_model_of_one_stack_has_its_output_on_top(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     made = TOKENIZERS[kind]
     model = one_stack(kind, vocabulary=len(made), norm="none", position="rotary", residual=False)
     save_checkpoint(tmp_path / "one", model, (made, made), {"example": "The <mask> sees <mask>."})
@@ -170,7 +170,7 @@ def bench(small, monkeypatch):
     """The page's own callbacks, without a server."""
     fake = SimpleNamespace(session_state={}, query_params={})
     monkeypatch.setattr(viz.pages.map, "st", fake)
-    monkeypatch.setattr(viz.workbench, "st", fake)
+    monkeypatch.setattr(viz.state.workbench, "st", fake)
     bench = fake.session_state[Key.WORKBENCH] = Workbench(selection=Selection())
     bench.look(small, TEXT, "")
     bench.fake = fake

@@ -11,7 +11,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-import viz.opening
+import viz.state.checkpoints
 from model.capture.interventions import intervening, read_changes
 from model.capture.trace import record
 from model.checkpoints.load import open_checkpoint
@@ -22,7 +22,7 @@ from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
 from tests.viz.components.test_pack import unpack
-from viz.words import token_code
+from viz.i18n.format import token_code
 
 TEXT = "The cat sees the dog."
 HIDE = "decoder.*.*:hide:2,0;cross.1.1:hide:1,*"
@@ -180,7 +180,7 @@ def test_the_experiments_measure_on_this_input(small):
 
 @pytest.mark.parametrize(("kind", "experiment"), [("decoder-only", "batch"), ("encoder-only", "future")])
 def test_models_of_one_stack(tmp_path, monkeypatch, kind, experiment):
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     made, text = TOKENIZERS[kind], f"The cat {MASK} the dog"
     options = {"position": "alibi", "n_key_value_heads": 1, "window": 3} if kind == "decoder-only" else {"norm": "rms"}
     model = one_stack(kind, vocabulary=len(made), norm_placement="pre", **options)

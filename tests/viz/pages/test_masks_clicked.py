@@ -6,18 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
-import viz.what_if
-import viz.workbench
+import viz.state.what_if
+import viz.state.workbench
 from model.capture.interventions import Cells, PaddingSeen
 from viz.masks.rules import Rules
 from viz.pages import masks as page
-from viz.workbench import Key, Selection, Workbench
+from viz.state.workbench import Key, Selection, Workbench
 
 
 @pytest.fixture
 def bench(small, monkeypatch):
     fake = SimpleNamespace(session_state={}, query_params={})
-    for module in (page, viz.workbench, viz.what_if):
+    for module in (page, viz.state.workbench, viz.state.what_if):
         if hasattr(module, "st"):
             monkeypatch.setattr(module, "st", fake)
     monkeypatch.setattr(page, "arrange_again", lambda: None)

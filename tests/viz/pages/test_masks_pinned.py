@@ -15,10 +15,10 @@ from tests.app_reading import opened, sent
 from tests.test_app_kinds import write
 from tests.viz.pages.test_masks import TEXT, panels
 from tests.viz.small import small_lens
+from viz.i18n.format import significant
 from viz.masks import batch
 from viz.masks.batch import parts_of
 from viz.masks.pinned import head_tensors, other_token
-from viz.words import significant
 
 OTHER = "The cat sees the bird."
 HEAD = {"layer": "0", "head": "0"}

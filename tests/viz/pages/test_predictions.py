@@ -20,7 +20,7 @@ from tests.model.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
 from tests.viz.components.test_pack import unpack
 from tests.viz.small import write_small
-from viz.words import significant
+from viz.i18n.format import significant
 
 SOURCE = "The cat sees."
 VIEWS = ("positions", "sampling", "layers", "film", "search")

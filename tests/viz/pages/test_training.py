@@ -16,11 +16,11 @@ from tests.app_reading import opened, sound
 from tests.model.live_examples import LONG, Gate
 from tests.viz.pages.training_page import TABLE, demonstrated, live, page, part, pasted, short_trainings, words
 from tests.viz.small import write_small
-from viz import training
-from viz.opening import CHECKPOINTS as BUNDLED
-from viz.opening import find, open_place, places
 from viz.sections import training_demonstration, training_start
-from viz.sections.training_saving import refused
+from viz.state import training
+from viz.state.checkpoints import CHECKPOINTS as BUNDLED
+from viz.state.checkpoints import find, open_place, places
+from viz.ui.save_name import refused
 
 
 @pytest.fixture(autouse=True)

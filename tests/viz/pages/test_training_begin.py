@@ -15,9 +15,9 @@ from model.training.demonstration import REVERSE
 from model.training.settings import TrainingSettings
 from tests.app_reading import sound
 from tests.viz.pages.training_page import TABLE, TINY, demonstrated, live, page, pasted, short_trainings, words
-from viz import training
 from viz.sections import training_begin, training_cost, training_own, training_settings, training_start
-from viz.sections.option_fields import whose, written
+from viz.state import training
+from viz.ui.fields import field_text, whose
 
 WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
 
@@ -245,7 +245,7 @@ def test_values_come_back_from_their_fields():
     options = training_settings.form().described
     for name, value in dataclasses.asdict(TrainingSettings(clip=float("inf"), rate=3e-4)).items():
         if name in options:
-            assert options[name].read(written(value)) == value
+            assert options[name].read(field_text(value)) == value
     with pytest.raises(ValueError, match="must be a number"):
         options["rate"].read("nan")
 

@@ -14,8 +14,8 @@ from model.data.sources import new_config, preset_options, without_stack
 from model.network.config import PRESETS, TransformerConfig
 from tests.app_reading import sound
 from tests.viz.pages.training_page import page, short_trainings
-from viz.sections.option_fields import whose, written
 from viz.sections.training_network import DESCRIBED
+from viz.ui.fields import field_text, whose
 
 ROTARY = {"position": "rotary"}
 NO_LOGITS = {"output_head": "none", "tied_embeddings": "none"}
@@ -52,7 +52,7 @@ def test_a_preset_fills_every_option_there_is():
         app.session_state["preset"] = preset
         widgets = {getattr(each, "key", None): each for each in elements(sound(app.run()).main)}
         for name, value in preset_options("encoder-decoder", preset).items():
-            assert widgets[f"network_{name}"].value == written(value), (preset, name)
+            assert widgets[f"network_{name}"].value == field_text(value), (preset, name)
         assert not app.button(key="begin_button").disabled, preset
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.app_reading import sound
 from tests.viz.pages.training_page import demonstrated, live, page, part, short_trainings, words
-from viz import training
+from viz.state import training
 
 
 @pytest.fixture(autouse=True)

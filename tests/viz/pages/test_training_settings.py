@@ -12,7 +12,7 @@ from tests.app_reading import sound
 from tests.viz.components.test_pack import unpack
 from tests.viz.pages.training_page import demonstrated, live, page, part, short_trainings, words
 from viz.sections import training_settings
-from viz.sections.option_fields import written
+from viz.ui.fields import field_text
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_every_setting_and_dropout_is_changed_from_its_field():
     assert {*wanted, "epochs"} == {*CHANGEABLE, *RATES}
     for name, value in wanted.items():
         fields = app.selectbox if isinstance(value, str) else app.text_input
-        fields(key=f"setting_{name}").set_value(written(value))
+        fields(key=f"setting_{name}").set_value(field_text(value))
     sound(app.run())
     changes = [mark.changes for mark in live(app).current.marks]
     assert {name: new for change in changes for name, (_old, new) in change.items()} == wanted

@@ -7,7 +7,7 @@ import pytest
 from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.viz.pages.training_page import TABLE, demonstrated, live, page, pasted, short_trainings
-from viz import training
+from viz.state import training
 
 
 @pytest.fixture(autouse=True)

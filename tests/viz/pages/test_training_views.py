@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.app_reading import opened, sound
 from tests.viz.pages.training_page import demonstrated, live, short_trainings
-from viz import training
+from viz.state import training
 
 VIEWS = {
     "map": "model_map",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-import viz.opening
 import viz.sections.training_data
 import viz.sections.training_demonstration
 import viz.sections.training_start
+import viz.state.checkpoints
 from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.viz.small import write_small
-from viz import training
+from viz.state import training
 
 TABLE = "source,target\n" + "".join(f"{word},{word[::-1]}\n" for word in ("ab", "abc", "bcd", "dab", "cab", "bad"))
 SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 8, "dropout": 0.0}
@@ -20,8 +20,8 @@ TINY = {"d_model": "8", "n_heads": "2", "d_ff": "8", "n_encoder_layers": "1", "n
 
 def short_trainings(tmp_path, monkeypatch):
     """One small checkpoint, a place to save in, a demonstration that is soon over; no training is left behind."""
-    monkeypatch.setattr(viz.opening, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setenv(viz.opening.SAVED, str(tmp_path / "saved"))
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
     write_small(tmp_path / "bundled" / "small")
     monkeypatch.setattr(viz.sections.training_data, "TASK_PAIRS", 60)
     short = dataclasses.replace(

@@ -10,7 +10,7 @@ import torch
 
 from tests.model.live_examples import threads
 from tests.viz.pages.training_page import demonstrated, live, short_trainings
-from viz import training
+from viz.state import training
 
 NOISE = 8  # tensors, of what a training is doing just now; one that stays holds many more
 

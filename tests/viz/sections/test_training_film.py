@@ -14,8 +14,8 @@ from streamlit.testing.v1 import AppTest
 from tests.app_reading import component, sound
 from tests.model.live_examples import SETTINGS, live, probe, watched
 from viz.sections import training_branch, training_film
-from viz.sections.option_fields import written
-from viz.workbench import Workbench
+from viz.state.workbench import Workbench
+from viz.ui.fields import field_text
 
 
 def film_page() -> None:
@@ -109,7 +109,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     app = AppTest.from_function(film_page, default_timeout=240)
     app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
     for option in training_branch.NAMES:
-        app.session_state[f"branch_{option}"] = written(training_branch.setting(key, option))
+        app.session_state[f"branch_{option}"] = field_text(training_branch.setting(key, option))
     app.run()
     assert "Branch from step 4" in app.markdown[0].value
     app.button(key="branch_run").click().run()

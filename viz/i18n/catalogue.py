@@ -1,4 +1,4 @@
-"""Two languages, by gettext catalogues in viz/locale: one for the frame, and one for each page that has its own."""
+"""Two languages, by gettext catalogues in locale/: one for the frame, and one for each page that has its own."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz import assumed, opened
-from viz.i18n import _
-from viz.opening import Place, bundled_names, find, given_paths, open_place
-from viz.words import as_sentence, literal
-from viz.workbench import Key, Workbench, choice, workbench
+from viz.i18n.catalogue import _
+from viz.i18n.format import as_sentence, literal
+from viz.state import assumptions, checkpoints
+from viz.state.checkpoints import Place, bundled_names, find, given_paths, open_place
+from viz.state.workbench import Key, Workbench, choice, workbench
 
 if TYPE_CHECKING:
     from model.inference.model import Inspectable
@@ -92,12 +92,12 @@ def open_named(name: str) -> Inspectable:
     Raises:
         ValueError: it cannot be opened.
     """
-    return _open(opened.all_places(workbench()), name)
+    return _open(checkpoints.all_places(workbench()), name)
 
 
 def _open(here: Sequence[Place], name: str) -> Inspectable:
     place = find(name, here)
-    return open_place(place, precision(), assumed.told_of(name, place.origin == "given"))
+    return open_place(place, precision(), assumptions.told_of(name, place.origin == "given"))
 
 
 def open_shown(here: Sequence[Place], name: str) -> Inspectable:
@@ -113,9 +113,9 @@ def open_shown(here: Sequence[Place], name: str) -> Inspectable:
         from model.checkpoints.convert.state_dict import HeadsNeededError
 
         known.asks_heads = error.possible if isinstance(error, HeadsNeededError) else ()
-        assumed.forget(name)
+        assumptions.forget(name)
         raise
-    assumed.say(name)
+    assumptions.say(name)
     known.failed.clear()
     if name != known.shown and known.refused and name != known.wanted:
         known.refused, known.refusal = "", ("", "")
@@ -170,7 +170,7 @@ def show_refusal(page: str) -> None:
             ).format(name=literal(known.refused))
         )
         row = st.container(horizontal=True, vertical_alignment="bottom")
-        assumed.fields(row, known.refused, {"heads": None}, known.asks_heads, 1)
+        assumptions.fields(row, known.refused, {"heads": None}, known.asks_heads, 1)
 
 
 def show(name: str) -> None:

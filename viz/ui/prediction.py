@@ -16,9 +16,9 @@ from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
 from model.capture.trace import Trace
 from model.inference.model import Inspectable
 from model.text.tokenizer import Tokens
-from viz.i18n import _
-from viz.parts import plot_words
-from viz.workbench import Workbench
+from viz.i18n.catalogue import _
+from viz.state.workbench import Workbench
+from viz.ui.parts import plot_words
 
 LOSS, GOOD = "#5c7cfa", "#009e73"
 BITS = float(np.log2(np.e))  # in a nat

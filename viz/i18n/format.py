@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from viz.i18n import _, language
+from viz.i18n.catalogue import _, language
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
+    from model.checkpoints.tensors import TensorInfo
 
 MARKS = re.compile(r"[\\`*\[\]$~#<]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
 ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
@@ -139,3 +141,42 @@ def check_explanation(name: str) -> str:
         "fused": _("The fused kernel's output against softmax, weights and values computed step by step."),
         "norm": _("Each norm's output against its formula in float64, from the mean and deviation shown."),
     }[name]
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return " × ".join(f"{size:,}" for size in shape) or _("one number")
+
+
+def type_text(info: TensorInfo) -> str:
+    """As the file calls it; of quantized values also what they are turned into."""
+    if not info.quantized:
+        return info.dtype
+    return _("{dtype}, quantized, measured as {type}").format(dtype=info.dtype, type=info.values)
+
+
+def bytes_text(count: int) -> str:
+    """A size in units of a thousand."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"
+
+
+# Whose tokens are the rows and columns of an attention map.
+
+SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
+
+
+def sides(trace: Trace, kind: AttentionKind) -> tuple[str, str]:
+    """Whose tokens are the rows and the columns of a map. A model of one stack has source tokens alone."""
+    return SIDES[kind] if trace.target_tokens else ("source", "source")
+
+
+def tokens(trace: Trace, side: str) -> list[str]:
+    return trace.source_tokens if side == "source" else trace.target_tokens
+
+
+def side_name(trace: Trace, side: str) -> str:
+    if not trace.target_tokens:
+        return _("text")
+    return _("source") if side == "source" else _("target")

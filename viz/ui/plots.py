@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
-from viz.components.views import Series
-from viz.i18n import _
-from viz.parts import plot_words, stamp
+from model.network.attention import Scaled
+from model.network.positions import Alibi, Unbiased
+from viz.components.plots import Series
+from viz.i18n.catalogue import _
+from viz.ui.parts import plot_words, stamp
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from model.analysis.norms import Get
     from model.capture.trace import Trace
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 # Okabe and Ito's colours that query, key, value and output leave over, and a grey for what is expected.
 FIRST, SECOND, THIRD, FOURTH = "#e69f00", "#56b4e9", "#8a63d2", "#cc6677"
@@ -109,3 +113,60 @@ def header(
 def side_of(trace: Trace, stack: str) -> str:
     """Whose tokens the positions of a stack are: "source" or "target"."""
     return "target" if stack == "decoder" and trace.target_tokens else "source"
+
+
+def by_root(attention: nn.Module) -> bool:
+    """Whether scores are scaled by 1/√d_k, as the paper's are; also where the model shows no step to its weights."""
+    step = getattr(attention, "scaled", None)
+    if step is None or isinstance(step, Scaled):
+        return step is None or step.factor != 1
+    query = getattr(attention, "parts", {}).get("query")
+    return query is not None and math.isclose(step.factor, query.weight.shape[1] ** -0.5, rel_tol=1e-3)
+
+
+def scores_formula(attention: nn.Module) -> str:
+    """What softmax is taken of, but for the mask: some models scale otherwise, cap, or add what distances give."""
+    scaled = r"\frac{QK^\top}{\sqrt{d_k}}"
+    if not by_root(attention):
+        factor = attention.get_submodule("scaled").factor
+        scaled = r"QK^\top" if factor == 1 else rf"{factor:.4g}\,QK^\top"
+    if (cap := getattr(attention, "cap", None)) is not None:
+        scaled = rf"{cap:g}\,\tanh\left(\frac{{1}}{{{cap:g}}}\,{scaled}\right)"
+    biased = getattr(attention, "biased", None)
+    if isinstance(biased, Alibi):
+        return scaled + r" - m_h\,|i - j|"
+    return scaled if biased is None or isinstance(biased, Unbiased) else scaled + r" + b_{h,\,j - i}"
+
+
+def step_names(steps: Sequence[str]) -> dict[str, str]:
+    """What the steps to a weight are called, in their order."""
+    names = {
+        "scores": _("score"),
+        "scaled": _("scaled"),
+        "capped": _("capped"),
+        "biased": _("biased"),
+        "masked": _("masked"),
+        "weights": _("weight"),
+    }
+    return {step: names[step] for step in steps}
+
+
+def scored_name(attention: Any, step: str) -> str:
+    """What the step before the mask is called: the paper's scale, or what this model does instead."""
+    if step == "scaled" and by_root(attention):
+        return _("scores / √d_k")
+    unscaled = step == "scaled" and attention.scaled.factor == 1
+    return _("score") if unscaled else step_names([step])[step]
+
+
+def block_label(layer: int, sublayer: str) -> str:
+    """A block's short name; layers are counted from 0 here and from 1 on the screen."""
+    names = {"self_attention": _("self-att."), "cross_attention": _("cross"), "feed_forward": _("FFN")}
+    return f"{layer + 1} {names[sublayer]}"
+
+
+def chosen_token(bench: Workbench, stack: str) -> int:
+    """The chosen position, moved inside the stack's text; a click on its tokens chooses another."""
+    assert bench.trace is not None
+    bench.selection.side = side_of(bench.trace, stack)
+    return min(bench.selection.query, len(bench.trace.tokens_of(f"{stack}.")) - 1)

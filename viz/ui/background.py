@@ -9,12 +9,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import streamlit as st
+
 from model.runtime.errors import why_it_broke_off
-from viz.i18n import _
+from viz.i18n import catalogue
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import literal
+from viz.state.workbench import Key
 
 TOLD = 1.0  # seconds after which the time that is left can be told
 KEPT = 64  # numbers that were asked for one by one, the latest
-
 Job = tuple[str, int, Callable[[], Any]]  # a key, how much work it is, and what is to be computed
 
 
@@ -114,3 +119,42 @@ class Filling:
                 self._done += size
         finally:
             self._finished.set()
+
+
+# A part of a page that draws itself again and again while numbers are being filled in.
+
+EVERY = 0.4  # seconds between two looks at what has been measured
+AT_ONCE = 0.12  # seconds that a page waits for a small file
+LONG = 5.0  # seconds that are left, from which on there is a button to stop
+CHOSEN = "checkpoints_chosen"  # in the session: a click has chosen something
+
+
+def follow(fillings: Sequence[Filling], draw: Callable[[], None]) -> None:
+    """Draw, again and again while they are being filled in, with buttons to stop what takes long and to go on."""
+    for filling in fillings:
+        filling.wait(AT_ONCE)
+
+    def look() -> None:
+        if st.session_state.pop(CHOSEN, False):
+            st.rerun()  # a click in here runs this part only, and what it has chosen is drawn outside
+        catalogue.use(st.session_state[Key.LANGUAGE])
+        finished = all(filling.finished for filling in fillings)
+        draw()
+        for number, filling in enumerate(fillings):
+            buttons(filling, number)
+        if finished and not before:
+            st.rerun()  # nothing has to be looked at any more, and what waits for all numbers can be drawn
+
+    before = all(filling.finished for filling in fillings)
+    st.fragment(look, run_every=None if before else EVERY)()
+
+
+def buttons(filling: Filling, number: int) -> None:
+    """What takes long can be stopped, and gone on with; what could not be read is said."""
+    taken, left = filling.seconds
+    if not filling.finished and taken > TOLD and left > LONG:
+        st.button(_("Stop measuring"), on_click=filling.stop, key=f"stop_measuring_{number}")
+    if filling.finished and filling.stopped:
+        st.button(_("Measure the rest"), on_click=filling.go_on, key=f"go_on_measuring_{number}")
+    if filling.failed:
+        st.caption(_("Not measured: {reason}").format(reason=literal(said(next(iter(filling.failed.values()))))))

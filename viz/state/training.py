@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz.watching import Watching
-from viz.workbench import Key, Workbench
+from viz.state.workbench import Key, Watching, Workbench
 
 if TYPE_CHECKING:
     import torch
@@ -116,11 +115,11 @@ def material_of(lens: Inspectable, data: Data) -> Material:
 def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
     """The model as it is after the newest step, and its trace of the text in the fields; the training watches it."""
     from model.training.live.camera import Probe
-    from viz import input_bar
+    from viz.state import texts
 
     view = live.view()
     lens = view.lens if view else live.start
-    source, target_text = input_bar.texts(lens)
+    source, target_text = texts.texts(lens)
     tokens = lens.source_tokens(source)
     target = _target(lens, live, bench, source, target_text)
     probe = Probe(tokens, target)

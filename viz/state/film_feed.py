@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viz.i18n import _
-from viz.sides import SIDES
+from viz.i18n.catalogue import _
+from viz.i18n.format import SIDES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from model.training.live.film import Film
     from model.training.live.session import LiveTraining
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 MOST = 20 << 20  # bytes of attention in the browser
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from viz import i18n
-from viz.components.tables import PlotTable, plot_tables
-from viz.i18n import _
-from viz.workbench import Key
+from viz.components.plot_tables import PlotTable, plot_tables
+from viz.i18n import catalogue
+from viz.i18n.catalogue import _
+from viz.state.workbench import Key
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from model.capture.trace import Trace
     from model.inference.model import Inspectable
-    from viz.components.views import Mount
+    from viz.components.plots import Mount
 
 
 # What a page draws of the model as it is now, in two parts: all is packed, and then mounted.
@@ -40,7 +40,7 @@ def _language() -> str:
     return "en" if alone else str(st.session_state.get(Key.LANGUAGE, "en"))
 
 
-i18n.follow(_language)
+catalogue.follow(_language)
 
 # Classes of a model that is run by the code of others, in this run of the script; none where our own code runs.
 theirs: ContextVar[tuple[Any, ...]] = ContextVar("theirs", default=())

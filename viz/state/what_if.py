@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from viz.i18n import _
-from viz.words import attention_name
+from viz.i18n.catalogue import _
+from viz.i18n.format import attention_name
 
 if TYPE_CHECKING:
     from model.capture.interventions import AttentionChange
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from model.inference.model import Inspectable
     from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
-    from viz.workbench import Workbench
+    from viz.state.workbench import Workbench
 
 CHANGES = "changes"  # the parameter of the address bar
 NAMED = 3  # changes that a note spells out

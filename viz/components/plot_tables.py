@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pandas import DataFrame
 
-    from viz.components.views import Mount
+    from viz.components.plots import Mount
 
 # What a plot was sent becomes the lines of its table.
 Rows = Callable[[dict[str, Any], "list[NDArray[Any]]"], list[tuple[Any, ...]]]

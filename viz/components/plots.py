@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components import carrier, component, pack
+from viz.components.registry import carrier, component, pack
 
 Mount = Callable[[], object]
 _nothing: Callable[[], None] = lambda: None  # a click that only the browser answers  # noqa: E731

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.film_feed import Sent
-from viz.watching import Watching
-from viz.what_if import CHANGES, WhatIf
+from viz.state.film_feed import Sent
+from viz.state.what_if import CHANGES, WhatIf
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,6 +21,22 @@ if TYPE_CHECKING:
     from model.inference.decoding import Generation
     from model.inference.model import Inspectable
     from model.text.tokenizer import Tokens
+    from model.training.live.camera import Probe
+
+
+# What a session has its training watch: the target of the text that is in the fields.
+
+
+@dataclass
+class Watching:
+    """wish: the number of a training, and what this session would have it watch. untyped: the number of a training, a
+    source, and its target where none is typed. rewrite: the model in training is asked to write that.
+    """
+
+    wish: tuple[int, Probe] | None = None
+    untyped: tuple[int, str, Tokens] | None = None
+    rewrite: bool = False
+
 
 LONG = 100  # tokens of both texts
 FIRST_SOURCE = "She bought a red car yesterday."

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from viz.i18n import _
-from viz.said import said
-from viz.workbench import Workbench, workbench
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.state.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
     from model.inference.model import Inspectable

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz import unsaid
-from viz.i18n import _
-from viz.opening import given_told
-from viz.workbench import workbench
+from viz.i18n.catalogue import _
+from viz.i18n.errors import reason_words, said
+from viz.i18n.format import literal
+from viz.state.checkpoints import given_told
+from viz.state.workbench import workbench
 
 if TYPE_CHECKING:
     from model.inference.model import Inspectable
@@ -25,7 +26,7 @@ OPEN = ("heads", "positions", "start")
 
 def assumptions(lens: Inspectable) -> str:
     """In a sentence of Markdown; empty where a model says everything itself."""
-    named = unsaid.assumed(lens)
+    named = assumed(lens)
     if not named:
         return ""
     listed = re.sub(r"([\\`*_\[\]()#!|<>$:~])", r"\\\1", "; ".join(named))
@@ -94,7 +95,7 @@ def fields(row: DeltaGenerator, name: str, values: dict[str, Any], heads: Sequen
 
 def _tell(name: str, keys: dict[str, str]) -> None:
     from model.checkpoints.hints import Told
-    from viz.showing import show
+    from viz.state.shown_model import show
 
     found: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
     st.session_state[KNOWN][name] = Told(**found).text()
@@ -116,3 +117,37 @@ def _read(text: str) -> str:
         return Told.read(text).text()
     except ValueError:
         return ""
+
+
+# What a model of others leaves unsaid: what was taken for granted when it was opened, and what it does not have.
+
+
+def assumed(lens: Inspectable) -> list[str]:
+    """What its weights do not say and was assumed, each in a few words; a file may have written what is quoted."""
+    found = lens.training.get("assumed")
+    return [said(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def missing(lens: Inspectable) -> dict[str, list[str]]:
+    """Names of the quantities that it does not have, those of all layers as one, by the sentence why."""
+    found: dict[str, list[str]] = {}
+    for name, reason in getattr(lens.model, "missing", {}).items():
+        named = re.sub(r"\.\d+\.", ".*.", name)
+        names = found.setdefault(reason_words(reason), [])
+        if named not in names:
+            names.append(named)
+    return found
+
+
+def in_short(lens: Inspectable) -> str:
+    """All of it in a few lines of Markdown; empty where there is nothing to say."""
+    lines = [f"- {_('Assumed')}: {literal(each)}" for each in assumed(lens)]
+    lines += [f"- {why} `{', '.join(names)}`" for why, names in missing(lens).items()]
+    return "\n".join(lines)
+
+
+def title(lens: Inspectable) -> str:
+    """How much of it there is."""
+    sentence = _("{name}: {assumed} assumed, {missing} quantities missing")
+    count = sum(map(len, missing(lens).values()))
+    return sentence.format(name=literal(lens.name), assumed=len(assumed(lens)), missing=count)

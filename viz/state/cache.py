@@ -1,0 +1,31 @@
+"""What was computed from the same things is not computed again when the page is drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, TypeVar
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from viz.state.workbench import Pin
+
+Made = TypeVar("Made")
+
+
+def of_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
+    """What `make` gave for these on the pin, kept by the pin itself; only the last of a key."""
+    known = pin.made.get(key)
+    if known is None or known[0] != made_of:
+        known = pin.made[key] = (made_of, make())
+    made: Made = known[1]
+    return made
+
+
+def remembered(key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
+    """What `make` gave for these, traces and models by identity, in this session; only the last ones are kept."""
+    known = st.session_state.get(key)
+    if known is None or known[0] != made_of:
+        known = st.session_state[key] = (made_of, make())
+    made: Made = known[1]
+    return made

@@ -1,0 +1,33 @@
+"""Keep what was trained: as a checkpoint that the list of models shows, or as a file to take away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from itertools import count
+
+from viz.i18n.catalogue import _
+from viz.state import checkpoints, training
+from viz.state.checkpoints import bundled_names, saved_names
+from viz.state.workbench import workbench
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def free_name(name: str) -> str:
+    """`name` where no model has it yet, else with the first number that makes it another."""
+    taken = {*bundled_names(), *saved_names(), *checkpoints.own_names(workbench())}
+    return next(each for number in count(1) if (each := name if number == 1 else f"{name}-{number}") not in taken)
+
+
+def refused(name: str, replace: bool, taken: Collection[str] = ()) -> str:
+    """Why a model cannot be saved under this name; nothing if it can. taken: by what this session has opened."""
+    if not NAME.fullmatch(name):
+        return _("A name has 1 to 64 letters, digits, - and _, and begins with a letter or a digit.")
+    if name in bundled_names() or name == training.ENTRY:
+        return _("{name} is the name of a bundled model: choose another one.").format(name=name)
+    if name in taken:
+        return _("A model of this name is opened in this session: choose another one.")
+    if name in saved_names() and not replace:
+        return _("There is a saved model of this name: choose another one, or replace it.")
+    return ""
