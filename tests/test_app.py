@@ -126,7 +126,7 @@ def test_each_kind_of_attention_is_shown_with_its_mask(small, kind):
 def test_the_stages_are_those_of_the_chosen_head_and_query(small):
     app = opened(attention="decoder", layer="1", head="1", query="2", source="The cat sees.")
     trace = small.trace("The cat sees.")
-    header, arrays = component(app, "stages")
+    header, arrays = component(app, "steps")
     assert header["chosen"] == 2
     path = "decoder.layers.1.self_attention"
     for name, array in zip(("scores", "scaled", "masked", "weights"), arrays, strict=False):

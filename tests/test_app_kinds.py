@@ -61,7 +61,7 @@ def test_the_page_shows_a_model_of_one_stack(here, kind, options):
     app = opened()
     assert_shows(app, lens, TEXTS[kind])
     assert [field.label for field in app.text_input] == ["Text"]
-    header, arrays = component(app, "stages")
+    header, arrays = component(app, "steps")
     assert len(header["words"]["columns"]) == (7 if options else 6)
     assert len(arrays) == len(header["words"]["columns"])
     steps = [arrays[index] for index in range(len(arrays) - 2)]

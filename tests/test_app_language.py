@@ -29,7 +29,7 @@ def written(app: AppTest) -> list[str]:
     figure, _ = component(app, "heatmap")
     found += [figure["rows"]["title"], figure["columns"]["title"], figure["scale"]["title"], figure["name"]]
     found += [figure["sentence"], figure["words"]["masked"], figure["words"]["download"], *figure["words"]["csv"]]
-    bar, (grid, _), (stages, _) = (component(app, name) for name in ("token_bar", "head_grid", "stages"))
+    bar, (grid, _), (stages, _) = (component(app, name) for name in ("token_bar", "head_grid", "steps"))
     found += [badge[part] for badge in bar["badges"] for part in ("text", "title")]
     found += [*bar["words"].values(), *bar["notes"].values()]
     found += [word for each in (grid, stages) for word in each["words"].values() if isinstance(word, str)]

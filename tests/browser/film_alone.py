@@ -38,7 +38,7 @@ class ShownFilm:
 
     def show_film(self, **parts: Any) -> None:
         data = pack({**self.header, **parts}, [self.visible])
-        self.mount(data, "training_film", "plot", "heat", "film_store", "film_norms", "thumbnails")
+        self.mount(data, "film", "plot", "heat", "film_store", "film_norms", "thumbnails")
 
     def mount(self, data: bytes, *parts: str) -> None:
         self.page.evaluate(MOUNT, [*sources(*parts), list(data), 1200])

@@ -20,7 +20,7 @@ from viz.components.registry import sources
 
 pytestmark = pytest.mark.browser
 GRID = ("head_grid", "plot", "picture", "film_store", "thumbnails")
-STAGES = ("stages", "plot", "picture")
+STAGES = ("steps", "plot", "picture")
 WORDS = ("layer", "head", "metric", "masked", "caption", "missing", "hidden", "film")
 MOUNT_TEXT = MOUNT.replace("new Uint8Array(bytes)", "Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0))")
 CHANNELS = 5

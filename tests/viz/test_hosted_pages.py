@@ -72,7 +72,7 @@ def test_it_is_said_in_chinese_too(folder):
 def test_every_step_has_its_column_and_windows_are_each_layers_own(folder):
     folder("gemma2")
     app = sound(opened(source="the cat sees a dog .", layer="1"))
-    header, arrays = component(app, "stages")
+    header, arrays = component(app, "steps")
     columns = header["words"]["columns"]
     assert [column["formula"] for column in columns[3:5]] == ["c·tanh(·/c)", "−∞"]
     assert len(arrays) == len(columns)  # the output of the head in place of the keys

@@ -16,8 +16,8 @@ from viz.components.plots import Mount
 from viz.components.registry import component, pack
 
 _ranking = component("ranking", "plot", "picture", "choices")
-_film = component("film", "plot", "picture", "choices")
-_tree = component("tree", "plot", "picture")
+_film = component("decoding_film", "plot", "picture", "choices")
+_tree = component("beam_tree", "plot", "picture")
 
 
 def ranking(values: NDArray[np.float32], header: Mapping[str, Any], key: str, on_choice: Callable[[], None]) -> Mount:

@@ -1,228 +1,447 @@
-// The decoding film: each token in its turn, what it looked at, what else it could have been. Played here, frame by frame,
-// without asking the server: all frames are in the bytes.
+// The film of a training: every head at every step that is kept. It is played, compared and searched here, from the
+// frames that the strip in the sidebar receives: see film_store.js. Going back to a key frame is the server's to do.
 
-const FRAME = 1000; // milliseconds at speed 1
-const SPEEDS = [0.5, 1, 2, 4];
+const SPEEDS = [5, 15, 30, 60]; // frames a second
+const NEAR = 9; // CSS pixels from a key frame that still mean it
+const LINE = { tall: 74, lane: 16, side: 8 };
+const OTHERS = ["#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]; // lines of the other runs
+const DASH = [4, 3];
+const OWN = "#5c7cfa"; // the line of the run that is filmed
+const FLAGS = { a: "#cc79a7", b: "#009e73" };
 
-function build(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine film"));
-  root.tabIndex = 0;
-  root.frame = 0;
-  root.buttons = {};
+const CONTROLS = [
+  ["play", "▶", (root) => play(root, !root.playing)],
+  ["back", "‹", (root) => seek(root, frameAt() - 1)],
+  ["on", "›", (root) => seek(root, frameAt() + 1)],
+  ["a", "A", (root) => putFlag(root, "a")],
+  ["b", "B", (root) => putFlag(root, "b")],
+  ["difference", "B − A", (root) => compare(root, !root.comparing)],
+  ["largest", "⇥", (root) => findLargest(root)],
+  ["keys", "◆", (root) => offer(root, nearestKey(bus.film.steps[frameAt()]))],
+];
+
+function buildFilm(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine training-film"));
+  Object.assign(root, { buttons: {}, flags: {}, comparing: false, position: 0, painted: 0 });
   const controls = root.appendChild(element("div", "controls"));
-  for (const [name, sign, act] of [
-    ["first", "«", () => seek(root, 0)],
-    ["back", "‹", () => seek(root, root.frame - 1)],
-    ["play", "▶", () => play(root, !root.timer)],
-    ["on", "›", () => seek(root, root.frame + 1)],
-  ]) {
+  for (const [name, sign, act] of CONTROLS) {
     const button = (root.buttons[name] = controls.appendChild(element("button", `step ${name}`, sign)));
     button.type = "button";
-    button.addEventListener("click", act);
+    button.addEventListener("click", () => bus.film?.steps.length && act(root));
   }
-  root.count = controls.appendChild(element("span", "count"));
   root.speed = controls.appendChild(element("select"));
-  root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}×`, speed, speed === 1, speed === 1)));
-  root.map = controls.appendChild(element("select", "map"));
-  root.map.addEventListener("change", () => show(root));
-  const time = root.appendChild(element("div", "time"));
-  root.bars = time.appendChild(element("div", "bars"));
-  root.scrub = time.appendChild(element("input"));
-  Object.assign(root.scrub, { type: "range", min: 0, step: 1 });
-  root.scrub.addEventListener("input", () => seek(root, Number(root.scrub.value)));
-  const scene = (root.scene = root.appendChild(element("div", "scene")));
-  root.looks = scene.appendChild(element("div", "looks"));
-  root.links = root.looks.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
-  root.links.setAttribute("aria-hidden", "true");
-  root.named = root.looks.appendChild(element("div", "muted"));
-  root.source = root.looks.appendChild(element("div", "chips source"));
-  root.written = root.looks.appendChild(element("div", "chips written"));
-  root.sentence = root.looks.appendChild(element("div", "sentence"));
-  root.sentence.setAttribute("aria-live", "polite");
-  root.table = scene.appendChild(element("div", "lost")).appendChild(buildChoices());
-  addFiles(root, () => scene, filmLines);
-  root.addEventListener("keydown", (event) => steer(root, event));
-  const sizes = new ResizeObserver(() => root.film && drawLinks(root));
-  sizes.observe(root.looks);
+  root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}/s`, speed, speed === 15, speed === 15)));
+  root.standing = controls.appendChild(element("span", "standing"));
+  root.standing.setAttribute("aria-live", "off");
+  root.futures = root.appendChild(element("div", "futures"));
+  const track = root.appendChild(element("div", "track"));
+  root.line = track.appendChild(element("canvas", "line"));
+  root.cursor = track.appendChild(element("div", "cursor"));
+  root.line.tabIndex = 0;
+  root.line.setAttribute("role", "slider");
+  root.line.setAttribute("aria-valuemin", 0);
+  const drag = (event) => event.buttons && seek(root, frameUnder(root, event));
+  root.line.addEventListener("pointerdown", (event) => {
+    root.line.setPointerCapture(event.pointerId);
+    const key = keyUnder(root, event);
+    if (key === null) drag(event);
+    else offer(root, key);
+  });
+  root.line.addEventListener("pointermove", drag);
+  root.line.addEventListener("keydown", (event) => steerFilm(root, event));
+  root.offer = root.appendChild(element("div", "offer"));
+  root.offer.hidden = true;
+  root.note = root.appendChild(element("div", "note"));
+  const scene = root.appendChild(element("div", "scene"));
+  root.heads = scene.appendChild(element("div", "heads"));
+  buildThumbnails(root.heads, (button, _map, index) => button.addEventListener("click", () => chooseHead(root, index)));
+  root.large = buildPlot(scene.appendChild(element("div", "large")), "heatmap", KIND);
+  const guesses = scene.appendChild(element("div", "guesses"));
+  root.named = guesses.appendChild(element("div", "muted"));
+  root.places = guesses.appendChild(element("div", "places"));
+  root.rows = guesses.appendChild(element("div", "rows"));
+  root.norms = buildNorms(scene, () => showFilmSoon(root));
+  root.large.choose = (row) => choosePosition(root, row);
+  const sizes = new ResizeObserver(() => {
+    paintLine(root);
+    moveCursor(root);
+  });
+  sizes.observe(root.line);
+  const silent = onFilm(
+    () => showFilmSoon(root),
+    () => (root.playing ? showFrame(root) : showFilmSoon(root, false)), // playing is in an animation frame already
+  );
   const dark = lightChips(root);
   root.stop = () => {
     play(root, false);
+    askWhile(root, false);
+    cancelAnimationFrame(root.soon); // it would ask
     sizes.disconnect();
+    root.heads.stop();
+    root.large.stop();
+    silent();
     dark();
   };
   return root;
 }
 
-function steer(root, event) {
-  if (event.target.tagName === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) return;
-  const last = root.film.frames.length - 1;
-  const keys = { ArrowLeft: root.frame - 1, ArrowRight: root.frame + 1, Home: 0, End: last };
+function steerFilm(root, event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || !bus.film?.steps.length) return;
+  const [at, last] = [frameAt(), bus.film.steps.length - 1];
+  const leap = Math.max(1, Math.round(last / 10));
+  const keys = { ArrowLeft: at - 1, ArrowRight: at + 1, PageDown: at - leap, PageUp: at + leap, Home: 0, End: last };
   if (event.key in keys) seek(root, keys[event.key]);
-  else if (event.key === " " && event.target.tagName !== "BUTTON") play(root, !root.timer);
+  else if (event.key === " ") play(root, !root.playing);
+  else if (event.key === "Enter") offer(root, nearestKey(bus.film.steps[at]));
   else return;
   event.preventDefault();
 }
 
 // The user goes to a frame: the film stands still there.
-function seek(root, frame) {
+function seek(root, number) {
   play(root, false);
-  root.frame = Math.max(0, Math.min(root.film.frames.length - 1, frame));
-  show(root);
-  lightUp(root);
+  goToFrame(number);
 }
 
+// As many frames as the time that has gone by asks for, each drawing once a frame of the screen.
 function play(root, on) {
-  clearTimeout(root.timer);
-  root.timer = undefined;
+  cancelAnimationFrame(root.playing);
+  root.playing = undefined;
   if (on) {
-    if (root.frame === root.film.frames.length - 1) root.frame = -1;
-    const next = () => {
-      root.frame += 1;
-      show(root);
-      lightUp(root);
-      root.timer = root.frame < root.film.frames.length - 1 ? setTimeout(next, FRAME / Number(root.speed.value)) : undefined;
-      showPlaying(root);
+    const from = bus.at == null ? 0 : frameAt();
+    goToFrame(from);
+    const began = performance.now();
+    const speed = Number(root.speed.value);
+    const next = (now) => {
+      const wanted = from + Math.floor((Math.max(0, now - began) * speed) / 1000);
+      const last = bus.film ? bus.film.steps.length - 1 : 0;
+      if (bus.film) goToFrame(wanted);
+      root.playing = wanted < last ? requestAnimationFrame(next) : undefined;
+      if (!root.playing) showPlaying(root);
     };
-    next();
+    root.playing = requestAnimationFrame(next);
   }
   showPlaying(root);
 }
 
 function showPlaying(root) {
-  const { words } = root.film ?? {};
-  if (!words) return;
-  const going = root.timer !== undefined;
-  write(root.buttons.play, going ? "❚❚" : "▶");
-  root.buttons.play.setAttribute("aria-label", going ? words.pause : words.play);
-  root.buttons.play.title = `${going ? words.pause : words.play} · ${words.keys}`;
+  const { words } = root.header;
+  write(root.buttons.play, root.playing ? "❚❚" : "▶");
+  root.buttons.play.title = `${root.playing ? words.pause : words.play} · ${words.help}`;
+  root.buttons.play.setAttribute("aria-label", root.playing ? words.pause : words.play);
 }
 
-// The token of this frame lights up everywhere on the page.
-function lightUp(root) {
-  const { side, frames } = root.film;
-  hover(side, frames[root.frame].place);
+// A flag stands at a step; putting it where it stands already takes it away.
+function putFlag(root, name) {
+  const step = bus.film.steps[frameAt()];
+  root.flags[name] = root.flags[name] === step ? undefined : step;
+  showFilmSoon(root);
 }
 
-function show(root) {
-  const { frames, source, side, words, columns, arrays, kept } = root.film;
-  const frame = frames[root.frame];
-  const values = arrays[1];
-  root.scrub.value = root.frame;
-  root.scrub.setAttribute("aria-valuetext", `${root.frame + 1}: ${shown(frame.label)}`);
-  write(root.count, `${root.frame + 1} / ${frames.length}`);
-  [...root.bars.children].forEach((bar, index) => bar.classList.toggle("past", index <= root.frame));
-  // What stands there already, and the new token last.
-  showChips(root.source, source.labels.slice(0, frame.sees), source.special, source.side);
-  const before = kept.labels.slice(0, frame.place);
-  showChips(root.written, [...before, frame.label], [...kept.special.slice(0, before.length), frame.special], before.length ? side : "");
-  [...root.written.children].forEach((chip, index) => chip.classList.toggle("newest", index === before.length));
-  const weights = rowOf(root);
-  const top = root.film.top;
-  [...root.source.children].forEach((chip, index) => {
-    const weight = weights[index];
-    const missing = Number.isNaN(weight);
-    chip.classList.toggle("missing", missing);
-    chip.style.background = missing
-      ? ""
-      : root.film.difference
-        ? signedColour(weight, top, 0.6, DIFFERENCE)
-        : `rgba(${HUE.join(",")},${0.62 * weight})`;
-    chip.title = `${source.labels[index]} · ${missing ? words.missing : `${words.weight} ${exact(weight)}`}`;
+function compare(root, on) {
+  root.comparing = on;
+  showFilmSoon(root);
+}
+
+// The frames that are compared: flag A, else the first; flag B, else where the film stands.
+function compared(root) {
+  const { steps, frames } = bus.film;
+  const flag = (name, otherwise) => (frames.has(root.flags[name]) ? root.flags[name] : otherwise);
+  return [flag("a", steps[0]), flag("b", steps[frameAt()])];
+}
+
+// ½ Σ |w' − w| of each query's weights, averaged over the queries, between neighbouring frames.
+function largestChange(kind, layer, head) {
+  const [, heads, rows, columns] = bus.film.kinds[kind].shape;
+  const from = (layer * heads + head) * rows * columns;
+  let found = { variation: -1 };
+  bus.film.steps.slice(1).forEach((step, index) => {
+    const [before, after] = [bus.film.steps[index], step].map((each) => filmWeights(kind, each));
+    let moved = 0;
+    for (let cell = from; cell < from + rows * columns; cell++) moved += Math.abs(after[cell] - before[cell]);
+    const variation = moved / (2 * 255 * rows);
+    if (variation > found.variation) found = { variation, before: index, after: index + 1 };
   });
-  write(root.sentence, frame.sentence);
-  const rows = frame.rows.map((row, index) => {
-    const from = (root.frame * root.film.depth + index) * columns.length;
-    return { ...row, values: values.subarray(from, from + columns.length) };
+  return found;
+}
+
+function findLargest(root) {
+  const { kind, words } = root.header;
+  if (bus.film.steps.length < 2) return;
+  const [layer, head] = root.chosen;
+  const { variation, before, after } = largestChange(kind, layer, head);
+  const { steps } = bus.film;
+  root.flags = { a: steps[before], b: steps[after] };
+  const text = { head: `${layer + 1}.${head + 1}`, before: steps[before], after: steps[after], moved: significant(variation) };
+  write(root.note, words.moved.replace(/{(\w+)}/g, (_, name) => text[name]));
+  seek(root, after);
+  showFilmSoon(root);
+}
+
+function nearestKey(step) {
+  return bus.film.keys.reduce((best, key) => (Math.abs(key - step) < Math.abs(best - step) ? key : best), bus.film.keys[0]);
+}
+
+// Going back to a key frame, or branching from it, is offered; nothing happens before the user says so.
+function offer(root, key) {
+  if (key === undefined) return;
+  const { words } = root.header;
+  seek(root, nearestFrame(key));
+  const button = (name, text, title) => {
+    const made = element("button", "act", text);
+    made.type = "button";
+    made.title = title;
+    made.addEventListener("click", () => {
+      root.offer.hidden = true;
+      if (name) root.trigger(name, { step: key, edition: bus.film.edition });
+    });
+    return made;
+  };
+  root.offer.replaceChildren(
+    element("span", "", words.key.replace("{step}", key.toLocaleString("en"))),
+    button("rewind", words.rewind, words.rewinding),
+    button("branch", words.branch, words.branching),
+    button("", "×", words.close),
+  );
+  root.offer.hidden = false;
+  root.offer.querySelector("button").focus();
+}
+
+// Where the steps are on the line.
+function lineScale(root) {
+  const { steps } = bus.film;
+  const last = Math.max(steps.at(-1), ...root.header.others.map((other) => other.steps.at(-1)));
+  const [first, span] = [steps[0], last - steps[0] || 1];
+  const wide = root.line.clientWidth - 2 * LINE.side;
+  return { x: (step) => LINE.side + ((step - first) / span) * wide, step: (x) => first + ((x - LINE.side) / wide) * span };
+}
+
+function frameUnder(root, event) {
+  return nearestFrame(lineScale(root).step(event.clientX - root.line.getBoundingClientRect().left));
+}
+
+// The key frame at the pointer, which is in their lane; null elsewhere.
+function keyUnder(root, event) {
+  const box = root.line.getBoundingClientRect();
+  if (event.clientY - box.top < LINE.tall - LINE.lane || !bus.film?.keys.length) return null;
+  const { x, step } = lineScale(root);
+  const key = nearestKey(step(event.clientX - box.left));
+  return Math.abs(x(key) - (event.clientX - box.left)) <= NEAR ? key : null;
+}
+
+// An attribute is written only where it changes: writing has the browser look at the whole element again.
+function put(node, name, value) {
+  if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+}
+
+function moveCursor(root) {
+  if (!bus.film?.steps.length) return;
+  root.cursor.style.transform = `translateX(${lineScale(root).x(bus.film.steps[frameAt()]).toFixed(1)}px)`;
+}
+
+// The loss over the steps, key frames below it, and flags; not painted again while the film plays.
+function paintLine(root) {
+  const { line } = root;
+  const width = line.clientWidth;
+  if (!width || !bus.film?.steps.length) return;
+  const ratio = window.devicePixelRatio || 1;
+  const pen = canvasPen(cleared(line, Math.round(width * ratio), LINE.tall * ratio), ratio, appearance(root));
+  const { steps, frames, keys } = bus.film;
+  const { x } = lineScale(root);
+  const losses = steps.map((step) => frames.get(step).loss);
+  const { others } = root.header;
+  const usable = [losses, ...others.map((other) => other.losses)].flat().filter(Number.isFinite);
+  const [low, high] = [Math.min(...usable), Math.max(...usable)];
+  const bottom = LINE.tall - LINE.lane;
+  const y = (loss) => bottom - 4 - ((loss - low) / (high - low || 1)) * (bottom - 12);
+  pen.box(0, 0, width, bottom, "rgba(128,128,128,0.08)");
+  const drawn = (at, of, style) => {
+    const points = at.flatMap((step, index) => (Number.isFinite(of[index]) ? [[x(step), y(of[index])]] : []));
+    if (points.length > 1) pen.line(points, style);
+  };
+  others.forEach((other, index) => {
+    drawn(other.steps, other.losses, { colour: OTHERS[index % OTHERS.length], dash: DASH });
   });
-  showChoices(root.table, columns, rows, words, (token) => root.choose({ position: frame.position, token }));
-  drawLinks(root);
-}
-
-// The weights of this frame over the source, of the chosen map.
-function rowOf(root) {
-  const { frames, source, arrays } = root.film;
-  const width = source.labels.length;
-  const from = (Math.max(0, root.map.selectedIndex) * frames.length + root.frame) * width;
-  return arrays[0].subarray(from, from + frames[root.frame].sees);
-}
-
-// From the new token to what it looks at, the stronger the more.
-function drawLinks(root) {
-  const { frames, difference, top } = root.film;
-  const corner = root.looks.getBoundingClientRect();
-  const newest = root.written.lastElementChild;
-  if (!corner.width || !newest) return;
-  const to = newest.getBoundingClientRect();
-  const weights = rowOf(root);
-  while (root.links.children.length > weights.length) root.links.lastElementChild.remove();
-  while (root.links.children.length < weights.length) root.links.appendChild(document.createElementNS(root.links.namespaceURI, "path"));
-  [...root.source.children].forEach((chip, index) => {
-    const box = chip.getBoundingClientRect();
-    const [x1, y1] = [box.left + box.width / 2 - corner.left, box.bottom - corner.top];
-    const [x2, y2] = [to.left + to.width / 2 - corner.left, to.top - corner.top];
-    const middle = (y1 + y2) / 2;
-    const link = root.links.children[index];
-    const share = Number.isFinite(weights[index]) ? Math.abs(weights[index]) / (difference ? top || 1 : 1) : 0;
-    link.setAttribute("d", `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`);
-    link.setAttribute("stroke", difference ? signedColour(weights[index], 1e-9, 1, DIFFERENCE) : `rgb(${HUE.join(",")})`);
-    link.setAttribute("stroke-opacity", share < 0.01 ? 0 : Math.min(1, 0.15 + share));
-    link.setAttribute("stroke-width", 1 + 4 * share);
-  });
-}
-
-function showControls(root) {
-  const { words, maps, frames } = root.film;
-  const names = { first: words.first, back: words.back, on: words.on };
-  for (const [name, text] of Object.entries(names)) {
-    root.buttons[name].title = text;
-    root.buttons[name].setAttribute("aria-label", text);
+  drawn(steps, losses, { colour: OWN });
+  for (const key of keys) if (key >= steps[0] && key <= steps.at(-1)) pen.text("◆", x(key), bottom + 8, { align: "center", faint: true });
+  for (const name of ["a", "b"]) {
+    if (!frames.has(root.flags[name])) continue;
+    const at = x(root.flags[name]);
+    pen.line([[at, 0], [at, bottom]], { colour: FLAGS[name], width: 2 });
+    const left = at > width - 20 || (name === "a" && at > 20);
+    pen.box(at + (left ? -16 : 2), 2, 14, 14, pen.background); // over the lines
+    pen.text(name.toUpperCase(), at + (left ? -5 : 5), 9, { colour: FLAGS[name], strong: true, align: left ? "right" : "left" });
   }
-  root.speed.setAttribute("aria-label", words.speed);
-  root.map.setAttribute("aria-label", words.map);
-  root.scrub.setAttribute("aria-label", words.scrub);
-  root.setAttribute("aria-label", words.alt);
-  root.scrub.max = frames.length - 1;
-  if (JSON.stringify([...root.map.options].map(({ text }) => text)) !== JSON.stringify(maps)) {
-    const chosen = root.map.selectedIndex;
-    root.map.replaceChildren(...maps.map((name) => new Option(name)));
-    root.map.selectedIndex = Math.max(0, Math.min(chosen, maps.length - 1));
-  }
-  while (root.bars.children.length > frames.length) root.bars.lastElementChild.remove();
-  while (root.bars.children.length < frames.length) {
-    const place = root.bars.children.length;
-    root.bars.appendChild(element("i")).addEventListener("click", () => seek(root, place));
-  }
-  frames.forEach(({ share, label }, index) => {
-    const bar = root.bars.children[index];
-    bar.style.setProperty("--share", `${Math.max(4, 100 * (share ?? 0))}%`);
-    bar.title = shown(label);
-  });
-  root.style.setProperty("--frames", frames.length);
 }
 
-// A line for each token that could have been written.
-function filmLines({ film: { frames, columns, depth, arrays, words } }) {
-  const names = columns.map(({ name }) => name);
-  const lines = frames.flatMap(({ label, rows }, frame) =>
-    rows.map((row, index) => {
-      const from = (frame * depth + index) * columns.length;
-      const values = [...arrays[1].subarray(from, from + columns.length)].map(exact);
-      return [String(frame + 1), label, row.rank, row.label, ...values];
+// lined: the line has changed too, and not only where the film stands.
+function showFilmSoon(root, lined = true) {
+  root.lined ||= lined;
+  root.soon ??= requestAnimationFrame(() => {
+    root.soon = undefined;
+    showFrame(root);
+  });
+}
+
+function choosePosition(root, position) {
+  root.position = position;
+  showFilmSoon(root);
+}
+
+function chooseHead(root, index) {
+  const heads = root.heads.shown.columns;
+  const [layer, head] = [Math.floor(index / heads), index % heads];
+  root.chosen = [layer, head];
+  root.trigger("head", { layer, head });
+  showFilmSoon(root);
+}
+
+function showFrame(root) {
+  const { kind, words, labels, visible } = root.header;
+  const filmed = isFilmed(kind, labels.rows, labels.columns);
+  root.classList.toggle("waiting", !filmed);
+  askWhile(root, !filmed);
+  if (!filmed) return write(root.note, words.waiting);
+  if (root.note.textContent === words.waiting) write(root.note, "");
+  const { steps, frames, kinds } = bus.film;
+  const number = frameAt();
+  const step = steps[number];
+  const frame = frames.get(step);
+  const [layers, heads, rows, columns] = kinds[kind].shape;
+  const cells = rows * columns;
+  if (root.heads.shape !== `${layers}x${heads}`) {
+    root.heads.shape = `${layers}x${heads}`;
+    const order = Array.from({ length: layers * heads }, (_, index) => [Math.floor(index / heads), index % heads]);
+    arrangeThumbnails(root.heads, order, heads);
+  }
+  const [layer, head] = (root.chosen = [Math.min(root.chosen[0], layers - 1), Math.min(root.chosen[1], heads - 1)]);
+  let weights = filmWeights(kind, step);
+  let sentence = words.frame.replace("{step}", step.toLocaleString("en"));
+  let norms = [frame];
+  if (root.comparing) {
+    const [a, b] = compared(root);
+    norms = [frames.get(b), frames.get(a)];
+    const [before, after] = [filmWeights(kind, a), filmWeights(kind, b)];
+    weights = Int16Array.from(after, (weight, cell) => weight - before[cell]);
+    sentence = words.between.replace("{a}", a.toLocaleString("en")).replace("{b}", b.toLocaleString("en"));
+  }
+  const top = root.comparing ? Math.max(1, largest(weights)) : 255;
+  const count = layers * heads;
+  const scale = root.comparing
+    ? { low: -1, high: 1, most: 510, levels: Uint16Array.from(weights, (weight) => weight + 255) }
+    : { low: 0, high: 1, most: 255, levels: weights };
+  const tops = Array(count).fill(top / 255);
+  showThumbnails(root.heads, { ...scale, tops, difference: root.comparing, states: visible, count, columns: heads, rows, cells: columns, sides: root.header.sides });
+  root.heads.thumbnails.forEach((button, index) => {
+    const here = index === layer * heads + head;
+    button.classList.toggle("chosen", here);
+    put(button, "aria-pressed", here);
+    put(button, "aria-label", words.head.replace("{layer}", Math.floor(index / heads) + 1).replace("{head}", (index % heads) + 1));
+  });
+  showLarge(root, weights.subarray((layer * heads + head) * cells, (layer * heads + head + 1) * cells), top / 255, sentence, step);
+  showGuesses(root, frame);
+  showNorms(root.norms, root.header.norms, norms, words, root.lined);
+  if (root.lined || root.every === undefined) root.every = everyWords(words);
+  const loss = Number.isFinite(frame.loss) ? ` · ${words.loss.replace("{loss}", significant(frame.loss))}` : "";
+  write(root.standing, `${words.step.replace("{step}", step.toLocaleString("en"))}${loss} · ${number + 1} / ${steps.length}${root.every}`);
+  put(root.line, "aria-valuemax", steps.length - 1);
+  put(root.line, "aria-valuenow", number);
+  put(root.line, "aria-valuetext", root.standing.textContent);
+  put(root.buttons.difference, "aria-pressed", root.comparing);
+  for (const name of ["a", "b"]) put(root.buttons[name], "aria-pressed", frames.has(root.flags[name]));
+  moveCursor(root);
+  if (root.lined) paintLine(root);
+  root.lined = false;
+  root.painted += 1;
+  root.dataset.step = step;
+  root.dataset.frames = steps.length;
+}
+
+// Which steps the film holds.
+function everyWords(words) {
+  const [least, most] = filmedEvery();
+  if (bus.film.steps.length < 2) return "";
+  const sentence = most === 1 ? words.every : least === most ? words.everyFew : words.everySome;
+  return ` · ${sentence.replace("{least}", least).replace("{most}", most)}`;
+}
+
+function showLarge(root, weights, top, sentence, step) {
+  const { labels, sides, titles, words, visible, kind } = root.header;
+  const [layer, head] = root.chosen;
+  const scale = { low: root.comparing ? -top : 0, high: top, title: root.comparing ? words.difference : words.weight, difference: root.comparing };
+  const name = words.head.replace("{layer}", layer + 1).replace("{head}", head + 1);
+  const header = {
+    rows: { title: titles.rows, labels: labels.rows, side: sides.rows },
+    columns: { title: titles.columns, labels: labels.columns, side: sides.columns },
+    scale, name, sentence, words,
+    alt: `${name}, ${sentence}`, file: `film-${kind}-layer${layer + 1}-head${head + 1}-step${step}`, stamp: String(step),
+  };
+  showPlot(root.large, { header, values: Float32Array.from(weights, (weight) => weight / 255), visible, chosen: root.position });
+}
+
+// What the model held for most probable at the chosen position, at this step; the right answer is marked.
+function showGuesses(root, frame) {
+  const { tokens, names, ranks, answers } = bus.film;
+  const { words } = root.header;
+  const side = tokens.target.length ? "target" : "source";
+  root.position = Math.min(root.position, tokens[side].length - 1);
+  showChips(root.places, tokens[side], tokens[side].map(() => false), side, (_, position) => choosePosition(root, position));
+  [...root.places.children].forEach((chip, position) => chip.classList.toggle("chosen", position === root.position));
+  write(root.named, words.guesses);
+  while (root.rows.children.length < ranks) {
+    const row = root.rows.appendChild(element("div", "guess"));
+    row.append(element("i"), element("bdi", "token"), element("span", "share"));
+  }
+  [...root.rows.children].forEach((row, rank) => {
+    const at = root.position * ranks + rank;
+    const right = frame.best[at] === answers[root.position];
+    row.classList.toggle("right", right);
+    row.firstChild.style.transform = `scaleX(${frame.probabilities[at].toFixed(4)})`;
+    write(row.children[1], `${shown(names[frame.best[at]])}${right ? " ✓" : ""}`);
+    write(row.children[2], significant(frame.probabilities[at]));
+  });
+}
+
+// Which line is whose, above the lines: beside one of them a name would lie on another.
+function showFutures(root) {
+  const { run, others, words } = root.header;
+  const all = others.map((other, index) => ({ ...other, colour: OTHERS[index % OTHERS.length], style: "dashed" }));
+  const named = others.length ? [{ run, colour: OWN, style: "solid" }, ...all] : [];
+  root.futures.hidden = !named.length;
+  root.futures.replaceChildren(
+    ...named.map(({ run: number, colour, style }) => {
+      const made = element("span", "", words.run.replace("{number}", number));
+      made.prepend(element("i"));
+      made.firstChild.style.borderTop = `2px ${style} ${colour}`;
+      return made;
     }),
   );
-  return [[...words.csv, ...names], ...lines];
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
-  root.film = unpack(data);
-  root.choose = (choice) => setTriggerValue("choice", choice);
-  root.frame = Math.max(0, Math.min(root.frame, root.film.frames.length - 1));
-  write(root.named, root.film.words.looks);
-  showControls(root);
+function showWords(root) {
+  const { words } = root.header;
+  for (const [name] of CONTROLS.slice(1)) {
+    root.buttons[name].title = words.buttons[name];
+    root.buttons[name].setAttribute("aria-label", words.buttons[name]);
+  }
+  root.speed.setAttribute("aria-label", words.speed);
+  root.speed.title = words.speed;
+  root.line.setAttribute("aria-label", words.scrub);
+  root.line.title = words.scrub;
+  root.setAttribute("aria-label", words.alt);
+  showFutures(root);
   showPlaying(root);
-  show(root);
-  showFiles(root, root.film);
-  root.dataset.painted = root.film.stamp;
+}
+
+export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine.training-film") ?? buildFilm(parentElement);
+  const header = unpack(data);
+  root.header = { ...header, visible: header.arrays[0] };
+  root.trigger = (name, value) => setTriggerValue(name, value);
+  root.again = () => setStateValue("again", performance.now());
+  root.chosen = header.chosen;
+  showWords(root);
+  root.lined = true;
+  showFrame(root);
   return ending(root);
 }

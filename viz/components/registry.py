@@ -50,11 +50,11 @@ def _library() -> str:
 @cache
 def _texts() -> dict[str, str]:
     """Of all scripts by their names, but for those that bring them."""
-    return {name: path.read_text("utf-8") for name, path in _files(".js").items() if name not in LOADING}
+    return {name: path.read_text("utf-8") for name, path in files(".js").items() if name not in LOADING}
 
 
 @cache
-def _files(suffix: str) -> dict[str, Path]:
+def files(suffix: str) -> dict[str, Path]:
     """Scripts or styles of all pages by their names, wherever under viz/ they lie; no two are called the same."""
     paths = [path for path in sorted(VIZ.rglob(f"*{suffix}")) if VENDOR not in path.parents]
     files = {path.stem: path for path in paths}
@@ -70,12 +70,14 @@ def _mounted(name: str, script: str, style: str) -> Callable[..., Any]:
 def sources(name: str, *shared: str) -> tuple[str, str]:
     """Script and style of a component; a part may have no style of its own."""
     parts = ("common", *shared, name)
-    styles = [_files(".css")[part].read_text("utf-8") for part in parts if part in _files(".css")]
+    styles = [files(".css")[part].read_text("utf-8") for part in parts if part in files(".css")]
     return "".join(map(_text, parts)), "".join(styles)
 
 
 def _text(part: str) -> str:
-    return _files(".js")[part].read_text("utf-8")
+    if part not in files(".js"):
+        raise FileNotFoundError(f"no script under viz/ is called {part}.js")
+    return files(".js")[part].read_text("utf-8")
 
 
 def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:

@@ -13,7 +13,7 @@ from viz.components.plots import Mount
 from viz.components.registry import component, pack
 
 _training_strip = component("training_strip", "film_store")
-_training_film = component("training_film", "plot", "heat", "film_store", "film_norms", "thumbnails")
+_training_film = component("film", "plot", "heat", "film_store", "film_norms", "thumbnails")
 
 
 def training_film(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viz.components import plot_tables
-from viz.components.registry import HERE, LOADING, component, pack, sources
+from viz.components.registry import LOADING, component, files, pack, sources
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
@@ -45,7 +45,7 @@ def test_arrays_come_back_in_every_type_that_the_browser_reads(dtype):
 
 
 def test_the_browser_knows_each_of_these_types():
-    script = (HERE / "common.js").read_text(encoding="utf-8")
+    script = files(".js")["common"].read_text(encoding="utf-8")
     for reader in ("uint8: Uint8Array", "uint16: Uint16Array", "float32: Float32Array", "int32: Int32Array"):
         assert reader in script
 
@@ -85,7 +85,7 @@ PARTS = (
 )  # of several components, none by themselves
 
 
-@pytest.mark.parametrize("name", sorted({path.stem for path in HERE.glob("*.js")} - {"common", *PARTS, *LOADING}))
+@pytest.mark.parametrize("name", sorted(files(".js").keys() - {"common", *PARTS, *LOADING}))
 def test_scripts_write_text_as_text(name):
     script, _style = sources(name, *PARTS)
     script = script.replace("http://www.w3.org/2000/svg", "")  # a name that no browser asks for

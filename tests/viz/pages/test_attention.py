@@ -181,7 +181,7 @@ def test_long_texts_have_a_short_table_and_a_smaller_figure(here, monkeypatch):
     app = opened(source=text, query="150", layer="0", head="0")
     assert not app.exception
     weights = lens.trace(text).attention("decoder").numpy()
-    header, arrays = component(app, "stages")
+    header, arrays = component(app, "steps")
     keys = header["places"]["columns"]
     assert len(keys) == 64
     assert np.allclose(arrays[3], weights[0, 0, 150, keys], atol=1e-6)

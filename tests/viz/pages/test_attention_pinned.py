@@ -34,7 +34,7 @@ def pinned(small, here):
 
 def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
     app, bench = pinned
-    header, arrays = component(app, "stages")
+    header, arrays = component(app, "steps")
     compared = bench.comparison
     assert header["pinned"] == {"differing": False}
     steps = ["scores", "scaled", "masked", "weights"]
@@ -58,7 +58,7 @@ def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
     bench.select(head=0)
     assert np.allclose(table["weight, pinned"], expected["weights"], atol=1e-6, equal_nan=True)
     bench.differing = True
-    header, differences = component(app.run(), "stages")
+    header, differences = component(app.run(), "steps")
     for difference, own, before in zip(differences[:6], arrays[:6], arrays[6:], strict=True):
         assert np.allclose(difference, own - before, atol=1e-6, equal_nan=True)
     assert all(np.array_equal(*pair, equal_nan=True) for pair in zip(differences[6:], arrays[6:], strict=True))
@@ -67,14 +67,14 @@ def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
 def test_pinned_weight_on_tokens_that_are_gone_is_told_where_the_sum_lacks_it(pinned):
     app, bench = pinned
     app.text_input(key="source").set_value("The dog.").run()
-    header, arrays = component(app, "stages")
+    header, arrays = component(app, "steps")
     gone = 1 - float(np.nansum(arrays[9]))
     places = bench.comparison.source.deleted
     assert gone == pytest.approx(float(bench.pin.trace[f"{PATH}.weights"][0, 1, places].sum()), abs=1e-6)
     assert gone > 0.01
     assert f"of the pinned weight {significant(gone)} is on tokens that are gone" in header["note"]
     app.text_input(key="source").set_value(TEXT).run()
-    assert component(app, "stages")[0]["note"] == "nothing differs from the pin"
+    assert component(app, "steps")[0]["note"] == "nothing differs from the pin"
 
 
 def test_what_changed_most_is_ranked_and_its_tokens_light_up(pinned):
@@ -103,7 +103,7 @@ def test_what_is_masked_both_times_stays_so_in_the_differences(pinned):
     app, bench = pinned
     bench.differing = True
     app.session_state["attention"] = "decoder"
-    header, arrays = component(app.run(), "stages")
+    header, arrays = component(app.run(), "steps")
     assert header["masked"] == [False, False, True, True, True][: len(header["keys"])]
     assert np.array_equal(arrays[2] == -np.inf, header["masked"])
 
@@ -113,14 +113,14 @@ def test_without_a_counterpart_the_steps_say_why(pinned):
     bench.differing = True
     app.text_input(key="target").set_value("世世世世世世").run()
     bench.select(query=5)
-    header, arrays = component(app.run(), "stages")
+    header, arrays = component(app.run(), "steps")
     assert header["pinned"] is None
     assert len(arrays) == 6
     assert "not in the pinned text" in header["note"]
     bench.select(query=0)
     app.selectbox(key="model").set_value("wide").run()
     assert not app.exception
-    header, _arrays = component(app, "stages")
+    header, _arrays = component(app, "steps")
     assert header["pinned"] is None
     assert "another width" in header["note"]
 

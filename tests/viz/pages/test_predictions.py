@@ -132,7 +132,7 @@ def test_the_lens_ends_in_the_models_prediction(small):
 def test_the_film_has_a_frame_for_every_token_and_its_attention(small):
     app = shown("film", source=SOURCE)
     trace = small.trace(SOURCE)
-    header, (weights, values) = component(app, "film")
+    header, (weights, values) = component(app, "decoding_film")
     attention = trace.attention("cross").numpy()
     assert len(header["frames"]) == len(trace.target_tokens)
     assert [frame["label"] for frame in header["frames"]][:-1] == trace.target_tokens[1:]
@@ -218,7 +218,7 @@ def test_models_of_one_stack_have_every_view_or_a_sentence(here, kind, options):
         assert bool(app.info) == (kind == "encoder-only" and view in ("film", "search"))
     if kind == "decoder-only":
         app.segmented_control(key="view").set_value("film").run()
-        header, (weights, _values) = component(app, "film")
+        header, (weights, _values) = component(app, "decoding_film")
         assert np.allclose(weights[0], trace.attention("decoder").mean(dim=(0, 1)), atol=1e-6)
         assert header["frames"][-1]["label"] == "?"
 

@@ -21,7 +21,7 @@ def test_the_beam_search_runs_once_and_only_where_it_is_shown(small, monkeypatch
     app.run()
     assert [options["beam"] for options in ran if "beam" in options] == [4]
     tree = before(small, SOURCE, beam=4).tree
-    data = component(app, "tree")
+    data = component(app, "beam_tree")
     assert [node["fate"] for node in data["nodes"]] == [node.fate for node in tree.nodes]
     assert [node["parent"] for node in data["nodes"]] == [node.parent for node in tree.nodes]
     assert [each["score"] for each in data["hypotheses"]] == [tree.score(index) for index in tree.ranked()]
@@ -31,7 +31,7 @@ def test_the_beam_search_runs_once_and_only_where_it_is_shown(small, monkeypatch
 
 def test_the_beam_search_is_that_of_the_changed_model(small):
     change = "encoder:causal:on"
-    data = component(shown("search", source=SOURCE, changes=change), "tree")
+    data = component(shown("search", source=SOURCE, changes=change), "beam_tree")
     with intervening(small.model, read_changes(change)):
         tree = small.generate(SOURCE, beam=4).tree
     assert [each["score"] for each in data["hypotheses"]] == [tree.score(index) for index in tree.ranked()]

@@ -32,7 +32,7 @@ def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypa
     run = training.current
     assert run
     app = AppTest.from_function(film_page, default_timeout=240).run()
-    header, (visible,) = component(sound(app), "training_film")
+    header, (visible,) = component(sound(app), "film")
     assert header["kind"] == "cross"
     assert header["labels"]["columns"] == run.film.probe.source.labels
     assert visible.shape == run.film.shape("cross")[2:]
@@ -127,7 +127,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     assert [turn.changes for turn in second.turns] == [{"rate": (0.0050000001, 0.001)}]
     assert training.snapshot.status == "finished"  # it ran on
     app.run()
-    header, _arrays = component(sound(app), "training_film")
+    header, _arrays = component(sound(app), "film")
     (other,) = header["others"]
     assert (header["run"], other["run"], other["steps"]) == (2, 1, first.film.steps.tolist())
     assert_allclose(other["losses"], first.film.series("loss"), rtol=1e-6)
@@ -153,6 +153,6 @@ def test_the_film_of_a_model_whose_answers_are_not_known_is_shown_beside_its_oth
     training.settled()
     assert len(training.runs) == 2
     app = AppTest.from_function(film_page, default_timeout=240).run()
-    header, _arrays = component(sound(app), "training_film")
+    header, _arrays = component(sound(app), "film")
     assert header["others"] == [{"run": 1, "steps": [0, 1, 2], "losses": [None] * 3}]
     training.close()

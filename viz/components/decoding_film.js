@@ -1,0 +1,228 @@
+// The decoding film: each token in its turn, what it looked at, what else it could have been. Played here, frame by frame,
+// without asking the server: all frames are in the bytes.
+
+const FRAME = 1000; // milliseconds at speed 1
+const SPEEDS = [0.5, 1, 2, 4];
+
+function build(parentElement) {
+  const root = parentElement.appendChild(element("div", "vitrine film"));
+  root.tabIndex = 0;
+  root.frame = 0;
+  root.buttons = {};
+  const controls = root.appendChild(element("div", "controls"));
+  for (const [name, sign, act] of [
+    ["first", "«", () => seek(root, 0)],
+    ["back", "‹", () => seek(root, root.frame - 1)],
+    ["play", "▶", () => play(root, !root.timer)],
+    ["on", "›", () => seek(root, root.frame + 1)],
+  ]) {
+    const button = (root.buttons[name] = controls.appendChild(element("button", `step ${name}`, sign)));
+    button.type = "button";
+    button.addEventListener("click", act);
+  }
+  root.count = controls.appendChild(element("span", "count"));
+  root.speed = controls.appendChild(element("select"));
+  root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}×`, speed, speed === 1, speed === 1)));
+  root.map = controls.appendChild(element("select", "map"));
+  root.map.addEventListener("change", () => show(root));
+  const time = root.appendChild(element("div", "time"));
+  root.bars = time.appendChild(element("div", "bars"));
+  root.scrub = time.appendChild(element("input"));
+  Object.assign(root.scrub, { type: "range", min: 0, step: 1 });
+  root.scrub.addEventListener("input", () => seek(root, Number(root.scrub.value)));
+  const scene = (root.scene = root.appendChild(element("div", "scene")));
+  root.looks = scene.appendChild(element("div", "looks"));
+  root.links = root.looks.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
+  root.links.setAttribute("aria-hidden", "true");
+  root.named = root.looks.appendChild(element("div", "muted"));
+  root.source = root.looks.appendChild(element("div", "chips source"));
+  root.written = root.looks.appendChild(element("div", "chips written"));
+  root.sentence = root.looks.appendChild(element("div", "sentence"));
+  root.sentence.setAttribute("aria-live", "polite");
+  root.table = scene.appendChild(element("div", "lost")).appendChild(buildChoices());
+  addFiles(root, () => scene, filmLines);
+  root.addEventListener("keydown", (event) => steer(root, event));
+  const sizes = new ResizeObserver(() => root.film && drawLinks(root));
+  sizes.observe(root.looks);
+  const dark = lightChips(root);
+  root.stop = () => {
+    play(root, false);
+    sizes.disconnect();
+    dark();
+  };
+  return root;
+}
+
+function steer(root, event) {
+  if (event.target.tagName === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) return;
+  const last = root.film.frames.length - 1;
+  const keys = { ArrowLeft: root.frame - 1, ArrowRight: root.frame + 1, Home: 0, End: last };
+  if (event.key in keys) seek(root, keys[event.key]);
+  else if (event.key === " " && event.target.tagName !== "BUTTON") play(root, !root.timer);
+  else return;
+  event.preventDefault();
+}
+
+// The user goes to a frame: the film stands still there.
+function seek(root, frame) {
+  play(root, false);
+  root.frame = Math.max(0, Math.min(root.film.frames.length - 1, frame));
+  show(root);
+  lightUp(root);
+}
+
+function play(root, on) {
+  clearTimeout(root.timer);
+  root.timer = undefined;
+  if (on) {
+    if (root.frame === root.film.frames.length - 1) root.frame = -1;
+    const next = () => {
+      root.frame += 1;
+      show(root);
+      lightUp(root);
+      root.timer = root.frame < root.film.frames.length - 1 ? setTimeout(next, FRAME / Number(root.speed.value)) : undefined;
+      showPlaying(root);
+    };
+    next();
+  }
+  showPlaying(root);
+}
+
+function showPlaying(root) {
+  const { words } = root.film ?? {};
+  if (!words) return;
+  const going = root.timer !== undefined;
+  write(root.buttons.play, going ? "❚❚" : "▶");
+  root.buttons.play.setAttribute("aria-label", going ? words.pause : words.play);
+  root.buttons.play.title = `${going ? words.pause : words.play} · ${words.keys}`;
+}
+
+// The token of this frame lights up everywhere on the page.
+function lightUp(root) {
+  const { side, frames } = root.film;
+  hover(side, frames[root.frame].place);
+}
+
+function show(root) {
+  const { frames, source, side, words, columns, arrays, kept } = root.film;
+  const frame = frames[root.frame];
+  const values = arrays[1];
+  root.scrub.value = root.frame;
+  root.scrub.setAttribute("aria-valuetext", `${root.frame + 1}: ${shown(frame.label)}`);
+  write(root.count, `${root.frame + 1} / ${frames.length}`);
+  [...root.bars.children].forEach((bar, index) => bar.classList.toggle("past", index <= root.frame));
+  // What stands there already, and the new token last.
+  showChips(root.source, source.labels.slice(0, frame.sees), source.special, source.side);
+  const before = kept.labels.slice(0, frame.place);
+  showChips(root.written, [...before, frame.label], [...kept.special.slice(0, before.length), frame.special], before.length ? side : "");
+  [...root.written.children].forEach((chip, index) => chip.classList.toggle("newest", index === before.length));
+  const weights = rowOf(root);
+  const top = root.film.top;
+  [...root.source.children].forEach((chip, index) => {
+    const weight = weights[index];
+    const missing = Number.isNaN(weight);
+    chip.classList.toggle("missing", missing);
+    chip.style.background = missing
+      ? ""
+      : root.film.difference
+        ? signedColour(weight, top, 0.6, DIFFERENCE)
+        : `rgba(${HUE.join(",")},${0.62 * weight})`;
+    chip.title = `${source.labels[index]} · ${missing ? words.missing : `${words.weight} ${exact(weight)}`}`;
+  });
+  write(root.sentence, frame.sentence);
+  const rows = frame.rows.map((row, index) => {
+    const from = (root.frame * root.film.depth + index) * columns.length;
+    return { ...row, values: values.subarray(from, from + columns.length) };
+  });
+  showChoices(root.table, columns, rows, words, (token) => root.choose({ position: frame.position, token }));
+  drawLinks(root);
+}
+
+// The weights of this frame over the source, of the chosen map.
+function rowOf(root) {
+  const { frames, source, arrays } = root.film;
+  const width = source.labels.length;
+  const from = (Math.max(0, root.map.selectedIndex) * frames.length + root.frame) * width;
+  return arrays[0].subarray(from, from + frames[root.frame].sees);
+}
+
+// From the new token to what it looks at, the stronger the more.
+function drawLinks(root) {
+  const { frames, difference, top } = root.film;
+  const corner = root.looks.getBoundingClientRect();
+  const newest = root.written.lastElementChild;
+  if (!corner.width || !newest) return;
+  const to = newest.getBoundingClientRect();
+  const weights = rowOf(root);
+  while (root.links.children.length > weights.length) root.links.lastElementChild.remove();
+  while (root.links.children.length < weights.length) root.links.appendChild(document.createElementNS(root.links.namespaceURI, "path"));
+  [...root.source.children].forEach((chip, index) => {
+    const box = chip.getBoundingClientRect();
+    const [x1, y1] = [box.left + box.width / 2 - corner.left, box.bottom - corner.top];
+    const [x2, y2] = [to.left + to.width / 2 - corner.left, to.top - corner.top];
+    const middle = (y1 + y2) / 2;
+    const link = root.links.children[index];
+    const share = Number.isFinite(weights[index]) ? Math.abs(weights[index]) / (difference ? top || 1 : 1) : 0;
+    link.setAttribute("d", `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`);
+    link.setAttribute("stroke", difference ? signedColour(weights[index], 1e-9, 1, DIFFERENCE) : `rgb(${HUE.join(",")})`);
+    link.setAttribute("stroke-opacity", share < 0.01 ? 0 : Math.min(1, 0.15 + share));
+    link.setAttribute("stroke-width", 1 + 4 * share);
+  });
+}
+
+function showControls(root) {
+  const { words, maps, frames } = root.film;
+  const names = { first: words.first, back: words.back, on: words.on };
+  for (const [name, text] of Object.entries(names)) {
+    root.buttons[name].title = text;
+    root.buttons[name].setAttribute("aria-label", text);
+  }
+  root.speed.setAttribute("aria-label", words.speed);
+  root.map.setAttribute("aria-label", words.map);
+  root.scrub.setAttribute("aria-label", words.scrub);
+  root.setAttribute("aria-label", words.alt);
+  root.scrub.max = frames.length - 1;
+  if (JSON.stringify([...root.map.options].map(({ text }) => text)) !== JSON.stringify(maps)) {
+    const chosen = root.map.selectedIndex;
+    root.map.replaceChildren(...maps.map((name) => new Option(name)));
+    root.map.selectedIndex = Math.max(0, Math.min(chosen, maps.length - 1));
+  }
+  while (root.bars.children.length > frames.length) root.bars.lastElementChild.remove();
+  while (root.bars.children.length < frames.length) {
+    const place = root.bars.children.length;
+    root.bars.appendChild(element("i")).addEventListener("click", () => seek(root, place));
+  }
+  frames.forEach(({ share, label }, index) => {
+    const bar = root.bars.children[index];
+    bar.style.setProperty("--share", `${Math.max(4, 100 * (share ?? 0))}%`);
+    bar.title = shown(label);
+  });
+  root.style.setProperty("--frames", frames.length);
+}
+
+// A line for each token that could have been written.
+function filmLines({ film: { frames, columns, depth, arrays, words } }) {
+  const names = columns.map(({ name }) => name);
+  const lines = frames.flatMap(({ label, rows }, frame) =>
+    rows.map((row, index) => {
+      const from = (frame * depth + index) * columns.length;
+      const values = [...arrays[1].subarray(from, from + columns.length)].map(exact);
+      return [String(frame + 1), label, row.rank, row.label, ...values];
+    }),
+  );
+  return [[...words.csv, ...names], ...lines];
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  root.film = unpack(data);
+  root.choose = (choice) => setTriggerValue("choice", choice);
+  root.frame = Math.max(0, Math.min(root.frame, root.film.frames.length - 1));
+  write(root.named, root.film.words.looks);
+  showControls(root);
+  showPlaying(root);
+  show(root);
+  showFiles(root, root.film);
+  root.dataset.painted = root.film.stamp;
+  return ending(root);
+}
