@@ -17,7 +17,6 @@ from viz.components.registry import carrier, component, pack
 Mount = Callable[[], object]
 _nothing: Callable[[], None] = lambda: None  # a click that only the browser answers  # noqa: E731
 LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
-
 _token_bar = component("token_bar")
 _head_grid = component("head_grid", "plot", "picture", "film_store", "thumbnails")
 _heatmap = component("heatmap", "plot", "heat")
@@ -25,7 +24,6 @@ _lines = component("lines", "plot")
 _chart = component("chart", "plot")
 _panels = component("panels", "plot")
 _stages = component("steps", "plot", "picture")
-_model_map = component("model_map", "plot", "map_layout", "map_drawing")
 _page_file = carrier("page_file")
 _wiring = component("wiring", "plot")
 
@@ -209,30 +207,6 @@ def stages(
     puts its position into the state as `query`.
     """
     return partial(_stages, data=pack(header, arrays), key=key, on_query_change=on_query)
-
-
-def model_map(
-    pictures: Sequence[NDArray[Any]],
-    header: Mapping[str, Any],
-    key: str,
-    on_open: Callable[[], None],
-    on_token: Callable[[], None],
-    on_scale: Callable[[], None],
-) -> Mount:
-    """A whole model. A picture of each block: levels (map, row, column), 0 hatched, else 1 to 65,535 over the scale; of
-    a norm lines (line, position); or nothing.
-
-    header: `stacks`, from the first that computes to that with the output, each {name, side, labels, special, rows: of
-    numbers of blocks, from the bottom}; `blocks`, each {kind, name, title, layer, note, flow: the width of its arrow,
-    lines: [label, text]}; `predictions`, {title, labels, probabilities, pinned, side, position}; `summary`, lines of
-    the whole model; `differing`; `scale`, "one" or "largest"; `top`, the largest difference; `name`, `sentence`,
-    `note`, `alt`, `file`, `stamp` and `words` as of a heatmap. A click puts {block, head} into the state as `open`,
-    {side, position} as `token`, "one" or "largest" as `scale`.
-    """
-    data = pack({**header, "shapes": [picture.shape for picture in pictures]}, pictures)
-    return partial(
-        _model_map, data=data, key=key, on_open_change=on_open, on_token_change=on_token, on_scale_change=on_scale
-    )
 
 
 def page_file(words: Mapping[str, str], key: str) -> None:

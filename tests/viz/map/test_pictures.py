@@ -10,7 +10,7 @@ from model.analysis.blocks import Block, blocks
 from model.analysis.comparison import Comparison
 from model.capture.trace import Trace, record
 from tests.model.examples import network, one_stack
-from viz.map.pictures import FULL, MOST_CELLS, Pictures
+from viz.pages.map.pictures import FULL, MOST_CELLS, Pictures
 
 SOURCE, TARGET = torch.tensor([[1, 4, 5, 6, 2]]), torch.tensor([[1, 7, 8]])
 

@@ -8,7 +8,7 @@ import torch
 from model.analysis.blocks import blocks
 from model.capture.trace import record
 from tests.model.examples import network
-from viz.map.words import flops_text, lines, place_name, title, weights_text
+from viz.pages.map.text import flops_text, lines, place_name, title, weights_text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import viz.pages.feed_forward
-import viz.pages.map
+import viz.pages.map.page
 import viz.pages.residual
 import viz.state.workbench
 from viz.state.workbench import Key, Selection, Workbench
@@ -18,7 +18,7 @@ def clicked(small, monkeypatch):
     """Does what a page's callback does of a click in one of its figures, and gives the workbench."""
     fake = SimpleNamespace(session_state={}, query_params={})
     bench = fake.session_state[Key.WORKBENCH] = Workbench(selection=Selection(layer=1, head=1))
-    pages = (viz.pages.feed_forward, viz.pages.map, viz.pages.residual)
+    pages = (viz.pages.feed_forward, viz.pages.map.page, viz.pages.residual)
     for module in (viz.state.workbench, *pages):
         monkeypatch.setattr(module, "st", fake)
     monkeypatch.setattr(viz.pages.feed_forward, "arrange_again", lambda: None)
@@ -56,7 +56,7 @@ def test_a_unit_at_a_token_is_chosen_by_its_place_in_the_order(clicked):
 
 
 def test_a_token_of_the_map_becomes_the_query_and_the_scale_is_kept_in_the_address(clicked):
-    page = viz.pages.map
+    page = viz.pages.map.page
     bench, said = clicked(page.on_token, page.Part.MAP, token={"position": 2})
     assert (bench.selection.query, said["query"]) == (2, "2")
     _bench, said = clicked(page.on_scale, page.Part.MAP, scale="largest")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import viz.pages.map
+import viz.pages.map.page
 import viz.state.checkpoints
 import viz.state.workbench
 from model.checkpoints.load import open_checkpoint
@@ -169,7 +169,7 @@ def test_explanation_and_table_open(small):
 def bench(small, monkeypatch):
     """The page's own callbacks, without a server."""
     fake = SimpleNamespace(session_state={}, query_params={})
-    monkeypatch.setattr(viz.pages.map, "st", fake)
+    monkeypatch.setattr(viz.pages.map.page, "st", fake)
     monkeypatch.setattr(viz.state.workbench, "st", fake)
     bench = fake.session_state[Key.WORKBENCH] = Workbench(selection=Selection())
     bench.look(small, TEXT, "")
@@ -191,9 +191,9 @@ def bench(small, monkeypatch):
     ],
 )
 def test_a_click_leads_to_the_blocks_page(bench, path, head, leads, address):
-    number = [block.path for block in viz.pages.map.blocks(bench.trace)].index(path)
+    number = [block.path for block in viz.pages.map.page.blocks(bench.trace)].index(path)
     bench.fake.session_state["model_map"] = SimpleNamespace(open={"block": number, "head": head})
-    viz.pages.map.on_open()
+    viz.pages.map.page.on_open()
     assert bench.fake.session_state["map_opened"] == leads
     assert bench.fake.query_params == address
 

@@ -13,11 +13,12 @@ from model.analysis.blocks import Block, blocks, elsewhere
 from model.capture.trace import ATTENTION_PATHS
 from model.inference.model import Inspectable
 from model.network.layers import BLOCKS, Residual
-from viz.components.plots import Mount, model_map
+from viz.components.plots import Mount
 from viz.i18n.catalogue import _
-from viz.map import header as map_header
-from viz.map.pictures import Pictures
-from viz.map.words import block_name, flops_text, place_name, shape_text
+from viz.pages.map import blocks as map_header
+from viz.pages.map.components import model_map
+from viz.pages.map.pictures import Pictures
+from viz.pages.map.text import block_name, flops_text, place_name, shape_text
 from viz.state.workbench import Key, Parameter, Workbench, choice, workbench
 from viz.ui.parts import Views, data_table, explanation, stamp, under_figures
 

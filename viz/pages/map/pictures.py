@@ -15,7 +15,7 @@ from model.analysis.comparison import Comparison
 from model.analysis.downsample import binned, mean_norm, pooled, thinned
 from model.capture.trace import Trace
 from model.network.transformer import Network
-from viz.map.words import POSITIONS_ADDED
+from viz.pages.map.text import POSITIONS_ADDED
 
 MOST_CELLS = 64  # of a thumbnail, along each side
 MOST_BINS = 128  # of a strip of units

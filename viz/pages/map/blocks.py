@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from model.analysis.blocks import Block, elsewhere, rows
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, page_name, scale_name, significant, tokens
-from viz.map.pictures import Pictures
-from viz.map.words import block_name, flops_text, lines, place_name, short_name, title
+from viz.pages.map.pictures import Pictures
+from viz.pages.map.text import block_name, flops_text, lines, place_name, short_name, title
 from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
