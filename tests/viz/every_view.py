@@ -14,8 +14,8 @@ from tests.app_reading import sound
 from tests.viz.components.test_pack import unpack
 from viz.packing.names import RESIDUAL_VIEWS, UNIT_VIEWS
 from viz.pages.masks import EXPERIMENTS
+from viz.pages.positions.laboratory import EXPERIMENTS as LABORATORY
 from viz.pages.predictions import VIEWS as PREDICTIONS
-from viz.sections.laboratory import EXPERIMENTS as LABORATORY
 
 # A page's views, and what is chosen for each by the keys of controls; what the view before it chose stays.
 VIEWS: dict[str, dict[str, dict[str, str]]] = {

@@ -105,7 +105,7 @@ def test_what_a_hosted_model_lacks_is_not_offered(folder):
     folder("gptj")
     app = sound(opened(source="the cat sees a dog ."))
     assert not [each for each in app.segmented_control if each.key == "quantity"]
-    app = sound(app.switch_page("viz/pages/positions.py").run())
+    app = sound(app.switch_page("viz/pages/positions/page.py").run())
     (vectors,) = [each for each in app.segmented_control if each.key == "vectors"]
     assert len(vectors.options) == 2  # no positions, which are in the queries and keys
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from viz.figures.curves import Curve, colour, curve_figure, table_figure
+from viz.pages.positions.figures import Curve, colour, curve_figure, table_figure
 
 XS, YS = np.arange(3.0), np.array([1.0, 10.0, 1000.0])
 

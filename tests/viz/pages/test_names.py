@@ -8,7 +8,7 @@ from enum import StrEnum
 from tests.app_reading import opened
 from viz.pages import attention, feed_forward, masks, predictions, residual, training
 from viz.pages.map import page as map
-from viz.sections.laboratory import EXPERIMENTS
+from viz.pages.positions.laboratory import EXPERIMENTS
 
 SHARED = {"stack"}  # means the same on each page that has it
 

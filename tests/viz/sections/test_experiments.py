@@ -7,8 +7,8 @@ import pytest
 
 from model.checkpoints.load import open_checkpoint
 from tests.viz.small import small_lens, write_small
-from viz.sections import comparisons, experiments, model_positions
-from viz.sections.experiments import Settings
+from viz.pages.positions import encodings
+from viz.pages.positions.encodings import Settings
 
 ONE = Settings((10_000.0,), (40,), (8,), (0, 3), k=5, position=20)
 
@@ -20,7 +20,7 @@ def code(place: int, dimension: int, d_model: int, base: float = 1e4) -> float:
 
 def test_curves_of_every_combination():
     settings = Settings((10_000.0, 100.0), (10, 30), (8, 16), (3,))
-    said, (picture, table) = experiments.curves(settings)
+    said, (picture, table) = encodings.curves(settings)
     assert [curve.name for curve in picture.figure.data][:2] == [
         "base 10,000 · length 10 · d 8, dimension 3",
         "base 10,000 · length 10 · d 16, dimension 3",
@@ -38,35 +38,35 @@ def test_curves_of_every_combination():
 
 def test_curves_that_are_not_drawn_are_told():
     settings = Settings((1.0, 2.0, 3.0, 4.0), (4,), (2, 4, 6, 8), (0,))
-    said, (picture, _table) = experiments.curves(settings)
+    said, (picture, _table) = encodings.curves(settings)
     assert len(picture.figure.data) == 12
     assert "16 curves are asked for; the first 12 are drawn." in said
-    said, (picture, _table) = experiments.curves(Settings((9.0,), (4,), (8,), (8, 1)))
+    said, (picture, _table) = encodings.curves(Settings((9.0,), (4,), (8,), (8, 1)))
     assert said[0] == "d_model 8 has no dimension 8: its dimensions are 0 to 7."
     assert len(picture.figure.data) == 1
 
 
 def test_a_smaller_base_has_shorter_waves():
-    said, (picture, _) = experiments.wavelengths(Settings((10_000.0, 1000.0), (10,), (8,)))
+    said, (picture, _) = encodings.wavelengths(Settings((10_000.0, 1000.0), (10,), (8,)))
     assert picture.figure.layout.yaxis.type == "log"
     assert np.allclose(picture.figure.data[1].y[::2], [2 * math.pi * 1000 ** (pair / 4) for pair in range(4)])
     assert said[-1] == "With base 1,000 instead of 10,000, 6 of 8 dimensions have a shorter wavelength."
 
 
 def test_a_shift_is_a_linear_function():
-    said, (similar, matrix) = experiments.shift(ONE)
+    said, (similar, matrix) = encodings.shift(ONE)
     assert "over 35 positions, ‖PE(p)‖ = 2: a linear function." in said[0]
     assert [curve.name for curve in similar.figure.data] == [f"base 10,000, p = {place}" for place in (0, 20, 39)]
     row = similar.figure.data[1]
     assert row.x[0] == -20
     assert row.y[25] == pytest.approx(sum(math.cos(5 / 10 ** (pair)) for pair in range(4)))
     assert matrix.figure.data[0].z[0, 0] == pytest.approx(math.cos(5))
-    said, _pictures = experiments.shift(Settings((1e4,), (4,), (8,), k=9))
+    said, _pictures = encodings.shift(Settings((1e4,), (4,), (8,), k=9))
     assert said[0] == "k = 9 leaves no pair of positions in a length of 4."
 
 
 def test_a_position_is_the_same_at_any_length():
-    said, (along, over) = comparisons.any_length(Settings((1e4,), (30, 60, 10), (8,), (0,), position=20))
+    said, (along, over) = encodings.any_length(Settings((1e4,), (30, 60, 10), (8,), (0,), position=20))
     assert said == [
         "Position 20 is not in a table of length 10.",
         "Position 20 in tables of length 30, 60: the largest difference is 0.",
@@ -75,11 +75,11 @@ def test_a_position_is_the_same_at_any_length():
         assert np.allclose(curve.y, [code(20, dimension, 8) for dimension in range(8)])
     for curve, length in zip(over.figure.data, (30, 60), strict=True):
         assert np.allclose(curve.y, [code(place, 0, 8) for place in range(length)])
-    assert comparisons.any_length(ONE)[0] == ["Give two lengths or more above 20 to compare."]
+    assert encodings.any_length(ONE)[0] == ["Give two lengths or more above 20 to compare."]
 
 
 def test_the_misread_formula_is_told_from_the_papers():
-    said, (waves, pair) = comparisons.misread(ONE)
+    said, (waves, pair) = encodings.misread(ONE)
     assert "longest wavelength 6,280 positions" in said[0]
     assert said[1].startswith("wrong: 2i/d with channel i: longest wavelength 6.28e+7")
     right, wrong = waves.figure.data
@@ -91,7 +91,7 @@ def test_the_misread_formula_is_told_from_the_papers():
 
 def test_learned_positions_of_both_stacks_stand_beside_sinusoids(tmp_path):
     lens = open_checkpoint(write_small(tmp_path / "a", position="learned"))
-    _said, (curves, alike) = model_positions.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens)
+    _said, (curves, alike) = encodings.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens)
     names = [curve.name for curve in curves.figure.data]
     assert names == [f"{name}, dimension 5" for name in ("learned · encoder", "learned · decoder", "sinusoidal")]
     for number, stack in enumerate((lens.model.encoder, lens.model.decoder)):
@@ -100,14 +100,14 @@ def test_learned_positions_of_both_stacks_stand_beside_sinusoids(tmp_path):
         cosine = table @ table[16] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[16])
         assert np.allclose(alike.figure.data[number].y, cosine)
     assert np.allclose(curves.figure.data[2].y, [code(place, 5, 16) for place in range(32)])
-    said, pictures = model_positions.learned(ONE, small_lens(tmp_path / "b"))
+    said, pictures = encodings.learned(ONE, small_lens(tmp_path / "b"))
     assert said == ["b has no learned positions: it was trained with sinusoidal."]
     assert pictures == []
 
 
 def test_rotary_and_alibi_are_those_of_the_models_heads(tmp_path):
     lens = small_lens(tmp_path / "a")  # two heads of 8 channels
-    _said, (angles, product, biases) = model_positions.relative(Settings((100.0,), (12,), (4,)), lens)
+    _said, (angles, product, biases) = encodings.relative(Settings((100.0,), (12,), (4,)), lens)
     assert np.allclose(angles.figure.data[1].y, np.arange(1, 12) / 100 ** (4 / 8))
     assert product.figure.data[0].y[0] == pytest.approx(1)
     assert product.figure.data[0].y[3] == pytest.approx(sum(math.cos(3 / 100 ** (2 * p / 8)) for p in range(4)) / 4)
@@ -117,7 +117,7 @@ def test_rotary_and_alibi_are_those_of_the_models_heads(tmp_path):
 def test_the_pinned_model_stands_beside_dashed(tmp_path):
     lens = small_lens(tmp_path / "a", position="learned")
     other = small_lens(tmp_path / "b", seed=1, position="learned", max_length=20)
-    said, (curves, alike) = model_positions.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens, other)
+    said, (curves, alike) = encodings.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens, other)
     errors = []
     for number, stack in enumerate(("encoder", "decoder"), start=3):
         before = getattr(other.model, stack).embedding.positions.table.detach().double().numpy()
@@ -135,18 +135,18 @@ def test_the_pinned_model_stands_beside_dashed(tmp_path):
 
 def test_a_pinned_model_with_other_heads_is_drawn_with_its_own(tmp_path):
     lens, other = small_lens(tmp_path / "a"), small_lens(tmp_path / "b", n_heads=4)
-    _said, (angles, product, biases) = model_positions.relative(Settings((100.0,), (12,), (4,)), lens, other)
+    _said, (angles, product, biases) = encodings.relative(Settings((100.0,), (12,), (4,)), lens, other)
     assert [curve.name for curve in biases.figure.data[2:]] == [f"head {head} · pinned" for head in range(1, 5)]
     assert np.allclose([curve.y[8] for curve in biases.figure.data[2:]], [-8 / 4, -8 / 16, -8 / 64, -8 / 256])
     assert np.allclose(product.figure.data[1].y[3], (math.cos(3) + math.cos(3 / 10)) / 2)  # two pairs a head
     assert {curve.line.dash for curve in angles.figure.data[3:]} == {"dash"}
-    said, pictures = model_positions.relative(Settings((100.0,), (12,), (4,)), lens, lens)
+    said, pictures = encodings.relative(Settings((100.0,), (12,), (4,)), lens, lens)
     assert said[-1] == "The pinned model has as many heads, as wide: its curves are the same."
     assert "dash" not in {curve.line.dash for picture in pictures for curve in picture.figure.data}
 
 
 def test_a_pin_without_learned_positions_is_said(tmp_path):
     lens = small_lens(tmp_path / "a", position="learned")
-    said, (curves, _alike) = model_positions.learned(ONE, lens, small_lens(tmp_path / "b"))
+    said, (curves, _alike) = encodings.learned(ONE, lens, small_lens(tmp_path / "b"))
     assert said[-1] == "b, which is pinned, has no learned positions to compare with (sinusoidal)."
     assert len(curves.figure.data) == 3

@@ -5,25 +5,26 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.analysis import positions as analysis
 from model.inference.copies import LONGEST
 from model.inference.model import Inspectable
-from viz.components.figure_views import figure_files
+from model.network.positions import alibi_slopes, sinusoidal
 from viz.i18n.catalogue import _, language
-from viz.sections import comparisons, experiments, model_positions
-from viz.sections.experiments import Picture, Settings, Shown
-from viz.sections.laboratory_explained import explain
+from viz.pages.positions import encodings
+from viz.pages.positions.encodings import Picture, Settings, Shown
+from viz.pages.positions.figures import figure_files
 from viz.state.cache import remembered
 from viz.state.positions import as_trained
 from viz.state.workbench import choose, workbench
 from viz.ui.fields import Field, number_field
-from viz.ui.parts import Views, data_table, plot_words
+from viz.ui.parts import Views, data_table, explanation, plot_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ NOTHING = Settings((1.0,), (1,), (2,))
 def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text; learned positions change while the model is trained."""
     name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
-    nothing = name == "learned" and not model_positions.learned_tables(as_trained(lens))
+    nothing = name == "learned" and not encodings.learned_tables(as_trained(lens))
     # Where there is nothing to draw, there is nothing to set.
     settings = NOTHING if nothing else controls(lens, name)
     place = st.container()
@@ -115,13 +116,13 @@ def controls(lens: Inspectable, name: str) -> Settings | None:
 
 def _experiment(name: str, lens: Inspectable, pinned: Inspectable | None) -> Callable[[Settings], Shown]:
     made: dict[str, Callable[[Settings], Shown]] = {
-        "curves": experiments.curves,
-        "wavelengths": experiments.wavelengths,
-        "shift": experiments.shift,
-        "any_length": comparisons.any_length,
-        "misread": comparisons.misread,
-        "learned": partial(model_positions.learned, lens=lens, pinned=pinned),
-        "relative": partial(model_positions.relative, lens=lens, pinned=pinned),
+        "curves": encodings.curves,
+        "wavelengths": encodings.wavelengths,
+        "shift": encodings.shift,
+        "any_length": encodings.any_length,
+        "misread": encodings.misread,
+        "learned": partial(encodings.learned, lens=lens, pinned=pinned),
+        "relative": partial(encodings.relative, lens=lens, pinned=pinned),
     }
     return made[name]
 
@@ -171,3 +172,39 @@ def curves_table(pictures: list[Picture]) -> pd.DataFrame:
                 parts.append(pd.DataFrame({"x": trace.x, "y": trace.y, "curve": trace.name, "picture": picture.title}))
     table = pd.concat(parts, ignore_index=True)[["picture", "curve", "x", "y"]].astype({"curve": str})
     return table.set_axis([_("picture"), _("curve"), "x", "y"], axis=1)
+
+
+# The line "What am I looking at?" of the position laboratory: of each experiment its formula and what computes it.
+
+ENCODING = r"PE_{(p,\,2i)} = \sin\!\left(p / b^{2i/d}\right) \qquad PE_{(p,\,2i+1)} = \cos\!\left(p / b^{2i/d}\right)"
+MOVED = (
+    r"PE_{p+k} = R_k\,PE_p,\quad R_k = \mathrm{diag}\begin{pmatrix}\cos\omega_i k & \sin\omega_i k\\"
+    r"-\sin\omega_i k & \cos\omega_i k\end{pmatrix},\quad \omega_i = b^{-2i/d}"
+)
+WAVES = r"\lambda_i = 2\pi\,b^{2i/d}"
+WRONG = r"PE^{\mathrm{wrong}}_{(p,\,c)} = \sin\text{ or }\cos\!\left(p / b^{2c/d}\right), \quad c = 0, 1, \ldots, d - 1"
+ROTARY = r"(R_m q)^\top R_n k = q^\top R_{n-m}\,k, \quad \theta_i = b^{-2i/d_k}"
+ALIBI = r"q_i^\top k_j / \sqrt{d_k} - m_h\,|i - j|, \quad m_h = 2^{-8h/n}"
+EXPLANATIONS: dict[str, tuple[list[str], list[Any]]] = {
+    "curves": ([ENCODING], [sinusoidal]),
+    "wavelengths": ([ENCODING, WAVES], [sinusoidal, analysis.wavelengths]),
+    "shift": ([ENCODING, MOVED], [sinusoidal, analysis.rotation, analysis.shift_residual, analysis.likeness]),
+    "any_length": ([ENCODING], [sinusoidal, analysis.length_difference]),
+    "misread": ([ENCODING, WRONG], [sinusoidal, analysis.misread, analysis.misread_wavelengths, analysis.best_shift]),
+    "learned": ([ENCODING], [sinusoidal, analysis.best_shift, analysis.shift_residual, analysis.likeness]),
+    "relative": ([ROTARY, ALIBI], [analysis.rotary_angles, analysis.rotary_scores, alibi_slopes]),
+}
+
+
+def explain(key: str, experiment: str) -> None:
+    formulas, ran = EXPLANATIONS[experiment]
+    explanation(
+        key,
+        formulas,
+        _(
+            "Vaswani et al., *Attention Is All You Need*, section 3.5, with base b = 10000. Rotary positions: Su et "
+            "al., 2021, equation 34; ALiBi: Press et al., 2022, section 3. Every number is computed now in float64 by "
+            "this code:"
+        ),
+        *ran,
+    )

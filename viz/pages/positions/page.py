@@ -6,7 +6,7 @@ import streamlit as st
 
 from model.inference.model import Inspectable
 from viz.i18n.catalogue import _
-from viz.sections import applied, laboratory, order, tokens
+from viz.pages.positions import applied, laboratory, order, tokens
 from viz.state.workbench import choose
 from viz.ui.parts import Views
 

@@ -1,0 +1,477 @@
+"""The experiments of the position laboratory: settings in; pictures, and verdicts computed from them, out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from plotly.graph_objects import Figure
+from torch import Tensor
+
+from model.analysis import positions as analysis
+from model.network.positions import alibi_slopes, sinusoidal
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.pages.positions.figures import Curve, curve_figure, table_figure
+from viz.state.positions import position_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from model.inference.model import Inspectable
+
+CURVES = 12  # in one picture
+SPOKEN = 4  # of them are told in a sentence
+MATRIX = 32  # rows and columns of a rotation that are drawn: more would be too small to see
+TABLE = 256  # rows and columns of a table that is drawn
+
+
+@dataclass(frozen=True)
+class Code:
+    """One sinusoidal encoding."""
+
+    base: float
+    length: int
+    d_model: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for: every combination of bases, lengths and widths, and where to look."""
+
+    bases: tuple[float, ...]
+    lengths: tuple[int, ...]
+    widths: tuple[int, ...]
+    dimensions: tuple[int, ...] = (0,)
+    k: int = 1
+    position: int = 50
+
+    def codes(self) -> list[Code]:
+        return [Code(*each) for each in product(self.bases, self.lengths, self.widths)]
+
+    def name(self, code: Code, *, length: bool = True) -> str:
+        """What tells this encoding from the others asked for; its base, if there is but one."""
+        parts = [_("base {base}").format(base=f"{code.base:,.6g}")] if len(self.bases) > 1 else []
+        parts += [_("length {length}").format(length=code.length)] if length and len(self.lengths) > 1 else []
+        parts += [f"d {code.d_model}"] if len(self.widths) > 1 else []
+        return " · ".join(parts) or _("base {base}").format(base=f"{code.base:,.6g}")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its title, its words for screen readers, and the names of its two axes."""
+
+    title: str
+    figure: Figure
+    alt: str
+    x: str
+    y: str
+
+
+Shown = tuple[list[str], list[Picture]]
+
+
+@lru_cache(maxsize=16)
+def table(code: Code) -> Tensor:
+    """The encoding by the function that the models use, in float64."""
+    return sinusoidal(code.length, code.d_model, code.base)
+
+
+def curves(settings: Settings) -> Shown:
+    """PE over the positions, and the whole of the first encoding."""
+    asked = [
+        (code, dimension)
+        for code, dimension in product(settings.codes(), settings.dimensions)
+        if dimension < code.d_model
+    ]
+    drawn = [
+        dimension_curve(settings, code, dimension, number) for number, (code, dimension) in enumerate(asked[:CURVES])
+    ]
+    said = [*beyond(settings), *too_many(len(asked))]
+    for code, dimension in asked[:SPOKEN]:
+        waves = analysis.wavelengths(code.d_model, code.base)
+        sentence = _("{code}: dimension {dimension} repeats after {waves} positions.")
+        said.append(
+            sentence.format(
+                dimension=dimension, code=settings.name(code, length=False), waves=plain(float(waves[dimension]))
+            )
+        )
+    first = settings.codes()[0]
+    title = _("PE(p, dimension) over p")
+    whole = table_picture(_("The whole table"), table(first), settings, first)
+    return said, [picture(title, drawn, _("position p"), "PE"), whole]
+
+
+def wavelengths(settings: Settings) -> Shown:
+    """How fast each dimension varies (claims 6 and 7)."""
+    codes = list(dict.fromkeys(Code(code.base, settings.lengths[0], code.d_model) for code in settings.codes()))
+    waves = [array(analysis.wavelengths(code.d_model, code.base)) for code in codes]
+    drawn = [
+        Curve(settings.name(code, length=False), np.arange(code.d_model), wave, number)
+        for number, (code, wave) in enumerate(zip(codes[:CURVES], waves, strict=False))
+    ]
+    said = too_many(len(codes))
+    for code, wave in list(zip(codes, waves, strict=True))[:SPOKEN]:
+        sentence = _("{code}: dimension 0 repeats after {first} positions, dimension {last} after {longest}.")
+        first, longest = plain(wave[0]), plain(wave[-1])
+        said.append(
+            sentence.format(code=settings.name(code, length=False), first=first, last=code.d_model - 1, longest=longest)
+        )
+    if len(settings.bases) > 1:
+        low, high = min(settings.bases), max(settings.bases)
+        shorter = analysis.wavelengths(settings.widths[0], low) < analysis.wavelengths(settings.widths[0], high)
+        sentence = _("With base {low} instead of {high}, {count} of {all} dimensions have a shorter wavelength.")
+        said.append(sentence.format(low=f"{low:,.6g}", high=f"{high:,.6g}", count=int(shorter.sum()), all=len(shorter)))
+    title = _("Wavelength of each dimension")
+    waves_of = picture(title, drawn, _("dimension"), _("wavelength, positions"), log_y=True)
+    return said, [waves_of, _fast_and_slow(codes[0])]
+
+
+def _fast_and_slow(code: Code) -> Picture:
+    places = np.arange(code.length)
+    drawn = [
+        Curve(_("dimension {number}").format(number=dimension), places, array(table(code)[:, dimension]), number)
+        for number, dimension in enumerate(dict.fromkeys((0, code.d_model // 4 * 2, code.d_model - 2)))
+    ]
+    title = _("Low dimensions vary fast, high ones slowly")
+    return picture(title, drawn, _("position p"), "PE")
+
+
+def shift(settings: Settings) -> Shown:
+    """PE(p + k) = R_k PE(p), and PE(p) · PE(q) over q − p (claim 8)."""
+    code, k = settings.codes()[0], settings.k
+    matrix = analysis.rotation(k, code.d_model, code.base)
+    residual = analysis.shift_residual(table(code), matrix, k)
+    said = []
+    if len(residual):
+        sentence = _("max ‖R_k PE(p) − PE(p + k)‖ = {error} over {count} positions, ‖PE(p)‖ = {norm}: {verdict}")
+        error, norm = float(residual.max()), float(table(code)[0].norm())
+        verdict = _("a linear function.") if error < 1e-6 * norm else _("not a linear function.")
+        said.append(
+            sentence.format(error=significant(error), count=len(residual), norm=significant(norm), verdict=verdict)
+        )
+    else:
+        said.append(_("k = {k} leaves no pair of positions in a length of {length}.").format(k=k, length=code.length))
+    places = [0, code.length // 2, code.length - 1]
+    alone = len(settings.codes()) == 1
+    asked = [(each, place) for each in settings.codes() for place in (places if alone else [each.length // 2])]
+    drawn = [
+        Curve(
+            f"{settings.name(each)}, p = {place}",
+            np.arange(each.length) - place,
+            array(analysis.likeness(table(each), place)),
+            number,
+        )
+        for number, (each, place) in enumerate(asked[:CURVES])
+    ]
+    sentence = _("At equal distance, PE(p)·PE(q) differs by at most {error} for p = {places}.")
+    error = analysis.likeness_error(table(code), places)
+    said.append(sentence.format(error=significant(error), places=", ".join(map(str, places))))
+    title = _("Similarity PE(p)·PE(q) over q − p")
+    turning = table_picture(_("R_k for k = {k}").format(k=k), matrix, settings, code, _("dimension"), MATRIX)
+    return [*too_many(len(asked)), *said], [picture(title, drawn, "q − p", "PE(p)·PE(q)"), turning]
+
+
+def table_picture(
+    title: str, values: Tensor, settings: Settings, code: Code, rows: str = "", most: int = TABLE
+) -> Picture:
+    """At most so many rows and columns of a table; the title says if these are not all."""
+    drawn = array(values[:most, :most])
+    name = settings.name(code)
+    if max(values.shape) > most:
+        part = _("the first {rows} × {columns} of {all_rows} × {all_columns}")
+        name += " · " + part.format(
+            rows=drawn.shape[0], columns=drawn.shape[1], all_rows=values.shape[0], all_columns=values.shape[1]
+        )
+    top = max(1e-12, float(np.abs(drawn).max()))
+    axes = _("dimension"), rows or _("position p")
+    alt = f"{title}. {drawn.shape[0]} × {drawn.shape[1]}. {name}"
+    return Picture(f"{title} · {name}", table_figure(drawn, *axes, top), alt, *axes)
+
+
+def dimension_name(settings: Settings, code: Code, dimension: int) -> str:
+    return f"{settings.name(code)}, {_('dimension {number}').format(number=dimension)}"
+
+
+def dimension_curve(settings: Settings, code: Code, dimension: int, number: int) -> Curve:
+    name = dimension_name(settings, code, dimension)
+    return Curve(name, np.arange(code.length), array(table(code)[:, dimension]), number)
+
+
+def beyond(settings: Settings) -> Iterator[str]:
+    for width, dimension in product(settings.widths, settings.dimensions):
+        if dimension >= width:
+            sentence = _("d_model {width} has no dimension {dimension}: its dimensions are 0 to {last}.")
+            yield sentence.format(width=width, dimension=dimension, last=width - 1)
+
+
+def too_many(count: int) -> list[str]:
+    sentence = _("{count} curves are asked for; the first {drawn} are drawn.")
+    return [sentence.format(count=count, drawn=CURVES)] if count > CURVES else []
+
+
+def picture(title: str, drawn: list[Curve], x_title: str, y_title: str, **options: Any) -> Picture:
+    """The curves as a figure; in words, for screen readers, each with its range."""
+    full = [curve for curve in drawn if curve.ys.size]
+    ranges = [f"{curve.name}: {significant(curve.ys.min())} … {significant(curve.ys.max())}" for curve in full]
+    figure = curve_figure(drawn, x_title, y_title, **options)
+    return Picture(title, figure, f"{title}. {'; '.join(ranges)}", x_title, y_title)
+
+
+def plain(value: float) -> str:
+    """Three significant digits of a length in positions, written out as far as one reads that."""
+    return f"{float(f'{value:.3g}'):,.0f}" if 1000 <= value < 1e6 else significant(value)
+
+
+def array(tensor: Tensor) -> NDArray[np.float64]:
+    return tensor.detach().cpu().double().numpy()
+
+
+# The laboratory's comparisons of codes: of several lengths, and of a misread formula.
+
+
+def any_length(settings: Settings) -> Shown:
+    """The code of one position in tables of several lengths (claim 5)."""
+    place, base, width = settings.position, settings.bases[0], settings.widths[0]
+    lengths = [length for length in settings.lengths if length > place]
+    left = [str(length) for length in settings.lengths if length <= place]
+    said = []
+    if left:
+        sentence = _("Position {place} is not in a table of length {lengths}.")
+        said.append(sentence.format(place=place, lengths=", ".join(left)))
+    if len(lengths) < 2:
+        said.append(_("Give two lengths or more above {place} to compare.").format(place=place))
+    else:
+        error = analysis.length_difference(place, lengths, width, base)
+        sentence = _("Position {place} in tables of length {lengths}: the largest difference is {error}.")
+        said.append(sentence.format(place=place, lengths=", ".join(map(str, lengths)), error=significant(error)))
+    codes = [Code(base, length, width) for length in lengths]
+    thick = {
+        n: 3.0 * (len(codes) - n) for n in range(len(codes))
+    }  # each lies on the one before, and leaves an edge of it
+    along = [
+        Curve(
+            _("length {length}").format(length=code.length),
+            np.arange(width),
+            array(table(code)[place]),
+            n,
+            dots=True,
+            width=thick[n],
+        )
+        for n, code in enumerate(codes)
+    ]
+    titles = _("Position {place}, all dimensions").format(place=place), _("PE(p, dimension) over p")
+    over = [
+        replace(dimension_curve(settings, code, dimension, n), name=each.name, width=thick[n])
+        for n, (code, each) in enumerate(zip(codes, along, strict=True))
+        for dimension in settings.dimensions[:1]
+        if dimension < width
+    ]
+    return [*beyond(settings), *said], [
+        picture(titles[0], along, _("dimension"), "PE"),
+        picture(titles[1], over, _("position p"), "PE", mark=float(place), until=2.0 * place + 10),
+    ]
+
+
+def misread(settings: Settings) -> Shown:
+    """The formula as some tutorials have it, beside the paper's (claim 10)."""
+    code = settings.codes()[0]
+    right, wrong = table(code), analysis.misread(code.length, code.d_model, code.base)
+    waves = [analysis.wavelengths(code.d_model, code.base), analysis.misread_wavelengths(code.d_model, code.base)]
+    names, short = (_("paper: 2i/d with pair i"), _("wrong: 2i/d with channel i")), (_("paper"), _("wrong"))
+    said = []
+    for name, codes, longest in zip(names, (right, wrong), waves, strict=True):
+        sentence = _("{name}: longest wavelength {longest} positions; sin² + cos² of a pair misses 1 by {error}.")
+        error = significant(analysis.pair_error(codes))
+        said.append(sentence.format(name=name, longest=plain(float(longest[-1])), error=error))
+    if 0 <= settings.k < code.length:
+        residuals = [
+            float(analysis.shift_residual(each, analysis.best_shift(each, settings.k), settings.k).max())
+            for each in (right, wrong)
+        ]
+        sentence = _("The best linear map that moves by k = {k} misses by {right} (paper) and {wrong} (wrong).")
+        said.append(sentence.format(k=settings.k, right=significant(residuals[0]), wrong=significant(residuals[1])))
+    channels, places = np.arange(code.d_model), np.arange(code.length)
+    waved = [
+        Curve(name, channels, array(wave), number) for number, (name, wave) in enumerate(zip(names, waves, strict=True))
+    ]
+    pair = [number // 2 * 2 for number in settings.dimensions[:1] if number < code.d_model]
+    drawn = [
+        Curve(f"{name}, {_('dimension {number}').format(number=at)}", places, array(codes[:, at]), number, at > even)
+        for even in pair
+        for number, (name, codes) in enumerate(zip(short, (right, wrong), strict=True))
+        for at in (even, even + 1)
+    ]
+    titles = _("Wavelength of each dimension"), _("Sine and cosine of one pair")
+    return [*beyond(settings), *said], [
+        picture(titles[0], waved, _("dimension"), _("wavelength, positions"), log_y=True),
+        picture(titles[1], drawn, _("position p"), "PE"),
+    ]
+
+
+# The laboratory's experiments on the loaded model, with the pinned one beside: learned positions, rotary, ALiBi.
+
+NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
+
+
+def learned_tables(lens: Inspectable) -> dict[str, Tensor]:
+    """The trained positions of each stack that has such, by its name, the encoder's first."""
+    ends = ".embedding.positions.table"
+    found = {name.removesuffix(ends): each for name, each in lens.model.named_parameters() if name.endswith(ends)}
+    return {name: table.detach().cpu().double() for name, table in found.items()}
+
+
+def _learned_names(tables: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What they are called; where there is but one, no stack is named."""
+    stacks = {"encoder": _("encoder"), "decoder": _("decoder")}
+    names = [f"{_('learned')} · {stacks[stack]}" if len(tables) > 1 else _("learned") for stack in tables]
+    return dict(zip(names, tables.values(), strict=True))
+
+
+def learned(settings: Settings, lens: Inspectable, pinned: Inspectable | None = None) -> Shown:
+    """The trained positions of this model beside sinusoids of the same size, and beside the pinned model's."""
+    trained = _learned_names(learned_tables(lens))
+    if not trained:
+        sentence = _("{name} has no learned positions: it was trained with {position}.")
+        return [sentence.format(name=lens.name, position=position_name(lens.config.position))], []
+    length, d_model = next(iter(trained.values())).shape
+    same = Settings(settings.bases[:1], (length,), (d_model,), settings.dimensions, settings.k)
+    sinusoids = table(same.codes()[0])
+    tables = trained | {_("sinusoidal"): sinusoids}
+    said = list(beyond(same))
+    if settings.k < length:
+        sentence = _(
+            "The best map pair by pair that moves by k = {k} misses by {learned} of a code's length where it is "
+            "learned, by {sinusoidal} where it is sinusoidal."
+        )
+        misses = _all_missed(trained, settings.k)
+        said.append(sentence.format(k=settings.k, learned=misses, sinusoidal=_missed(sinusoids, settings.k)))
+    before = {} if pinned is None else _learned_names(learned_tables(pinned))
+    if pinned is not None and not before:
+        sentence = _("{name}, which is pinned, has no learned positions to compare with ({position}).")
+        said.append(sentence.format(name=pinned.name, position=position_name(pinned.config.position)))
+    tables |= {f"{name} · {_('pinned')}": each for name, each in before.items()}
+    if before and settings.k < len(next(iter(before.values()))):
+        sentence = _("In the pinned model it misses by {error}.")
+        said.append(sentence.format(error=_all_missed(before, settings.k)))
+    dashed = {id(each) for each in before.values()}
+    drawn = [
+        Curve(
+            f"{name}, {_('dimension {number}').format(number=dimension)}",
+            np.arange(len(each)),
+            array(each[:, dimension]),
+            number,
+            dash=id(each) in dashed,
+        )
+        for number, (name, each) in enumerate(tables.items())
+        for dimension in settings.dimensions[:1]
+        if dimension < each.shape[1]
+    ]
+    alike = [_likeness(name, each, number, id(each) in dashed) for number, (name, each) in enumerate(tables.items())]
+    titles = _("PE(p, dimension) over p"), _("Cosine of PE(p) and PE(q) over q − p")
+    return said, [
+        picture(titles[0], drawn, _("position p"), "PE"),
+        picture(titles[1], alike, "q − p", "cos"),
+    ]
+
+
+def _all_missed(tables: dict[str, Tensor], k: int) -> str:
+    """Of each table, in their order."""
+    return ", ".join(_missed(each, k) for each in tables.values())
+
+
+def _missed(codes: Tensor, k: int) -> str:
+    """The mean error of the best map that moves by k, as a part of a code's mean length."""
+    moved = analysis.shift_residual(codes, analysis.best_shift(codes, k), k)
+    return significant(float(moved.mean() / codes.norm(dim=-1).mean()))
+
+
+def _likeness(name: str, codes: Tensor, number: int, dash: bool) -> Curve:
+    middle = len(codes) // 2
+    unit = codes / codes.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    cosines = array(analysis.likeness(unit, middle))
+    return Curve(f"{name}, p = {middle}", np.arange(len(codes)) - middle, cosines, number, dash)
+
+
+def relative(settings: Settings, lens: Inspectable, pinned: Inspectable | None = None) -> Shown:
+    """What rotary positions and ALiBi do in heads as this model has them; dashed: in the pinned model's, if others."""
+    width, heads = _turned(lens), lens.config.n_heads
+    near = min(NEAR, settings.lengths[0])
+    distances = np.arange(near)
+    angles = analysis.rotary_angles(near, width, settings.bases[0])
+    slopes = alibi_slopes(heads)
+    said = [
+        _("Rotary, base {base}: a step turns the first pair of a head by {first} rad, the last by {last} rad.").format(
+            base=f"{settings.bases[0]:,.6g}",
+            first=significant(float(angles[1, 0])) if near > 1 else "0",
+            last=significant(float(angles[1, -1])) if near > 1 else "0",
+        ),
+        _("ALiBi, {heads} heads: a key one token farther loses {most} in head 1 and {least} in the last.").format(
+            heads=heads, most=significant(float(slopes.max())), least=significant(float(slopes.min()))
+        ),
+    ]
+    turns, turned, biased = (part(settings, lens, distances, False) for part in (_turns, _products, _biases))
+    if pinned is not None and _turned(pinned) != width:
+        turns += _turns(settings, pinned, distances, True)
+        turned += _products(settings, pinned, distances, True)
+    if pinned is not None and pinned.config.n_heads != heads:
+        biased += _biases(settings, pinned, distances, True)
+    if pinned is not None and (_turned(pinned), pinned.config.n_heads) == (width, heads):
+        said.append(_("The pinned model has as many heads, as wide: its curves are the same."))
+    titles = (
+        _("Rotary: angle of a pair of channels"),
+        _("Rotary: q·k over the distance, q = k"),
+        _("ALiBi: what is added to the scores"),
+    )
+    return said, [
+        picture(titles[0], turns, _("position p"), _("angle, radians"), log_y=True),
+        picture(titles[1], turned, _("distance"), "q·k / ‖q‖‖k‖"),
+        picture(titles[2], biased, _("distance"), _("bias")),
+    ]
+
+
+def _turned(lens: Inspectable) -> int:
+    """Channels of a head that rotary positions turn, or would."""
+    return lens.config.rotary_channels or lens.config.d_head // 2 * 2
+
+
+def _named(name: str, pinned: bool) -> str:
+    return f"{name} · {_('pinned')}" if pinned else name
+
+
+def _turns(settings: Settings, lens: Inspectable, distances: np.ndarray, pinned: bool) -> list[Curve]:
+    width = _turned(lens)
+    angles = analysis.rotary_angles(len(distances), width, settings.bases[0])
+    pairs = dict.fromkeys((0, width // 4, width // 2 - 1))
+    return [
+        Curve(
+            _named(_("pair {number}").format(number=pair), pinned),
+            distances[1:],
+            array(angles[1:, pair]),
+            number,
+            pinned,
+        )
+        for number, pair in enumerate(pairs)
+    ]
+
+
+def _products(settings: Settings, lens: Inspectable, distances: np.ndarray, pinned: bool) -> list[Curve]:
+    width = _turned(lens)
+    return [
+        Curve(_named(_("base {base}").format(base=f"{base:,.6g}"), pinned), distances, scores, number, pinned)
+        for number, base in enumerate(settings.bases)
+        for scores in [array(analysis.rotary_scores(len(distances), width, base)) / width]
+    ]
+
+
+def _biases(settings: Settings, lens: Inspectable, distances: np.ndarray, pinned: bool) -> list[Curve]:
+    return [
+        Curve(
+            _named(_("head {head}").format(head=head + 1), pinned), distances, -float(slope) * distances, head, pinned
+        )
+        for head, slope in enumerate(alibi_slopes(lens.config.n_heads))
+    ]
