@@ -15,8 +15,8 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.alone import MOUNT
 from tests.browser.looking import PIXELS, eventually
-from viz.components import plots
 from viz.components.registry import sources
+from viz.pages.attention import components
 
 pytestmark = pytest.mark.browser
 GRID = ("head_grid", "plot", "picture", "film_store", "thumbnails")
@@ -70,7 +70,7 @@ def grid(page: Page, heads: int, length: int, block: int = 1) -> np.ndarray:
         "csv": ["layer", "head", "query", "key", "weight", "masked"],
     }  # fmt: skip
     hidden = np.zeros(weights.shape, bool)
-    show(page, plots.head_grid(weights, hidden, visible, [1.0] * heads, header, "grid", lambda: None), GRID)
+    show(page, components.head_grid(weights, hidden, visible, [1.0] * heads, header, "grid", lambda: None), GRID)
     return weights
 
 
@@ -138,7 +138,7 @@ def stages(page: Page, note: str = "") -> list[np.ndarray]:
             "columns": [{"name": name, "formula": "f"} for name in names],
         },
     }  # fmt: skip
-    show(page, plots.stages(arrays, header, "stages", lambda: None), STAGES)
+    show(page, components.stages(arrays, header, "stages", lambda: None), STAGES)
     return arrays
 
 

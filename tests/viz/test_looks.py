@@ -117,7 +117,7 @@ def test_a_look_at_a_training_that_is_gone_draws_all_again(monkeypatch):
     shown.app.button(key="demonstration_begin").click()
     sound(shown.app.run())
     live(shown.app)
-    shown.app.switch_page("viz/pages/attention.py")
+    shown.app.switch_page("viz/pages/attention/page.py")
     shown.drawn(looking=False)
     shown.drawn(looking=True)
     assert shown.runs == [True]

@@ -18,12 +18,10 @@ Mount = Callable[[], object]
 _nothing: Callable[[], None] = lambda: None  # a click that only the browser answers  # noqa: E731
 LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
 _token_bar = component("token_bar")
-_head_grid = component("head_grid", "plot", "picture", "film_store", "thumbnails")
 _heatmap = component("heatmap", "plot", "heat")
 _lines = component("lines", "plot")
 _chart = component("chart", "plot")
 _panels = component("panels", "plot")
-_stages = component("steps", "plot", "picture")
 _page_file = carrier("page_file")
 _wiring = component("wiring", "plot")
 
@@ -65,33 +63,6 @@ def token_bar(
     """
     acts = {"on_token_change": on_token, "on_guess_change": on_guess, "on_pin_change": on_pin}
     return partial(_token_bar, data=pack(data, frames), key=key, **acts, on_restore_change=on_restore)
-
-
-def head_grid(
-    cells: NDArray[np.float32],
-    hidden: NDArray[np.bool_],
-    states: NDArray[np.uint8],
-    tops: Sequence[float],
-    header: Mapping[str, Any],
-    key: str,
-    on_head: Callable[[], None],
-) -> Mount:
-    """Thumbnails (thumbnail, row, column) of heads; a click puts {layer, head} into the state as `head`.
-
-    hidden: cells that are not drawn. states: (row, column), 0 masked, 1 visible, 2 not comparable; NaN is not drawn.
-    tops: for each thumbnail the value that is drawn darkest. header: `order`, [layer, head] of each; `columns` of the
-    grid; `notes`, a number of each; `difference`: from the pin; `block`, how many rows and columns a cell stands for.
-    """
-    count, rows, columns = cells.shape
-    largest = float(np.nanmax(np.abs(cells), initial=0.0, where=~np.isnan(cells))) or 1.0
-    low = -largest if header["difference"] else 0.0
-    known = np.nan_to_num(cells, nan=low)
-    levels = np.rint((known - low) * (LEVELS / (largest - low))).astype(np.uint16)
-    levels[np.isnan(cells)] = LEVELS + 1
-    levels[hidden] = LEVELS + 2
-    sizes = {"rows": rows, "cells": columns, "low": low, "high": largest, "tops": list(tops), "count": count}
-    data = pack({**header, **sizes}, [levels, states])
-    return partial(_head_grid, data=data, key=key, on_head_change=on_head)
 
 
 def heatmap(
@@ -194,19 +165,6 @@ def wiring(header: Mapping[str, Any], key: str) -> Mount:
     way past the block, "bare", "" for none, or the name of a norm on it}; the rest as of a heatmap, `words.csv` of 3.
     """
     return partial(_wiring, data=pack(header), key=key)
-
-
-def stages(
-    arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Callable[[], None]
-) -> Mount:
-    """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
-    (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order; with a menu
-    of files.
-
-    header: `masked`, a truth a key; `pinned`, None or {differing: the first ones are differences}. A click on a query
-    puts its position into the state as `query`.
-    """
-    return partial(_stages, data=pack(header, arrays), key=key, on_query_change=on_query)
 
 
 def page_file(words: Mapping[str, str], key: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from model.training.live.session import LiveTraining
 
 GOAL = 0.99  # of unseen words, exactly right
-ATTENTION = "viz/pages/attention.py"
+ATTENTION = "viz/pages/attention/page.py"
 
 
 class Part(StrEnum):

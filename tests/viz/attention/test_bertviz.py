@@ -12,9 +12,9 @@ import torch
 from model.analysis.attention_maps import Maps
 from model.capture.trace import record
 from tests.model.examples import network
-from viz.attention import bertviz
-from viz.attention.bertviz import VIEWS, address, as_script, document, height, parameters, script, vendored
 from viz.i18n.catalogue import use
+from viz.pages.attention import bertviz
+from viz.pages.attention.bertviz import VIEWS, address, as_script, document, height, parameters, script, vendored
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--", "PYTHON_PARAMS", "\u2028", '"; alert(1); "']
 

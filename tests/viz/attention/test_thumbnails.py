@@ -13,11 +13,11 @@ from model.analysis.attention_maps import Maps
 from model.analysis.head_metrics import METRICS
 from model.capture.trace import record
 from tests.model.examples import one_stack
-from viz.attention import shown as of_heads
-from viz.attention import thumbnails as smaller
-from viz.attention.shown import Shown, Wish
-from viz.attention.thumbnails import block_size, pooled, pooled_positive, thumbnails
 from viz.i18n.format import tokens
+from viz.pages.attention import heads as smaller
+from viz.pages.attention import view as of_heads
+from viz.pages.attention.heads import block_size, pooled, pooled_positive, thumbnails
+from viz.pages.attention.view import Shown, Wish
 
 
 def furthest_from_0(cells: np.ndarray) -> float:

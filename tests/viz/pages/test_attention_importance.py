@@ -15,8 +15,8 @@ from tests.app_reading import component, heads, opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.importance_page import KINDS, effects, importance, words
 from tests.viz.pages.training_page import demonstrated, short_trainings
-from viz.sections import attention_measuring
-from viz.sections.attention_importance import Part
+from viz.pages.attention import importance as attention_measuring
+from viz.pages.attention.importance import Part
 from viz.state import training
 
 
@@ -74,7 +74,7 @@ def test_a_button_removes_the_head_from_every_page_and_restores_it(small):
     assert (flags & 2).tolist() == [[0, 0], [2, 0]]
     app.switch_page("viz/pages/predictions.py").run()
     assert component(sound(app), "token_bar")["changed"]["text"]
-    app.switch_page("viz/pages/attention.py").run()
+    app.switch_page("viz/pages/attention/page.py").run()
     app.button(key=Part.REMOVE).click().run()
     assert bench.what_if.changes == ()
     assert bench.trace["output.logits"].equal(before)
@@ -132,7 +132,7 @@ def test_a_model_in_training_is_measured_when_it_stands_still(trained, monkeypat
     app.query_params["below"] = "importance"
     with monkeypatch.context() as moving:
         moving.setattr(training, "is_moving", lambda live: live is not None)
-        app.switch_page("viz/pages/attention.py").run()
+        app.switch_page("viz/pages/attention/page.py").run()
         assert sound(app).button(key=Part.PAUSE)
         assert attention_measuring.KEPT not in app.session_state
     app.run()

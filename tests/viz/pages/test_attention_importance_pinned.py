@@ -9,8 +9,8 @@ from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.importance_page import TEXT, importance
 from viz.i18n.format import significant
-from viz.sections import attention_measuring
-from viz.sections.attention_importance import Part
+from viz.pages.attention import importance as attention_measuring
+from viz.pages.attention.importance import Part
 
 
 def test_the_pinned_trace_is_compared_with_where_it_was_measured(small):

@@ -94,7 +94,7 @@ def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
     assert app.error[0].value.endswith("→ Read.")
     assert app.selectbox(key="model").value == "mine"
     assert rows(app)["mine"]["shown"]
-    app.switch_page("viz/pages/attention.py").run()
+    app.switch_page("viz/pages/attention/page.py").run()
     assert not app.error
 
 

@@ -127,7 +127,7 @@ def test_other_pages_show_the_changed_model_and_compute_nothing_for_it(small, mo
     app, passes = masks(source=TEXT, changes=HIDE, masked="cross"), []
     for name in ("encode", "decode", "forward"):
         monkeypatch.setattr(type(small.model), name, lambda *_, name=name: passes.append(name))
-    app.switch_page("viz/pages/attention.py").run()
+    app.switch_page("viz/pages/attention/page.py").run()
     assert not app.exception
     assert not passes
     _, weights, _ = heads(app)

@@ -6,7 +6,8 @@ from collections import Counter
 from enum import StrEnum
 
 from tests.app_reading import opened
-from viz.pages import attention, feed_forward, masks, predictions, residual, training
+from viz.pages import feed_forward, masks, predictions, residual, training
+from viz.pages.attention import page as attention
 from viz.pages.map import page as map
 from viz.pages.positions.laboratory import EXPERIMENTS
 

@@ -24,7 +24,7 @@ def test_other_positions_are_applied_to_the_model_on_every_page(small):
     assert sound(app).session_state["workbench"].lens.config.position_base == 50
     app.text_input(key="applied_base").set_value("10000").run()
     assert "position_base" not in app.query_params
-    app.switch_page("viz/pages/attention.py").run()
+    app.switch_page("viz/pages/attention/page.py").run()
     assert bench.lens.config == lens.config
     assert any("positions: rotary, base 10,000, up to 32 tokens" in each.proto.body for each in app.get("html"))
     kept = bench.trace

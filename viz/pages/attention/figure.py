@@ -8,17 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.attention_maps import Heads
-from viz.attention.grid import top_values
-from viz.attention.shown import Drawn, Shown
-from viz.attention.thumbnails import Thumbnails, block_size, pooled, pooled_positive
-from viz.attention.words import combination_title, pair, quantity_name
+from model.analysis.head_metrics import METRICS
 from viz.components import plots
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
+from viz.pages.attention.heads import Thumbnails, block_size, pooled, pooled_positive, top_values
+from viz.pages.attention.text import combination_title, metric_name, pair, quantity_name
+from viz.pages.attention.view import Drawn, Shown, metrics
 from viz.state.workbench import Selection
 from viz.ui.parts import plot_words, stamp
 
@@ -139,3 +140,34 @@ def _heading(shown: Shown, drawn: Drawn, chosen: Selection, heads: Heads) -> tup
         before = math.nan if drawn.pinned is None else float(drawn.pinned[chosen.query, strongest])
         note += " (" + _("pinned: {value}").format(value="–" if math.isnan(before) else significant(before)) + ")"
     return name, attention_sentence(shown.trace, wish.kind, chosen.layer), note
+
+
+# The numbers behind the page of attention, as tables.
+
+
+def weights_table(shown: Shown, drawn: Drawn) -> pd.DataFrame:
+    rows, columns = shown.row_labels, shown.column_labels
+    table = {
+        _("query"): np.repeat(rows, len(columns)),
+        _("key"): np.tile(columns, len(rows)),
+        quantity_name(shown.wish.quantity): drawn.own.flatten().cpu().numpy(),
+        _("masked"): ~shown.visible.flatten(),
+    }
+    if drawn.pinned is not None:
+        table[_("pinned")] = drawn.pinned.flatten().cpu().numpy()
+    return pd.DataFrame(table)
+
+
+def metrics_table(shown: Shown) -> pd.DataFrame:
+    """A row a head: all its numbers."""
+    maps = shown.maps
+    layers, heads = np.indices((maps.layers, maps.heads)) + 1
+    numbers = {metric_name(name): values.flatten() for name, values in metrics(maps, *METRICS).items()}
+    table = pd.DataFrame({_("layer"): layers.flatten(), _("head"): heads.flatten(), **numbers})
+    if shown.pinned is not None:  # of the pinned text as it was, where that model has the head
+        before = metrics(shown.pinned, *METRICS)
+        for name, values in before.items():
+            known = np.full((maps.layers, maps.heads), np.nan)
+            known[: len(values)] = values[: maps.layers]
+            table[_("{name}, pinned").format(name=metric_name(name))] = known.flatten()
+    return table

@@ -10,20 +10,16 @@ import streamlit as st
 
 from model.analysis.attention_maps import Maps
 from model.inference.model import Inspectable
-from viz.attention import bertviz
-from viz.attention.explained import explain, missing, refusal
-from viz.attention.figure import file_name, large, pack_figure
-from viz.attention.grid import pack_heads
-from viz.attention.shown import Shown
-from viz.attention.steps import pack_stages, steps_name, steps_table
-from viz.attention.tables import metrics_table, weights_table
-from viz.attention.thumbnails import thumbnails
-from viz.attention.words import bertviz_name, trace_name
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said, unless_absent
-from viz.sections import attention_importance
-from viz.sections.attention_controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
-from viz.sections.attention_importance import Places
+from viz.pages.attention import bertviz, importance
+from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
+from viz.pages.attention.figure import file_name, large, metrics_table, pack_figure, weights_table
+from viz.pages.attention.heads import pack_heads, thumbnails
+from viz.pages.attention.importance import Places
+from viz.pages.attention.steps import pack_stages, steps_name, steps_table
+from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
+from viz.pages.attention.view import Shown
 from viz.state.workbench import Selection, choose, workbench
 from viz.ui.parts import Views, data_table, folded, mount
 
@@ -58,7 +54,7 @@ def page(lens: Inspectable) -> Views:
         data, numbers = folded(Part.DATA, _("Data")), folded(Part.METRICS, _("Data: every head"))
         places = None
         if below == "importance":
-            places = Places(steps, beside, folded(attention_importance.Part.DATA, _("Data: importance")))
+            places = Places(steps, beside, folded(importance.Part.DATA, _("Data: importance")))
     others = folded(Part.BERTVIZ, "BertViz")
 
     def views(lens: Inspectable) -> Iterator[None]:
@@ -80,7 +76,7 @@ def page(lens: Inspectable) -> Views:
         if places is None:
             staged, lacking = unless_absent(lambda: pack_stages(shown, chosen, Part.STAGES, on_query))
         else:
-            weighing = attention_importance.show(places, lens, wish.kind, chosen)
+            weighing = importance.show(places, lens, wish.kind, chosen)
             lacking = unless_absent(partial(next, weighing))[1]
         if staged is not None:
             parts.append((steps, staged))

@@ -16,12 +16,13 @@ from model.network.attention import MultiHeadAttention
 from model.network.positions import Alibi
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.attention.explained import missing
-from viz.attention.shown import Shown
-from viz.components.plots import Mount, stages
+from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
 from viz.i18n.format import significant
+from viz.pages.attention.components import stages
+from viz.pages.attention.text import missing
+from viz.pages.attention.view import Shown
 from viz.state.workbench import Selection
 from viz.ui.parts import stamp
 from viz.ui.plots import step_names

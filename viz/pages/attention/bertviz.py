@@ -17,11 +17,11 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Maps
 from model.network.attention import for_each_head
-from viz.attention.figure import head_colour
-from viz.attention.words import bertviz_name
 from viz.components.registry import VENDOR
 from viz.i18n.catalogue import _
 from viz.i18n.format import sides, tokens
+from viz.pages.attention.figure import head_colour
+from viz.pages.attention.text import bertviz_name
 
 VIEWS = ("head", "model", "neuron")
 MOST = 64  # tokens: beyond that the browser stands still while it draws a line for each cell of each head

@@ -15,11 +15,11 @@ from model.analysis.attention_maps import Quantity
 from model.analysis.head_metrics import METRICS
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.model import Inspectable
-from viz.attention.shown import Wish
-from viz.attention.words import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
 from viz.i18n.format import attention_name, scale_name
+from viz.pages.attention.text import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
+from viz.pages.attention.view import Wish
 from viz.state.workbench import Key, attention_kinds, choice, choose, workbench
 
 FILTERS = "head_filters"

@@ -1,0 +1,58 @@
+"""The components that pages mount. Each function packs its data and returns what mounts it: a page packs all it has
+before it mounts the first, so that the browser gets everything at once and paints it in one frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viz.components.plots import LEVELS, Mount
+from viz.components.registry import component, pack
+
+_head_grid = component("head_grid", "plot", "picture", "film_store", "thumbnails")
+_stages = component("steps", "plot", "picture")
+
+
+def head_grid(
+    cells: NDArray[np.float32],
+    hidden: NDArray[np.bool_],
+    states: NDArray[np.uint8],
+    tops: Sequence[float],
+    header: Mapping[str, Any],
+    key: str,
+    on_head: Callable[[], None],
+) -> Mount:
+    """Thumbnails (thumbnail, row, column) of heads; a click puts {layer, head} into the state as `head`.
+
+    hidden: cells that are not drawn. states: (row, column), 0 masked, 1 visible, 2 not comparable; NaN is not drawn.
+    tops: for each thumbnail the value that is drawn darkest. header: `order`, [layer, head] of each; `columns` of the
+    grid; `notes`, a number of each; `difference`: from the pin; `block`, how many rows and columns a cell stands for.
+    """
+    count, rows, columns = cells.shape
+    largest = float(np.nanmax(np.abs(cells), initial=0.0, where=~np.isnan(cells))) or 1.0
+    low = -largest if header["difference"] else 0.0
+    known = np.nan_to_num(cells, nan=low)
+    levels = np.rint((known - low) * (LEVELS / (largest - low))).astype(np.uint16)
+    levels[np.isnan(cells)] = LEVELS + 1
+    levels[hidden] = LEVELS + 2
+    sizes = {"rows": rows, "cells": columns, "low": low, "high": largest, "tops": list(tops), "count": count}
+    data = pack({**header, **sizes}, [levels, states])
+    return partial(_head_grid, data=data, key=key, on_head_change=on_head)
+
+
+def stages(
+    arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Callable[[], None]
+) -> Mount:
+    """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
+    (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order; with a menu
+    of files.
+
+    header: `masked`, a truth a key; `pinned`, None or {differing: the first ones are differences}. A click on a query
+    puts its position into the state as `query`.
+    """
+    return partial(_stages, data=pack(header, arrays), key=key, on_query_change=on_query)
