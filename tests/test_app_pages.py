@@ -51,7 +51,7 @@ def test_another_page_computes_no_new_forward(passes, target):
 
 def test_what_was_chosen_stays_in_the_address_on_another_page(passes):
     app = opened(source="The cat sees.", layer="1", head="1")
-    app.switch_page("viz/pages/masks.py").run()
+    app.switch_page("viz/pages/masks/page.py").run()
     bench = app.session_state[Key.WORKBENCH]
     assert (bench.selection.layer, bench.selection.head) == (1, 1)
     assert app.text_input(key="source").value == "The cat sees."

@@ -13,7 +13,7 @@ from model.network.attention import MultiHeadAttention
 from tests.app_reading import sound
 from tests.viz.components.test_pack import unpack
 from viz.packing.names import RESIDUAL_VIEWS, UNIT_VIEWS
-from viz.pages.masks import EXPERIMENTS
+from viz.pages.masks.page import EXPERIMENTS
 from viz.pages.positions.laboratory import EXPERIMENTS as LABORATORY
 from viz.pages.predictions import VIEWS as PREDICTIONS
 

@@ -87,7 +87,7 @@ def test_formulas_and_titles_are_of_what_the_model_does_to_its_scores(folder):
     app = opened(source="the cat sees a dog .")
     app.session_state["explanation"] = True
     assert any(scored in each.value for each in sound(app.run()).latex)
-    app = sound(app.switch_page("viz/pages/masks.py").run())
+    app = sound(app.switch_page("viz/pages/masks/page.py").run())
     app.session_state["mask_explanation"] = True
     assert any(scored in each.value for each in sound(app.run()).latex)
     assert sent(app, "mask_flow")[0]["panels"][0]["name"] == "capped"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from model.capture.interventions import Causal, Cells, PaddingSeen, Window
 from tests.model.examples import one_stack
 from viz.i18n.format import token_code
-from viz.masks.batch import parts_of
-from viz.masks.rules import Rules, with_cells
+from viz.pages.masks.batch import parts_of
+from viz.pages.masks.rules import Rules, with_cells
 
 
 def test_rules_are_the_models_own_and_what_the_changes_made_of_them():

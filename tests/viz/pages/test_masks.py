@@ -216,7 +216,7 @@ def test_the_pinned_trace_is_the_reference_of_differences(small, tmp_path):
     bench = app.session_state["workbench"]
     bench.keep()
     bench.differing = True
-    app = app.switch_page("viz/pages/masks.py")
+    app = app.switch_page("viz/pages/masks/page.py")
     app.text_input(key="source").set_value("The cat sees the bird.").run()
     assert not app.exception
     header, values, _ = panels(app, "masked-decoder")

@@ -9,8 +9,8 @@ import pytest
 import viz.state.what_if
 import viz.state.workbench
 from model.capture.interventions import Cells, PaddingSeen
-from viz.masks.rules import Rules
-from viz.pages import masks as page
+from viz.pages.masks import page
+from viz.pages.masks.rules import Rules
 from viz.state.workbench import Key, Selection, Workbench
 
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-import viz.masks.orders
+import viz.pages.masks.experiments
 from model.analysis.masking import fills, future_change, orders, without_causal_mask
 from tests.app_reading import opened, sent
 from tests.test_app_kinds import write
 from tests.viz.pages.test_masks import TEXT, panels
 from tests.viz.small import small_lens
 from viz.i18n.format import significant
-from viz.masks import batch
-from viz.masks.batch import parts_of
-from viz.masks.pinned import head_tensors, other_token
+from viz.pages.masks import batch
+from viz.pages.masks.batch import parts_of
+from viz.pages.masks.pinned import head_tensors, other_token
 
 OTHER = "The cat sees the bird."
 HEAD = {"layer": "0", "head": "0"}
@@ -42,7 +42,7 @@ def markdown(app) -> str:
 def test_orders_of_mask_and_softmax_stand_above_the_pinned_ones(small, monkeypatch):
     app, bench = pinned(mask_experiment="order")
     asked = []
-    monkeypatch.setattr(viz.masks.orders, "orders", lambda *head: asked.append(head) or orders(*head))
+    monkeypatch.setattr(viz.pages.masks.experiments, "orders", lambda *head: asked.append(head) or orders(*head))
     app.run()
     assert len(asked) == 2  # this head's and the pinned one's
     header, values, flags = panels(app, "masks-order")

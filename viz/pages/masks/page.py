@@ -20,14 +20,12 @@ from model.runtime.errors import require
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, significant
-from viz.masks.batch import batch_sentence, pack_batch
-from viz.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
-from viz.masks.experiments import fill_experiment, pack_future
-from viz.masks.explained import explain
-from viz.masks.orders import pack_orders
-from viz.masks.rules import Rules, cells_at, fit, with_cells
-from viz.masks.views import alarms, cells_table, of_head, pack_flow, pack_mask
-from viz.masks.words import experiment_name, rule_name, scope_name
+from viz.pages.masks.batch import batch_sentence, pack_batch
+from viz.pages.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
+from viz.pages.masks.experiments import fill_experiment, pack_future, pack_orders
+from viz.pages.masks.figures import alarms, cells_table, of_head, pack_flow, pack_mask
+from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
+from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
 from viz.state.texts import first_source, typed
 from viz.state.what_if import change
 from viz.state.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench

@@ -19,7 +19,7 @@ from viz.components.plots import Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
 from viz.i18n.format import no_predictions, significant
-from viz.masks.views import of_head
+from viz.pages.masks.figures import of_head
 from viz.ui.plots import PINNED
 
 if TYPE_CHECKING:

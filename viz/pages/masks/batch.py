@@ -19,8 +19,8 @@ from model.text.tokenizer import Tokens
 from viz.components.plots import Mount, Panel, panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, side_name, sides
-from viz.masks.pinned import text_of, unlike
-from viz.masks.views import DRAWN, numbers, of_head, words
+from viz.pages.masks.figures import DRAWN, numbers, of_head, words
+from viz.pages.masks.pinned import text_of, unlike
 from viz.state.cache import of_pin
 from viz.ui.parts import stamp
 
