@@ -23,7 +23,6 @@ _lines = component("lines", "plot")
 _chart = component("chart", "plot")
 _panels = component("panels", "plot")
 _page_file = carrier("page_file")
-_wiring = component("wiring", "plot")
 
 
 @dataclass(frozen=True)
@@ -156,15 +155,6 @@ def panels(
         ]
     data = pack({**header, "panels": [dict(each.described) for each in shown]}, arrays)
     return partial(_panels, data=data, key=key, on_cell_change=on_cell or _nothing)
-
-
-def wiring(header: Mapping[str, Any], key: str) -> Mount:
-    """Ways of placing norm, sublayer, dropout and short cut, one a row, drawn as wires.
-
-    header: `rows`, each {name, formula, own: framed, boxes: [{text, kind: norm, sublayer, dropout or sum}], past: the
-    way past the block, "bare", "" for none, or the name of a norm on it}; the rest as of a heatmap, `words.csv` of 3.
-    """
-    return partial(_wiring, data=pack(header), key=key)
 
 
 def page_file(words: Mapping[str, str], key: str) -> None:

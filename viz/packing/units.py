@@ -13,7 +13,7 @@ from model.analysis.feed_forward import order_of, path_of, quantities, shares_of
 from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.packing.names import unit_quantity
+from viz.pages.residual.text import unit_quantity
 from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, header, levels, missing, now, pinned, side_of
 
 if TYPE_CHECKING:

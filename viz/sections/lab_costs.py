@@ -24,7 +24,7 @@ def costs_section(lens: Inspectable, row: DeltaGenerator) -> Views:
     name = choose(_("Claim"), list(COSTS), "growth", "cost", cost_name, row)
     COSTS[name](lens)
     label = _("Dropout: Norms and residual")
-    st.page_link("viz/pages/residual.py", label=label, query_params={"residual_view": "dropout"})
+    st.page_link("viz/pages/residual/page.py", label=label, query_params={"residual_view": "dropout"})
     return nothing
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from viz.components.decoding_views import ranking
 from viz.components.plot_tables import plot_tables
-from viz.components.plots import Mount, Panel, Series, chart, heatmap, lines, panels, wiring
+from viz.components.plots import Mount, Panel, Series, chart, heatmap, lines, panels
+from viz.pages.residual.components import wiring
 
 
 def lines_of(mount: Mount, *columns: str) -> list[tuple]:

@@ -8,7 +8,7 @@ import pytest
 
 import viz.pages.feed_forward
 import viz.pages.map.page
-import viz.pages.residual
+import viz.pages.residual.page
 import viz.state.workbench
 from viz.state.workbench import Key, Selection, Workbench
 
@@ -18,7 +18,7 @@ def clicked(small, monkeypatch):
     """Does what a page's callback does of a click in one of its figures, and gives the workbench."""
     fake = SimpleNamespace(session_state={}, query_params={})
     bench = fake.session_state[Key.WORKBENCH] = Workbench(selection=Selection(layer=1, head=1))
-    pages = (viz.pages.feed_forward, viz.pages.map.page, viz.pages.residual)
+    pages = (viz.pages.feed_forward, viz.pages.map.page, viz.pages.residual.page)
     for module in (viz.state.workbench, *pages):
         monkeypatch.setattr(module, "st", fake)
     monkeypatch.setattr(viz.pages.feed_forward, "arrange_again", lambda: None)
@@ -39,7 +39,7 @@ def clicked(small, monkeypatch):
     [("length", 0, 0), ("length", 3, 0), ("length", 4, 1), ("share", 2, 0), ("share", 3, 1)],
 )
 def test_a_step_of_the_stream_chooses_its_layer_and_the_token(clicked, quantity, row, layer):
-    page = viz.pages.residual
+    page = viz.pages.residual.page
     address = {page.Part.OF_STREAM: quantity, page.Part.STACK: "decoder"}
     bench, said = clicked(page.on_step, page.Part.MAP, address, cell={"row": row, "column": 2})
     assert (bench.selection.layer, bench.selection.query) == (layer, 2)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.viz.small import write_small
-from viz.packing.names import RESIDUAL_VIEWS
+from viz.pages.residual.text import RESIDUAL_VIEWS
 
 SOURCE, TARGET = "The cat sees the dog.", "一七丞世"
 

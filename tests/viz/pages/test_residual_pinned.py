@@ -15,8 +15,8 @@ from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.positions_page import TEXT
 from tests.viz.small import write_small
-from viz.packing import dropout
-from viz.packing.placement import differences
+from viz.pages.residual import dropout
+from viz.pages.residual.placement import differences
 
 OTHER = "The cat sees the bird."
 

@@ -9,8 +9,9 @@ import pandas as pd
 
 from model.analysis.residual import Block, placements, relative
 from model.network.layers import BLOCKS, in_parallel
-from viz.components.plots import Mount, chart, wiring
+from viz.components.plots import Mount, chart
 from viz.i18n.catalogue import _
+from viz.pages.residual.components import wiring
 from viz.ui.parts import explanation
 from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD, beside, header, missing
 

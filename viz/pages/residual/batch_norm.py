@@ -13,7 +13,7 @@ from model.network.norms import Norm
 from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.packing.norms import norm_label
+from viz.pages.residual.norms import norm_label
 from viz.ui.parts import explanation
 from viz.ui.plots import FIRST, SECOND, array, header, side_of
 

@@ -15,8 +15,8 @@ from model.analysis.residual import blocks, stacks
 from model.inference.model import Inspectable
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
-from viz.packing import batches, dropout, forms, norms, placement, stream
-from viz.packing.names import RESIDUAL_VIEWS, residual_view
+from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement, stream
+from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
 from viz.state.workbench import Workbench, choice, choose, workbench
 from viz.ui import plots
 from viz.ui.parts import Views, data_table, folded, mount, nothing, under_figures
@@ -103,20 +103,20 @@ def show_stream(lens: Inspectable, stack: str) -> Views:
 def show_forms(lens: Inspectable, stack: str) -> Views:
     picker, table = st.columns([3, 8], gap="medium")
     left, right = st.columns(2, gap="medium")
-    forms.explain(Part.EXPLANATION)
+    norm_forms.explain(Part.EXPLANATION)
     data = folded(Part.DATA, _("Data"))
 
     def views(lens: Inspectable) -> Iterator[None]:
         bench, epsilon = workbench(), lens.config.norm_epsilon
         paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
         parts = [
-            (left, forms.form_differences(bench, paths[row], token, epsilon, Part.SECOND)),
-            (right, forms.form_widths(bench, paths[row], epsilon, Part.THIRD)),
+            (left, norm_forms.form_differences(bench, paths[row], token, epsilon, Part.SECOND)),
+            (right, norm_forms.form_widths(bench, paths[row], epsilon, Part.THIRD)),
         ]
-        frame = forms.form_table(bench, paths[row], token, epsilon)
+        frame = norm_forms.form_table(bench, paths[row], token, epsilon)
         yield
         pick_norm(picker, paths, row)
-        table.dataframe(frame.style.format(forms.digits(frame)), hide_index=True)
+        table.dataframe(frame.style.format(norm_forms.digits(frame)), hide_index=True)
         mount(parts)
         data_table(Part.DATA, lambda: frame, "norm-forms", place=data, parts=parts)
 
@@ -126,34 +126,34 @@ def show_forms(lens: Inspectable, stack: str) -> Views:
 def show_batch(lens: Inspectable, stack: str) -> Views:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom")
     picker = row.container(width=260)
-    moment = choose(_("Quantity"), batches.MOMENTS, "std", Part.OF_BATCH, batches.moment_name, row)
+    moment = choose(_("Quantity"), batch_norm.MOMENTS, "std", Part.OF_BATCH, batch_norm.moment_name, row)
     said = st.container()
     left, right = st.columns(2, gap="medium")
-    batches.explain(Part.EXPLANATION)
+    batch_norm.explain(Part.EXPLANATION)
     data = st.container()
 
     def views(lens: Inspectable) -> Iterator[None]:
         bench = workbench()
         paths, chosen, _token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
-        path, made = paths[chosen], batches.batch(bench)
-        found = batches.statistics(bench, made, path) if made else None
+        path, made = paths[chosen], batch_norm.batch(bench)
+        found = batch_norm.statistics(bench, made, path) if made else None
         parts = []
         if made and found:
             parts = [
-                (left, batches.layer_map(bench, made, found, path, moment, Part.MAP)),
-                (right, batches.batch_chart(bench, found, path, moment, Part.SECOND)),
+                (left, batch_norm.layer_map(bench, made, found, path, moment, Part.MAP)),
+                (right, batch_norm.batch_chart(bench, found, path, moment, Part.SECOND)),
             ]
         yield
         pick_norm(picker, paths, chosen)
         if not made or found is None:
             said.info(_("A batch is made of the text and its parts: type at least two tokens on each side."))
             return
-        said.markdown(batches.sentence(made, found, path))
+        said.markdown(batch_norm.sentence(made, found, path))
         if bench.pin:
             said.caption(_("The batch is made of the current text alone: there is none of the pinned one."))
         mount(parts)
         with data:
-            data_table(Part.DATA, lambda: batches.batch_table(found), "batch-norm", parts=parts)
+            data_table(Part.DATA, lambda: batch_norm.batch_table(found), "batch-norm", parts=parts)
 
     return views
 

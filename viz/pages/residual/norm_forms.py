@@ -12,7 +12,7 @@ from model.runtime.device import exact
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.packing.norms import norm_label
+from viz.pages.residual.norms import norm_label
 from viz.ui.parts import explanation
 from viz.ui.plots import EXPECTED, FIRST, SECOND, array, beside, header, missing, pinned
 
