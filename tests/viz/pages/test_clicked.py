@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import viz.pages.feed_forward
+import viz.pages.feed_forward.page
 import viz.pages.map.page
 import viz.pages.residual.page
 import viz.state.workbench
@@ -18,10 +18,10 @@ def clicked(small, monkeypatch):
     """Does what a page's callback does of a click in one of its figures, and gives the workbench."""
     fake = SimpleNamespace(session_state={}, query_params={})
     bench = fake.session_state[Key.WORKBENCH] = Workbench(selection=Selection(layer=1, head=1))
-    pages = (viz.pages.feed_forward, viz.pages.map.page, viz.pages.residual.page)
+    pages = (viz.pages.feed_forward.page, viz.pages.map.page, viz.pages.residual.page)
     for module in (viz.state.workbench, *pages):
         monkeypatch.setattr(module, "st", fake)
-    monkeypatch.setattr(viz.pages.feed_forward, "arrange_again", lambda: None)
+    monkeypatch.setattr(viz.pages.feed_forward.page, "arrange_again", lambda: None)
     bench.look(small, "The cat sees.", "一七丞世")
 
     def click(callback, part, address=(), **what):
@@ -47,7 +47,7 @@ def test_a_step_of_the_stream_chooses_its_layer_and_the_token(clicked, quantity,
 
 
 def test_a_unit_at_a_token_is_chosen_by_its_place_in_the_order(clicked):
-    page = viz.pages.feed_forward
+    page = viz.pages.feed_forward.page
     bench, said = clicked(page.on_cell, page.Part.UNITS, {"stack": "decoder"}, cell={"row": 3, "column": 1})
     activations = bench.trace["decoder.layers.1.feed_forward.hidden"].clamp(min=0)
     strongest = activations.abs().amax(dim=0).argsort(descending=True, stable=True)

@@ -11,8 +11,8 @@ from tests.app_reading import opened, sent, sound
 from tests.model.examples import one_stack
 from tests.model.test_kinds import TOKENIZERS
 from tests.viz.small import write_small
-from viz.packing.units import PAGE
-from viz.pages.residual.text import UNIT_VIEWS
+from viz.pages.feed_forward.text import UNIT_VIEWS
+from viz.pages.feed_forward.units import PAGE
 
 SOURCE, TARGET = "The cat sees the dog.", "一七丞世"
 PATH = "encoder.layers.1.feed_forward"

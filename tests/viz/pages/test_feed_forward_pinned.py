@@ -12,7 +12,7 @@ from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.small import write_small
-from viz.packing import layer
+from viz.pages.feed_forward import layer
 from viz.ui.plots import PINNED
 
 SOURCE, TARGET, OTHER = "The cat sees the dog.", "一七丞世", "The dog sees the dog."

@@ -15,8 +15,8 @@ from model.inference.model import Inspectable
 from model.network.config import TransformerConfig
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
-from viz.packing import layer, units
-from viz.pages.residual.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
+from viz.pages.feed_forward import layer, units
+from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
 from viz.state.workbench import Workbench, choice, choose, workbench
 from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
 

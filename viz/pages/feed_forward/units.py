@@ -8,20 +8,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from model.analysis.feed_forward import order_of, path_of, quantities, shares_off, strengths, threshold
+from model.analysis.feed_forward import (
+    Direction,
+    off,
+    order_of,
+    path_of,
+    quantities,
+    reaches_output,
+    shares_off,
+    strengths,
+    threshold,
+)
+from model.network.transformer import Network
 from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
+from viz.i18n.errors import beside_pin, said
 from viz.i18n.format import significant
-from viz.pages.residual.text import unit_quantity
+from viz.pages.feed_forward.text import unit_quantity
+from viz.state.cache import of_pin
 from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, header, levels, missing, now, pinned, side_of
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from model.analysis.norms import Get
     from model.network.config import TransformerConfig
-    from viz.state.workbench import Workbench
+    from viz.state.workbench import Pin, Workbench
 
 PAGE = 40  # units side by side
 TALL = 340  # pixels of their map, where the text is short
@@ -242,3 +255,58 @@ def _shares(get: Get, config: TransformerConfig, stack: str) -> Tensor | None:
     if any(units is None for units in found):
         return None
     return torch.stack([shares_off(units.float(), threshold(config)) for units in found if units is not None])
+
+
+# The units of the pinned model beside this one's: shares, what a unit reads and writes; or why they cannot be.
+
+Numbers = NDArray[np.float32]
+Scores = Callable[[Network, str, int, int], Tensor]
+
+
+def pinned_layer(pin: Pin, chosen: Chosen) -> str:
+    """Why the pinned model has no such layer; nothing, if it has."""
+    config = pin.lens.config
+    layers = config.n_encoder_layers if chosen.stack == "encoder" else config.n_decoder_layers
+    if chosen.layer < layers:
+        return ""
+    return _("The pinned model has no such layer: there is nothing to compare with.")
+
+
+def pinned_direction(
+    bench: Workbench, chosen: Chosen, found: Direction, scores: Scores, side: str
+) -> tuple[Numbers | None, str]:
+    """The pinned model's scores of the same unit at the same tokens of the vocabulary; or a sentence why not."""
+    pin, lens = bench.pin, bench.lens
+    if pin is None or lens is None:
+        return None, ""
+    model = pin.trace.model
+    if model is lens.model:
+        return None, _("The pinned trace is of the same weights: what a unit reads and writes depends on no text.")
+    if lacking := pinned_layer(pin, chosen):
+        return None, lacking
+    reaches = side == "source" or not lens.predicts or reaches_output(pin.lens.config, chosen.stack)
+    if chosen.unit >= pin.lens.config.d_ff or not reaches or not pin.same_words(lens, side):
+        return None, _("The pinned model has no such unit, or other words: there is nothing to compare with.")
+    assert isinstance(model, Network)
+    of = chosen.stack, chosen.layer, chosen.unit
+    try:
+        known, lacking = beside_pin(lambda: of_pin(pin, scores, of, lambda: scores(model, *of)))
+    except ValueError as error:
+        return None, f"{_('pinned')}: {said(error)}"
+    if known is None:
+        return None, lacking
+    best, worst = found.ids
+    return known[[*best, *reversed(worst)]].cpu().numpy(), ""
+
+
+def pinned_share(bench: Workbench, config: TransformerConfig, chosen: Chosen) -> str:
+    """The share of units that are off in the pinned trace, and how many are off at all of its tokens here."""
+    if bench.pin is None:
+        return ""
+    units = pinned(bench)(f"{path_of(chosen.stack, chosen.layer)}.{quantities(config)[0]}")
+    known = None if units is None else units[~units.isnan().any(dim=-1)].float()
+    if known is None or not len(known):
+        return " · " + _("pinned: nothing of this shape")
+    silent = off(known, threshold(bench.pin.lens.config))
+    sentence = _("pinned, at the tokens of both: **{share:.1%}**, **{dead}** off at all of them")
+    return " · " + sentence.format(share=float(silent.float().mean()), dead=int(silent.all(dim=0).sum()))

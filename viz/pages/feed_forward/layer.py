@@ -28,9 +28,17 @@ from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, beside_pin
 from viz.i18n.format import no_predictions, significant
-from viz.packing.pinned_units import Numbers, pinned_direction, pinned_layer, pinned_share
-from viz.packing.units import BINS, Chosen, off_name, values_of
-from viz.pages.residual.text import unit_quantity
+from viz.pages.feed_forward.text import unit_quantity
+from viz.pages.feed_forward.units import (
+    BINS,
+    Chosen,
+    Numbers,
+    off_name,
+    pinned_direction,
+    pinned_layer,
+    pinned_share,
+    values_of,
+)
 from viz.state.cache import of_pin
 from viz.ui.parts import explanation
 from viz.ui.plots import FIRST, PINNED, SECOND, array, header, missing

@@ -1,0 +1,31 @@
+"""What the views of the norms' and the feed-forward's pages are called."""
+
+from __future__ import annotations
+
+from viz.i18n.catalogue import _
+
+UNIT_VIEWS = ("unit", "token", "layer", "apart")
+ORDERS = ("strength", "number")
+
+
+def unit_view(view: str) -> str:
+    return {
+        "unit": _("This unit"),
+        "token": _("This token"),
+        "layer": _("The layer"),
+        "apart": _("Positions apart"),
+    }[view]
+
+
+def order_name(order: str) -> str:
+    return {"strength": _("strongest first"), "number": _("by number")}[order]
+
+
+def unit_quantity(quantity: str) -> str:
+    """What is recorded of a unit."""
+    return {
+        "gated": _("gate × linear"),
+        "activation": _("activation"),
+        "linear": _("linear"),
+        "hidden": _("before activation"),
+    }[quantity]
