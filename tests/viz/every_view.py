@@ -15,7 +15,7 @@ from tests.viz.components.test_pack import unpack
 from viz.pages.feed_forward.text import UNIT_VIEWS
 from viz.pages.masks.page import EXPERIMENTS
 from viz.pages.positions.laboratory import EXPERIMENTS as LABORATORY
-from viz.pages.predictions import VIEWS as PREDICTIONS
+from viz.pages.predictions.page import VIEWS as PREDICTIONS
 from viz.pages.residual.text import RESIDUAL_VIEWS
 
 # A page's views, and what is chosen for each by the keys of controls; what the view before it chose stays.

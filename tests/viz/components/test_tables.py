@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from viz.components.decoding_views import ranking
 from viz.components.plot_tables import plot_tables
 from viz.components.plots import Mount, Panel, Series, chart, heatmap, lines, panels
+from viz.pages.predictions.components import ranking
 from viz.pages.residual.components import wiring
 
 

@@ -72,7 +72,7 @@ def test_a_button_removes_the_head_from_every_page_and_restores_it(small):
     assert "of 11 heads" in words(app)
     flags = sent(app, Part.EFFECTS)[1][3].reshape(2, 2)
     assert (flags & 2).tolist() == [[0, 0], [2, 0]]
-    app.switch_page("viz/pages/predictions.py").run()
+    app.switch_page("viz/pages/predictions/page.py").run()
     assert component(sound(app), "token_bar")["changed"]["text"]
     app.switch_page("viz/pages/attention/page.py").run()
     app.button(key=Part.REMOVE).click().run()

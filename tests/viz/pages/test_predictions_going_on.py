@@ -8,7 +8,7 @@ from tests.app_reading import component
 from tests.test_app_kinds import write
 from tests.viz.pages.test_predictions import SOURCE, shown
 from tests.viz.pages.test_predictions import small as small
-from viz.predictions.continuing import after_position, after_search
+from viz.pages.predictions.beam_tree import after_position, after_search
 
 
 def test_the_beam_search_runs_once_and_only_where_it_is_shown(small, monkeypatch):

@@ -14,7 +14,8 @@ from model.inference.beam_search import SearchTree
 from model.inference.decoding import Sampling
 from model.inference.model import Inspectable
 from viz.i18n.catalogue import _
-from viz.predictions import continuing, decoding, explaining, layers, positions, sampling, search
+from viz.pages.predictions import beam_tree, decoding_film, logit_lens, positions, sampling
+from viz.pages.predictions import text as explaining
 from viz.state.texts import CONTINUED, LINE_BREAK, first_source, typed, write_source
 from viz.state.workbench import Key, choose, workbench
 from viz.ui.parts import Views, data_table, folded, mount, nothing, stamp
@@ -135,7 +136,7 @@ def sampling_controls(vocabulary: int) -> Sampling:
 
 def show_layers(lens: Inspectable, row: DeltaGenerator) -> Views:
     left, right = st.columns([11, 9], gap="medium")
-    shade = choose(_("Colour"), layers.SHADES, layers.SHADES[0], Part.SHADE, layers.shade_name, left)
+    shade = choose(_("Colour"), logit_lens.SHADES, logit_lens.SHADES[0], Part.SHADE, logit_lens.shade_name, left)
     place, note = left.container(), left.container()
     charts = [right.container() for _chart in range(3)]
     with right:
@@ -144,20 +145,20 @@ def show_layers(lens: Inspectable, row: DeltaGenerator) -> Views:
 
     def views(lens: Inspectable) -> Iterator[None]:
         subject = subject_of(workbench())
-        readings = layers.read(subject)
+        readings = logit_lens.read(subject)
         parts = [
-            (place, layers.pack_lens(subject, readings, shade, Part.LENS, partial(on_row, Part.LENS))),
-            (charts[0], layers.pack_probability(subject, readings, Part.PROBABILITY)),
-            (charts[1], layers.pack_rank(subject, readings, Part.RANK)),
-            (charts[2], layers.pack_entropy(subject, readings, Part.ENTROPY)),
+            (place, logit_lens.pack_lens(subject, readings, shade, Part.LENS, partial(on_row, Part.LENS))),
+            (charts[0], logit_lens.pack_probability(subject, readings, Part.PROBABILITY)),
+            (charts[1], logit_lens.pack_rank(subject, readings, Part.RANK)),
+            (charts[2], logit_lens.pack_entropy(subject, readings, Part.ENTROPY)),
         ]
         yield
         mount(parts)
-        note.caption(layers.explained(subject))
+        note.caption(logit_lens.explained(subject))
         show_pin_note(note, subject)
         if subject.pinned is not None and readings.pinned is None:
             note.caption(_("The pinned model has other layers: the lens cannot be compared layer by layer."))
-        data_table(Part.DATA, lambda: layers.table(subject, readings), "logit-lens", place=data, parts=parts)
+        data_table(Part.DATA, lambda: logit_lens.table(subject, readings), "logit-lens", place=data, parts=parts)
 
     return views
 
@@ -169,11 +170,11 @@ def show_film(lens: Inspectable, row: DeltaGenerator) -> Views:
 
     def views(lens: Inspectable) -> Iterator[None]:
         subject = subject_of(workbench())
-        film = decoding.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
+        film = decoding_film.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
         yield
         mount([(place, film)])
         show_pin_note(place, subject)
-        data_table(Part.DATA, lambda: decoding.table(subject), "decoding-film", place=data)
+        data_table(Part.DATA, lambda: decoding_film.table(subject), "decoding-film", place=data)
 
     return views
 
@@ -188,12 +189,12 @@ def show_search(lens: Inspectable, row: DeltaGenerator) -> Views:
         bench = workbench()
         assert bench.trace is not None
         tree = searched(lens, beam)
-        drawn = search.pack_tree(lens, tree, stamp(bench.trace), Part.TREE, on_node)
+        drawn = beam_tree.pack_tree(lens, tree, stamp(bench.trace), Part.TREE, on_node)
         yield
         mount([(place, drawn)])
         if bench.pin is not None:
             place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
-        data_table(Part.DATA, lambda: search.table(lens, tree), "beam-search", place=data)
+        data_table(Part.DATA, lambda: beam_tree.table(lens, tree), "beam-search", place=data)
 
     return views
 
@@ -230,7 +231,7 @@ def on_choice(key: str) -> None:
     lens, texts = bench.lens, (typed(Key.SOURCE, first_source(bench.lens)), typed(Key.TARGET, ""))
     place, token = int(clicked["position"]), int(clicked["token"])
     with bench.what_if.in_effect(lens):
-        write(lens, continuing.after_position(lens, *texts, bench.generation, bench.source, place, token))
+        write(lens, beam_tree.after_position(lens, *texts, bench.generation, bench.source, place, token))
 
 
 def on_node() -> None:
@@ -239,7 +240,7 @@ def on_node() -> None:
     node = int(st.session_state[Part.TREE].node)
     if node < len(tree.nodes):  # a click on a tree that another text has replaced means nothing
         with workbench().what_if.in_effect(lens):
-            write(lens, continuing.after_search(lens, text, search.tokens_to(tree, node)))
+            write(lens, beam_tree.after_search(lens, text, beam_tree.tokens_to(tree, node)))
 
 
 def write(lens: Inspectable, text: str) -> None:

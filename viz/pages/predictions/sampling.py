@@ -11,10 +11,10 @@ from model.analysis.head_metrics import entropies
 from model.analysis.predictions import Sampled, sampled, saturation
 from model.inference.decoding import Sampling
 from model.runtime.device import exact
-from viz.components.decoding_views import ranking
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.pages.predictions.components import ranking
 from viz.ui.parts import plot_words, stamp
 from viz.ui.plots import PINNED
 from viz.ui.prediction import GOOD, LOSS, Subject, choice_words, gathered

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.predictions import UNKNOWN, entropies, perplexity
-from viz.components.decoding_views import ranking
 from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.pages.predictions.components import ranking
 from viz.ui.parts import plot_words, stamp
 from viz.ui.plots import PINNED
 from viz.ui.prediction import BITS, GOOD, LOSS, Subject, choice_words, gathered, visible

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN
 from model.capture.trace import AttentionKind
-from viz.components.decoding_views import film
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.pages.predictions.components import film
 from viz.ui.parts import stamp
 from viz.ui.plots import PINNED
 from viz.ui.prediction import LOSS, Subject, choice_words, gathered, visible
