@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from viz.components.training_views import training_strip
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import clock, no_training, significant
+from viz.pages.training.components import training_strip
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data

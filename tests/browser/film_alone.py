@@ -14,9 +14,8 @@ from tests.browser.alone import MOUNT
 from tests.browser.server import PATIENCE
 from tests.model.live_examples import watched
 from viz.components.registry import pack, sources
-from viz.sections.training_film import described, words
+from viz.pages.training.film import described, norm_groups, words
 from viz.state.film_feed import Sent, film_data
-from viz.ui.curves import norm_groups
 
 KIND = "cross"
 STRIP = {"status": "paused", "step": 0, "facts": [], "losses": [], "sentence": "", "possible": []}

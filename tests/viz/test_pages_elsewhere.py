@@ -10,8 +10,8 @@ import pytest
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 
-import viz.sections.training_demonstration
-import viz.sections.training_start
+import viz.pages.training.demonstration
+import viz.pages.training.start
 import viz.state.checkpoints
 from app import PAGES
 from model.network.config import Kind
@@ -38,7 +38,7 @@ def here(tmp_path, monkeypatch):
     small = {"d_model": 8, "n_heads": 2, "d_ff": 8, "dropout": 0.0}
     short = dataclasses.replace(REVERSE.settings, steps=2, validate_every=1)
     demonstration = dataclasses.replace(REVERSE, pairs=60, settings=short, network=small)
-    for section in (viz.sections.training_start, viz.sections.training_demonstration):
+    for section in (viz.pages.training.start, viz.pages.training.demonstration):
         monkeypatch.setattr(section, "REVERSE", demonstration)
     training.trainings.clear()
     yield tmp_path

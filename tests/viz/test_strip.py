@@ -13,7 +13,7 @@ from model.training.live.registry import KEPT
 from model.training.live.session import LiveTraining
 from tests.model.live_examples import LONG, SETTINGS, Gate, live, probe, settled
 from viz import strip
-from viz.sections import training_runs
+from viz.pages.training import runs
 from viz.state.workbench import Key, Workbench
 
 
@@ -21,7 +21,7 @@ from viz.state.workbench import Key, Workbench
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveTraining]:
     """A training that is this session's, and is shown."""
     training, bench = live(replace(SETTINGS, steps=30)), Workbench()
-    for place in (strip, training_runs):
+    for place in (strip, runs):
         monkeypatch.setattr(place.training, "training", lambda bench: training)
         monkeypatch.setattr(place, "workbench", lambda: bench)
     monkeypatch.setattr(strip.st, "session_state", {Key.MODEL: strip.training.ENTRY})
@@ -134,7 +134,7 @@ def test_stop_ends_the_run_and_keeps_what_it_recorded(begun):
     press("run")
     assert gate.reached.wait(LONG)
     gate.open.set()
-    training_runs._stop()
+    runs._stop()
     snapshot = begun.snapshot
     assert snapshot.status == "stopped"
     assert len(begun.current.curves.get("loss")[0]) == snapshot.step

@@ -6,7 +6,6 @@ from collections import Counter
 from enum import StrEnum
 
 from tests.app_reading import opened
-from viz.pages import training
 from viz.pages.attention import page as attention
 from viz.pages.feed_forward import page as feed_forward
 from viz.pages.map import page as map
@@ -14,6 +13,7 @@ from viz.pages.masks import page as masks
 from viz.pages.positions.laboratory import EXPERIMENTS
 from viz.pages.predictions import page as predictions
 from viz.pages.residual import page as residual
+from viz.pages.training import page as training
 
 SHARED = {"stack"}  # means the same on each page that has it
 

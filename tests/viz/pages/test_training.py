@@ -16,7 +16,7 @@ from tests.app_reading import opened, sound
 from tests.model.live_examples import LONG, Gate
 from tests.viz.pages.training_page import TABLE, demonstrated, live, page, part, pasted, short_trainings, words
 from tests.viz.small import write_small
-from viz.sections import training_demonstration, training_start
+from viz.pages.training import demonstration, start
 from viz.state import training
 from viz.state.checkpoints import CHECKPOINTS as BUNDLED
 from viz.state.checkpoints import find, open_place, places
@@ -46,9 +46,9 @@ def test_a_branch_of_a_running_training_runs_on(monkeypatch):
 
 
 def test_a_run_out_of_patience_says_so(monkeypatch):
-    rough = replace(training_demonstration.REVERSE.settings, steps=60, warmup=0, rate=1.0, patience=2)
-    short = replace(training_demonstration.REVERSE, settings=rough)
-    monkeypatch.setattr(training_start, "REVERSE", short)
+    rough = replace(demonstration.REVERSE.settings, steps=60, warmup=0, rate=1.0, patience=2)
+    short = replace(demonstration.REVERSE, settings=rough)
+    monkeypatch.setattr(start, "REVERSE", short)
     app = demonstrated()
     snapshot = live(app).snapshot
     assert snapshot.status == "finished"

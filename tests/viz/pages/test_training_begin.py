@@ -15,7 +15,8 @@ from model.training.demonstration import REVERSE
 from model.training.settings import TrainingSettings
 from tests.app_reading import sound
 from tests.viz.pages.training_page import TABLE, TINY, demonstrated, live, page, pasted, short_trainings, words
-from viz.sections import training_begin, training_cost, training_own, training_settings, training_start
+from viz.pages.training import begin, cost, own_data, settings
+from viz.pages.training import start as training_start
 from viz.state import training
 from viz.ui.fields import field_text, whose
 
@@ -99,7 +100,7 @@ def test_a_size_that_does_not_fit_is_said_before_the_start_until_it_is_another(m
 
 def test_what_kept_a_training_from_beginning_is_said_of_that_one_only(monkeypatch):
     app = pasted(TABLE)
-    monkeypatch.setattr(training_begin, "start", raising(RuntimeError("can't allocate memory")))
+    monkeypatch.setattr(begin, "start", raising(RuntimeError("can't allocate memory")))
     app.button(key="begin_button").click().run()
     assert "allocate memory" in app.error[0].value
     app.text_input(key="network_d_model").set_value("4").run()
@@ -191,7 +192,7 @@ def test_costs_are_shown_and_a_step_is_measured_when_asked():
     train, _validation = given.material.corpora(given.start.config.max_length, 0.0)
     config = given.start.config
     needed = memory_needed(config, forecast(config, train, given.choices.settings))  # what a refusal would name
-    assert costs[2] == training_cost.size(needed)
+    assert costs[2] == cost.size(needed)
     assert re.search(r"about [\d.]+ ms a step, estimated · about \d+:\d\d in all", config_words)
 
 
@@ -238,11 +239,11 @@ def test_columns_and_what_is_between_them_are_those_that_were_chosen():
 
 def test_columns_are_named_once_each():
     found = SimpleNamespace(records=[SimpleNamespace(cells=("a", "a", ""))], width=4)
-    assert training_own.column_names(found, True) == ["a (1)", "a (2)", "column 3", "column 4"]
+    assert own_data.column_names(found, True) == ["a (1)", "a (2)", "column 3", "column 4"]
 
 
 def test_values_come_back_from_their_fields():
-    options = training_settings.form().described
+    options = settings.form().described
     for name, value in dataclasses.asdict(TrainingSettings(clip=float("inf"), rate=3e-4)).items():
         if name in options:
             assert options[name].read(field_text(value)) == value

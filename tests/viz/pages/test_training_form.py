@@ -14,7 +14,7 @@ from model.data.sources import new_config, preset_options, without_stack
 from model.network.config import PRESETS, TransformerConfig
 from tests.app_reading import sound
 from tests.viz.pages.training_page import page, short_trainings
-from viz.sections.training_network import DESCRIBED
+from viz.pages.training.network import DESCRIBED
 from viz.ui.fields import field_text, whose
 
 ROTARY = {"position": "rotary"}

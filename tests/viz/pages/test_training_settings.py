@@ -11,7 +11,7 @@ from model.training.settings import CHANGEABLE, RATES, learning_rate
 from tests.app_reading import sound
 from tests.viz.components.test_pack import unpack
 from tests.viz.pages.training_page import demonstrated, live, page, part, short_trainings, words
-from viz.sections import training_settings
+from viz.pages.training import settings as training_settings
 from viz.ui.fields import field_text
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-import viz.sections.training_data
-import viz.sections.training_demonstration
-import viz.sections.training_start
+import viz.pages.training.data
+import viz.pages.training.demonstration
+import viz.pages.training.start
 import viz.state.checkpoints
 from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
@@ -23,12 +23,12 @@ def short_trainings(tmp_path, monkeypatch):
     monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
     monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
     write_small(tmp_path / "bundled" / "small")
-    monkeypatch.setattr(viz.sections.training_data, "TASK_PAIRS", 60)
+    monkeypatch.setattr(viz.pages.training.data, "TASK_PAIRS", 60)
     short = dataclasses.replace(
         REVERSE, pairs=60, settings=dataclasses.replace(REVERSE.settings, steps=3, validate_every=1), network=SMALL
     )
-    monkeypatch.setattr(viz.sections.training_start, "REVERSE", short)
-    monkeypatch.setattr(viz.sections.training_demonstration, "REVERSE", short)
+    monkeypatch.setattr(viz.pages.training.start, "REVERSE", short)
+    monkeypatch.setattr(viz.pages.training.demonstration, "REVERSE", short)
     training.trainings.clear()
     yield tmp_path
     trainings = training.trainings()

@@ -12,13 +12,13 @@ from streamlit.testing.v1 import AppTest
 from model.training.live.session import LiveTraining
 from tests.model.live_examples import live
 from tests.viz.components.test_pack import unpack
-from viz.sections import training_curves
+from viz.pages.training import curves
 
 
 def curves_page() -> None:
-    from viz.sections import training_curves
+    from viz.pages.training import curves
 
-    training_curves.show()
+    curves.show()
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def trained() -> Iterator[LiveTraining]:
 
 @pytest.fixture
 def opened(trained, monkeypatch):
-    monkeypatch.setattr(training_curves, "training", lambda bench: trained)
+    monkeypatch.setattr(curves, "training", lambda bench: trained)
     return AppTest.from_function(curves_page, default_timeout=240).run()
 
 
@@ -155,7 +155,7 @@ def test_more_smoothing_leaves_less_of_the_noise(opened, trained):
 
 def test_the_file_has_every_figure(opened, trained):
     assert [each.proto.label for each in opened.get("download_button")] == ["CSV"]
-    lines = training_curves.table_of(trained.runs).decode("utf-8-sig").splitlines()
+    lines = curves.table_of(trained.runs).decode("utf-8-sig").splitlines()
     assert lines[0] == "run,step,name,value"
     count = sum(len(run.curves.get(name)[0]) for run in trained.runs for name in run.curves.names)
     assert len(lines) == 1 + count
@@ -164,14 +164,14 @@ def test_the_file_has_every_figure(opened, trained):
 
 
 def test_without_a_training_there_are_no_curves(monkeypatch):
-    monkeypatch.setattr(training_curves, "training", lambda bench: None)
+    monkeypatch.setattr(curves, "training", lambda bench: None)
     assert "from the sidebar" in AppTest.from_function(curves_page).run().caption[0].value
 
 
 def test_what_is_not_measured_yet_says_when_it_comes(monkeypatch):
     training = live()
     training.settled()
-    monkeypatch.setattr(training_curves, "training", lambda bench: training)
+    monkeypatch.setattr(curves, "training", lambda bench: training)
     app = AppTest.from_function(curves_page, default_timeout=240).run()
     said = {header["file"].removeprefix("curves-"): header["sentence"] for header, _arrays in components(app, "chart")}
     assert "every 5 steps" in said.pop("accuracy")

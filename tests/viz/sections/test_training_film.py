@@ -13,20 +13,20 @@ from streamlit.testing.v1 import AppTest
 
 from tests.app_reading import component, sound
 from tests.model.live_examples import SETTINGS, live, probe, watched
-from viz.sections import training_branch, training_film
+from viz.pages.training import branch, film
 from viz.state.workbench import Workbench
 from viz.ui.fields import field_text
 
 
 def film_page() -> None:
-    from viz.sections import training_film
+    from viz.pages.training import film
 
-    training_film.show()
+    film.show()
 
 
 def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypatch):
     training = live()
-    monkeypatch.setattr(training_film, "training", lambda bench: training)
+    monkeypatch.setattr(film, "training", lambda bench: training)
     training.advance(8)
     training.settled()
     run = training.current
@@ -50,7 +50,7 @@ def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypa
 
 def test_a_film_that_is_full_says_which_steps_it_keeps(monkeypatch):
     training = live(budget=4 * watched().run.film.frame_size)
-    monkeypatch.setattr(training_film, "training", lambda bench: training)
+    monkeypatch.setattr(film, "training", lambda bench: training)
     full = "The film is full: of the steps so far it keeps one in 8, evenly, and takes no others."
     for steps, said in ((2, []), (18, [full])):
         training.advance(steps)
@@ -64,7 +64,7 @@ def test_a_film_that_is_full_says_which_steps_it_keeps(monkeypatch):
 
 
 def test_without_a_training_there_is_no_film(monkeypatch):
-    monkeypatch.setattr(training_film, "training", lambda bench: None)
+    monkeypatch.setattr(film, "training", lambda bench: None)
     assert "from the sidebar" in AppTest.from_function(film_page).run().caption[0].value
 
 
@@ -72,16 +72,16 @@ def test_without_a_training_there_is_no_film(monkeypatch):
 def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(monkeypatch, name):
     training, bench = live(), Workbench()
     state: dict[str, Any] = {}
-    monkeypatch.setattr(training_film, "training", lambda bench: training)
-    monkeypatch.setattr(training_film, "workbench", lambda: bench)
-    monkeypatch.setattr(training_film.st, "session_state", state)
+    monkeypatch.setattr(film, "training", lambda bench: training)
+    monkeypatch.setattr(film, "workbench", lambda: bench)
+    monkeypatch.setattr(film.st, "session_state", state)
     training.advance(6)
     training.settled()
     assert training.current
     steps = [key.step for key in training.current.film.key_frames]
-    act = {"rewind": training_film.on_rewind, "branch": training_film.on_branch}[name]
+    act = {"rewind": film.on_rewind, "branch": film.on_branch}[name]
     for step, found in ((99, False), (steps[-2], True)):
-        state[training_film.FILM] = SimpleNamespace(**{name: {"step": step, "edition": 1}})
+        state[film.FILM] = SimpleNamespace(**{name: {"step": step, "edition": 1}})
         act()
         training.settled()
         assert bool(bench.message) != found
@@ -93,23 +93,23 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(m
     assert training.snapshot.step == (steps[-2] if name == "rewind" else 6)
     assert len(training.runs) == 1
     if name == "branch":
-        assert state[training_branch.Part.PLACE] == (training.number, 1, steps[-2])
+        assert state[branch.Part.PLACE] == (training.number, 1, steps[-2])
         assert state["branch_rate"] == "0.005"
     training.close()
 
 
 def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_future(monkeypatch):
     training = live(replace(SETTINGS, rate=0.0050000001))  # more digits than its field shows
-    for section in (training_film, training_branch):
+    for section in (film, branch):
         monkeypatch.setattr(section, "training", lambda bench: training)
     training.advance(8)
     training.settled()
     assert training.current
     key = training.current.film.key_frames[1]
     app = AppTest.from_function(film_page, default_timeout=240)
-    app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
-    for option in training_branch.NAMES:
-        app.session_state[f"branch_{option}"] = field_text(training_branch.setting(key, option))
+    app.session_state[branch.Part.PLACE] = (training.number, 1, key.step)
+    for option in branch.NAMES:
+        app.session_state[f"branch_{option}"] = field_text(branch.setting(key, option))
     app.run()
     assert "Branch from step 4" in app.markdown[0].value
     app.button(key="branch_run").click().run()
@@ -132,7 +132,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     assert (header["run"], other["run"], other["steps"]) == (2, 1, first.film.steps.tolist())
     assert_allclose(other["losses"], first.film.series("loss"), rtol=1e-6)
     assert not any("Branch from step" in each.value for each in app.markdown)
-    app.session_state[training_branch.Part.PLACE] = (training.number, 1, key.step)
+    app.session_state[branch.Part.PLACE] = (training.number, 1, key.step)
     assert any("Branch from step" in each.value for each in app.run().markdown)
     training.close()
     training = live()
@@ -145,7 +145,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
 
 def test_the_film_of_a_model_whose_answers_are_not_known_is_shown_beside_its_other_runs(monkeypatch):
     training = live(kind="encoder-only")
-    monkeypatch.setattr(training_film, "training", lambda bench: training)
+    monkeypatch.setattr(film, "training", lambda bench: training)
     for again in (training.reset, training.pause):
         training.advance(2)
         training.settled()

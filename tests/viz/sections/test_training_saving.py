@@ -1,13 +1,13 @@
 """The name that a training is offered to be saved under."""
 
-from viz.sections import training_saving
+from viz.pages.training import saving
 from viz.ui import save_name
 
 
 def test_the_name_offered_is_one_that_can_be_saved_under(monkeypatch):
-    monkeypatch.setattr(training_saving, "bundled_names", lambda: ["reverse"])
-    monkeypatch.setattr(training_saving, "saved_names", lambda: ["reverse-2"])
-    monkeypatch.setattr(training_saving.opened, "own_names", lambda _bench: {"reverse-3"})
-    monkeypatch.setattr(training_saving, "workbench", lambda: None)
+    monkeypatch.setattr(saving, "bundled_names", lambda: ["reverse"])
+    monkeypatch.setattr(saving, "saved_names", lambda: ["reverse-2"])
+    monkeypatch.setattr(saving.opened, "own_names", lambda _bench: {"reverse-3"})
+    monkeypatch.setattr(saving, "workbench", lambda: None)
     assert save_name.free_name("reverse") == "reverse-4"
     assert save_name.free_name("new") == "new"

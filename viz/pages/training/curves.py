@@ -16,7 +16,7 @@ from model.analysis.downsample import outline, smoothed
 from viz.components.plots import Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
-from viz.sections.training_start import nothing_begun
+from viz.pages.training.start import nothing_begun
 from viz.state.training import training
 from viz.state.workbench import Key, attention_kinds, choose, workbench
 from viz.ui.curves import change_text, group_name, part_name, smoothing_name, title_of

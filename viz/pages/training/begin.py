@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -17,8 +18,10 @@ from model.runtime.errors import LONGEST, first_line
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import no_training, stopped
-from viz.sections import training_cost, training_data, training_draft, training_network, training_settings
-from viz.sections.training_start import start
+from viz.pages.training import cost, network, own_data
+from viz.pages.training import data as training_data
+from viz.pages.training import settings as training_settings
+from viz.pages.training.start import start
 from viz.state import training
 from viz.state.cache import remembered
 from viz.state.workbench import Workbench, choice, choose
@@ -63,12 +66,12 @@ def show(bench: Workbench, lens: Inspectable) -> None:
 
 
 def _form(bench: Workbench, lens: Inspectable) -> None:
-    training_draft.recall()
+    recall()
     row = st.container(horizontal=True, vertical_alignment="center")
     new = choice(WAYS, WAYS[0], Part.WAY) == "new"
     choose(_("Which model"), WAYS, WAYS[0], Part.WAY, lambda way: way_name(way, lens), row)
     left, right = st.columns(2, gap="medium")
-    kind = training_network.chosen_kind() if new else lens.kind
+    kind = network.chosen_kind() if new else lens.kind
     with right:
         usual = "" if new else str(lens.training.get("task") or "")
         data = training_data.show(right.container(), kind, usual)
@@ -84,15 +87,13 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
             foot.error(sentence)
         if data is None and not wrong and choice(training_data.SOURCES, "", training_data.Part.SOURCE) == "own":
             foot.caption(_("There is nothing to learn from yet: choose a file, or paste a text."))
-    training_draft.keep(bench, training_network.preset_fields() if new else {})
+    keep(bench, network.preset_fields() if new else {})
     costs = foot.container()
     known, refused = None, ""
     if plan is not None and settings is not None:
         try:
-            known = training_cost.costs_of(plan.config, plan.material, settings)
-            training_cost.require_costs(
-                plan.config, known[1], plan.lens.device if plan.lens else choose_device(), bench
-            )
+            known = cost.costs_of(plan.config, plan.material, settings)
+            cost.require_costs(plan.config, known[1], plan.lens.device if plan.lens else choose_device(), bench)
         except ValueError as error:
             refused = said(error)
     ready = known is not None and not refused
@@ -110,15 +111,15 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
     if training.training(bench):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
     if plan is not None and settings is not None and known is not None:
-        training_cost.show(costs, plan.lens, plan.config, plan.material, settings, known)
+        cost.show(costs, plan.lens, plan.config, plan.material, settings, known)
 
 
 def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The form of a new model."""
-    kind, _preset = training_network.choose_kind(place)
-    options, wrong = training_network.read(kind)
+    kind, _preset = network.choose_kind(place)
+    options, wrong = network.read(kind)
     form, below = place.container(), place.container()
-    units, vocabulary = training_network.tokens(below, kind, data)
+    units, vocabulary = network.tokens(below, kind, data)
     found, sentences = _material(kind, data, units, vocabulary)
     plan = None
     if found is not None and data is not None and not wrong:
@@ -126,7 +127,7 @@ def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[P
             plan = Plan(None, new_config(kind, options, found.tokenizers), found, data)
         except ValueError as error:
             wrong = {whose(str(error), list(options)): said(error)}
-    training_network.fields(form, kind, wrong)
+    network.fields(form, kind, wrong)
     return plan, [*sentences, *wrong.values()]
 
 
@@ -169,3 +170,46 @@ def _begin(plan: Plan, settings: Any) -> None:
 
 def way_name(way: str, lens: Inspectable) -> str:
     return _("A new model") if way == "new" else _("Go on with {name}").format(name=lens.name)
+
+
+# What was typed for a training that has not begun: a reload finds it again, under a key in the address.
+
+DRAFT = "draft"  # in the address
+KEPT, MOST = 600.0, 8  # seconds that a process keeps one, and how many
+RECALLED = "draft_recalled"
+NAMES = (
+    *(network.FORM.key(name) for name in network.DESCRIBED),
+    *(network.Part.PUT, network.Part.VOCABULARY),
+    *(training_data.Part.TASK, training_data.Part.COUNT, training_data.Part.SHARE),
+    *(own_data.Part.CONTENT, own_data.Part.PASTED, own_data.Part.DELIMITER),
+)
+
+
+@st.cache_resource(show_spinner=False, ttl=KEPT, max_entries=MOST)
+def _held(key: str) -> dict[str, Any]:
+    """What is held under a key that nobody guesses."""
+    return {}
+
+
+def recall() -> None:
+    """Before the fields are drawn: in a session that begins, put back what they held."""
+    key = st.query_params.get(DRAFT)
+    if key and not st.session_state.get(RECALLED):
+        st.session_state.update(_held(key))
+    st.session_state[RECALLED] = True
+
+
+def keep(bench: Workbench, preset: dict[str, Any]) -> None:
+    """After they are drawn: hold what differs from a form that nobody has touched. preset: of the network's fields."""
+    now = {name: st.session_state[name] for name in NAMES if name in st.session_state}
+    touched = now.get(own_data.Part.CONTENT) is not None or any(
+        now.get(name, value) != value for name, value in preset.items()
+    )
+    key = st.query_params.get(DRAFT)
+    if touched and not key:
+        key = secrets.token_urlsafe(9)
+        bench.say(DRAFT, key)
+    if key:
+        held = _held(key)
+        held.clear()
+        held.update(now)

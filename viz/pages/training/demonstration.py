@@ -9,8 +9,8 @@ import streamlit as st
 
 from model.training.demonstration import REVERSE
 from viz.i18n.catalogue import _
-from viz.sections import training_film
-from viz.sections.training_start import demonstrate
+from viz.pages.training import film
+from viz.pages.training.start import demonstrate
 from viz.state import training
 from viz.state.workbench import Workbench
 
@@ -53,7 +53,7 @@ def show(bench: Workbench) -> None:
             st.progress(progress(running), progress_words(running))
             st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
     if running and running.current and len(running.current.film):  # what it is about, without a search for it
-        training_film.show()
+        film.show()
 
 
 def is_demonstration(live: LiveTraining) -> bool:

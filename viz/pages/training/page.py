@@ -13,15 +13,8 @@ from model.training.live.snapshot import Snapshot
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import as_sentence
-from viz.sections import (
-    training_begin,
-    training_curves,
-    training_demonstration,
-    training_film,
-    training_runs,
-    training_settings,
-)
-from viz.sections.training_start import freed
+from viz.pages.training import begin, curves, demonstration, film, runs, settings
+from viz.pages.training.start import freed
 from viz.state import training
 from viz.state.workbench import Workbench, choose, workbench
 from viz.ui.parts import Views
@@ -42,7 +35,7 @@ def page(_lens: Inspectable) -> Views:
 
 def views(lens: Inspectable) -> Iterator[None]:
     bench = workbench()
-    training_settings.follow(training.training(bench))
+    settings.follow(training.training(bench))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), SEGMENTS, SEGMENTS[0], Part.SEGMENT, segment_name, row)
     said, place = st.container(), st.container()
@@ -50,16 +43,16 @@ def views(lens: Inspectable) -> Iterator[None]:
     standing(said, bench)
     with place:
         if segment == "begin":
-            training_demonstration.show(bench)
-            training_begin.show(bench, lens)
+            demonstration.show(bench)
+            begin.show(bench, lens)
         elif segment == "settings":
-            training_settings.show(bench)
+            settings.show(bench)
         elif segment == "curves":
-            training_curves.show()
+            curves.show()
         elif segment == "film":
-            training_film.show()
+            film.show()
         else:
-            training_runs.show(bench)
+            runs.show(bench)
 
 
 def standing(place: DeltaGenerator, bench: Workbench) -> None:

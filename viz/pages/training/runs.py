@@ -14,8 +14,8 @@ from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, Training
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import significant
-from viz.sections import training_saving
-from viz.sections.training_start import give_up, nothing_begun
+from viz.pages.training import saving
+from viz.pages.training.start import give_up, nothing_begun
 from viz.state import training
 from viz.state.workbench import Workbench, workbench
 from viz.ui.fields import field_text, options_of
@@ -58,7 +58,7 @@ def show(bench: Workbench) -> None:
     st.dataframe(found, hide_index=True, height=38 + 35 * len(runs), column_config=figures)
     left, right = st.columns(2, gap="large")
     travel(left, live, runs)
-    training_saving.show(right, live)
+    saving.show(right, live)
 
 
 def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from model.data.tasks import TASKS
 from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
-from viz.sections import training_own
+from viz.pages.training import own_data
 from viz.state.cache import remembered
 from viz.state.workbench import choose
 
@@ -45,7 +45,7 @@ def show(place: DeltaGenerator, kind: Kind, task: str) -> Data | None:
             _("{count} sentences put together by rule, such as: {example}").format(count=f"{count:,}", example=example)
         )
         return dataclasses.replace(found, held=share(place))
-    return training_own.show(place, kind, lambda: share(place))
+    return own_data.show(place, kind, lambda: share(place))
 
 
 def _task(place: DeltaGenerator, usual: str) -> Data | None:

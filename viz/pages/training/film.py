@@ -8,17 +8,18 @@ import numpy as np
 import streamlit as st
 
 from model.training.live.camera import LOSS
-from viz.components.training_views import training_film
+from model.training.live.film import Film
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import SIDES, attention_name
-from viz.sections import training_branch
-from viz.sections.training_start import nothing_begun
+from viz.pages.training import branch
+from viz.pages.training.components import training_film
+from viz.pages.training.start import nothing_begun
 from viz.state.cache import remembered
 from viz.state.film_feed import thinned
 from viz.state.training import training
 from viz.state.workbench import Key, Workbench, choose, workbench
-from viz.ui.curves import norm_groups
+from viz.ui.curves import OTHER_QUANTITIES, part_name
 from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from model.capture.trace import AttentionKind
-    from model.training.live.film import Film, KeyFrame
+    from model.training.live.film import KeyFrame
     from model.training.live.runs import Run
     from model.training.live.session import LiveTraining
 
@@ -48,7 +49,7 @@ def show() -> None:
         return
     film = run.film
     row = st.container(horizontal=True, horizontal_alignment="distribute")
-    training_branch.show(st.container(), live)
+    branch.show(st.container(), live)
     kinds = film.kinds
     kind = kinds[0]
     if len(kinds) > 1:
@@ -201,7 +202,7 @@ def on_rewind() -> None:
 def on_branch() -> None:
     live, key = key_frame(st.session_state[FILM].branch)
     if live and key:
-        training_branch.offer(live, key)
+        branch.offer(live, key)
 
 
 def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | None]:
@@ -214,3 +215,26 @@ def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | N
         "" if found else _("The key frame of step {step} is gone: choose another.").format(step=wanted["step"])
     )
     return live, found
+
+
+def norm_groups(film: Film) -> list[dict[str, Any]]:
+    """Of each quantity of each stack: the first of its values in a frame's norms, its rows, and whose tokens they have.
+
+    quantity: "mean" and "std" of what each norm reads, "stream" for the Euclidean norm of the residual stream.
+    """
+    groups: list[dict[str, Any]] = []
+    first = 0
+    for name in film.names:
+        if name in film.kinds or name in OTHER_QUANTITIES:
+            continue
+        path, _dot, last = name.rpartition(".")
+        (positions,) = film.shape(name)
+        stack, quantity = name.partition(".")[0], last if last in ("mean", "std") else "stream"
+        side = "target" if stack == "decoder" and film.probe.target else "source"
+        if not groups or (groups[-1]["quantity"], groups[-1]["stack"]) != (quantity, stack):
+            group = {"quantity": quantity, "stack": stack, "side": side, "first": first, "positions": positions}
+            groups.append({**group, "rows": []})
+        block = path.removesuffix(".norm")
+        groups[-1]["rows"].append(part_name(path if block == stack else block))
+        first += positions
+    return groups
