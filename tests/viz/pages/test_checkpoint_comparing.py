@@ -15,7 +15,7 @@ from tests.app_reading import sent, sound
 from tests.model.hosted.models import theirs
 from tests.viz.pages.reading_page import MATRIX, WEIGHTS, at_once, change, columns, page
 from tests.viz.small import write_small
-from viz.sections.checkpoints_subjects import Subject, nearest
+from viz.pages.checkpoints.subjects import Subject, nearest
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from model.checkpoints.manage import read_card, write_card
 from tests.app_reading import opened, sound
 from tests.model.hosted.models import theirs
 from tests.viz.small import write_small
-from viz.sections import checkpoints_keeping
-from viz.sections.checkpoints_card import SHOWN, front_matter, harmless
+from viz.pages.checkpoints import keep
+from viz.pages.checkpoints.keep import SHOWN, front_matter, harmless
 
 CARD = "---\nlicense: mit\n---\n# Mine\n\n<script>alert(1)</script> ![x](http://example.org/x.png)\n"
 
@@ -150,7 +150,7 @@ def test_of_a_long_card_the_beginning_is_shown(here):
 
 def test_one_that_went_in_another_window_is_said_to_be_gone(here, monkeypatch):
     """And not that it is in training, nor another one in its place without a word."""
-    app = opened(model="small").switch_page("viz/pages/checkpoints.py")
+    app = opened(model="small").switch_page("viz/pages/checkpoints/page.py")
     app.session_state["checkpoints_part"] = "read"
     app.session_state["checkpoint"] = "mine"
     sound(app.run())
@@ -158,6 +158,6 @@ def test_one_that_went_in_another_window_is_said_to_be_gone(here, monkeypatch):
     assert any(each.value.endswith("not here. This is small.") for each in sound(app.run()).warning)
     assert any(each.value.endswith("not here. This is small.") for each in sound(app.run()).warning)
     app.session_state["checkpoints_part"] = "keep"
-    monkeypatch.setattr(checkpoints_keeping, "opened", SimpleNamespace(all_places=lambda _bench: []))
+    monkeypatch.setattr(keep, "opened", SimpleNamespace(all_places=lambda _bench: []))
     assert "small is no longer there: choose another model." in [each.value for each in sound(app.run()).warning]
     assert "in training" not in words(app)

@@ -17,7 +17,7 @@ from model.runtime.errors import CheckpointError
 from tests.app_reading import component, opened, sound
 from tests.viz.pages.checkpoints_page import page, places, rows, said, uploaded
 from tests.viz.small import write_small
-from viz.sections.checkpoints_adding import is_local
+from viz.pages.checkpoints.add import is_local
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_a_path_is_asked_for_only_where_visitors_sit_at_this_machine(here, monke
         app.text_input(key="adding_path").set_value(wrong).run()
         app.button(key="adding_look").click().run()
         assert sentence in app.error[0].value
-    monkeypatch.setattr("viz.sections.checkpoints_adding.is_local", lambda *_given: False)
+    monkeypatch.setattr("viz.pages.checkpoints.add.is_local", lambda *_given: False)
     assert not [field for field in page().text_input if field.key == "adding_path"]
 
 

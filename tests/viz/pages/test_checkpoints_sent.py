@@ -15,7 +15,7 @@ from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_tok
 from tests.app_reading import sound
 from tests.viz.pages.checkpoints_page import packed, page, places, rows, said, uploaded
 from tests.viz.small import write_small
-from viz.sections.checkpoints_adding import LIMIT
+from viz.pages.checkpoints.add import LIMIT
 from viz.state import checkpoints as session
 from viz.state.checkpoints import browser
 

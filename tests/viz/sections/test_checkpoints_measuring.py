@@ -8,7 +8,7 @@ from functools import partial
 import torch
 
 from model.checkpoints.tensors import TensorInfo
-from viz.sections.checkpoints_measuring import Measured
+from viz.pages.checkpoints.measuring import Measured
 
 
 def test_each_place_is_read_once_and_let_go():

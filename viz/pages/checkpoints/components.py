@@ -81,3 +81,20 @@ def findings(
     nothing was found. header: `name`, `sentence`, `alt`, `stamp`.
     """
     return partial(_findings, data=pack({**header, "groups": list(groups)}), key=key, on_finding_change=on_find)
+
+
+# The component of the page Checkpoints that opens; as in views.py the function returns what mounts it.
+
+_checkpoint_list = component("checkpoint_list")
+
+
+def checkpoint_list(
+    groups: Sequence[Mapping[str, Any]], words: Mapping[str, Any], key: str, on_act: Callable[[], None]
+) -> Mount:
+    """Lines with buttons; a click puts {act: "show", "read" or "remove", name} into the state as `act`.
+
+    groups: each {title, where, rows: [{name, where, kind, format, parameters, bytes, needs, fits, refused, problem,
+    shown, removable, computes}]}, all but the truths as texts. words: `columns`, show, showing, read, reading,
+    remove, shown, alt.
+    """
+    return partial(_checkpoint_list, data={"groups": list(groups), "words": words}, key=key, on_act_change=on_act)

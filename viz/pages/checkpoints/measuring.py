@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from viz.sections.checkpoints_subjects import Subject
+from viz.pages.checkpoints.subjects import Subject
 from viz.ui.background import Filling, Job
 
 if TYPE_CHECKING:

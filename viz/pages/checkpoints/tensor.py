@@ -15,11 +15,10 @@ from model.checkpoints.tensors import TensorInfo
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import bytes_text, literal, shape_text, token_code, type_text
-from viz.packing import weights_rows, weights_spectra, weights_values
-from viz.packing.weights_values import Blocks, Region, Weight, short, summary, whole
-from viz.sections.checkpoints_chosen import REGION, lens_of
-from viz.sections.checkpoints_measuring import Measured
-from viz.sections.checkpoints_subjects import Subject
+from viz.pages.checkpoints import tensor_figures
+from viz.pages.checkpoints.measuring import Measured, measured
+from viz.pages.checkpoints.subjects import REGION, Subject, lens_of
+from viz.pages.checkpoints.tensor_figures import Blocks, Region, Weight, short, summary, whole
 from viz.state.workbench import choose, workbench
 from viz.ui.parts import explanation
 
@@ -43,15 +42,15 @@ def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
         return
     heading.caption(summary(weight.statistics), width="content")
     left, right = st.columns([11, 9], gap="medium")
-    if weights_spectra.is_matrix(weight):
+    if tensor_figures.is_matrix(weight):
         with left:
-            draw_matrix(weight, lambda region, largest: weights_values.blocks_of(weight, region, largest))
+            draw_matrix(weight, lambda region, largest: tensor_figures.blocks_of(weight, region, largest))
         with right:
             spread([weight])
             details(subject, weight)
     elif info.shape:
         with left:
-            weights_values.feature_chart([weight], FEATURES)()
+            tensor_figures.feature_chart([weight], FEATURES)()
         with right:
             spread([weight])
 
@@ -87,7 +86,7 @@ def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | s
 def spread(shown: list[Weight]) -> None:
     """The histogram, of one tensor or of two."""
     log = choose(_("Counts"), ("linear", "log"), "linear", LOG, counts_name, st.container()) == "log"
-    weights_values.histogram(shown, log, HISTOGRAM)()
+    tensor_figures.histogram(shown, log, HISTOGRAM)()
 
 
 def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference: bool = False) -> None:
@@ -102,7 +101,7 @@ def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], differ
     if region != full:
         row.button(_("whole"), on_click=forget_region, key="w_whole")
     made = blocks(region, largest)
-    weights_values.value_map(weight, made, region, largest, MAP, partial(on_cell, region, made[1], full), difference)()
+    tensor_figures.value_map(weight, made, region, largest, MAP, partial(on_cell, region, made[1], full), difference)()
 
 
 def range_field(place: DeltaGenerator, key: str, end: int) -> tuple[int, int]:
@@ -146,32 +145,32 @@ def details(subject: Subject, weight: Weight) -> None:
     """Singular values, their vectors, and what rows are near to where the table is one of tokens or positions."""
     views = ["spectrum"]
     rows, columns = (end for _begin, end in vars(whole(weight.info.shape)).values())
-    if max(rows, columns) <= weights_spectra.SMALL:
+    if max(rows, columns) <= tensor_figures.SMALL:
         views.append("vectors")
-    if weights_rows.is_positions(weight):
+    if tensor_figures.is_positions(weight):
         views.insert(0, "positions")
-    elif weights_rows.is_embedding(weight):
+    elif tensor_figures.is_embedding(weight):
         views.insert(0, "neighbours")
     row = st.container(horizontal=True)
     view = choose(_("Detail"), views, views[0], DETAIL, detail_name, row) if len(views) > 1 else views[0]
     if view == "positions":
-        weights_rows.position_map(weight, POSITIONS)()
+        tensor_figures.position_map(weight, POSITIONS)()
     elif view == "neighbours":
         neighbours(subject, weight, row)
-    elif reason := weights_spectra.why_none(weight):
+    elif reason := tensor_figures.why_none(weight):
         st.caption(reason)
     elif view == "vectors":
-        for mount in weights_spectra.vector_charts(weight, (LEFT, RIGHT)):
+        for mount in tensor_figures.vector_charts(weight, (LEFT, RIGHT)):
             mount()
-    elif weights_spectra.known(weight) or asked(weights_spectra.seconds(weight), weight):
+    elif tensor_figures.known(weight) or asked(tensor_figures.seconds(weight), weight):
         with st.spinner(_("Computing the singular values …")):
-            mount = weights_spectra.spectrum_chart([weight], SPECTRUM)
+            mount = tensor_figures.spectrum_chart([weight], SPECTRUM)
         mount()
 
 
 def asked(takes: float, weight: Weight) -> bool:
     """Whether the singular values may be computed: those that take long only when they are asked for."""
-    if takes < weights_spectra.PATIENCE:
+    if takes < tensor_figures.PATIENCE:
         return True
     label = _("Compute the singular values, about {seconds} s").format(seconds=f"{takes:.0f}")
     return st.button(label, key=f"w_compute_{weight.file}")
@@ -179,17 +178,17 @@ def asked(takes: float, weight: Weight) -> bool:
 
 def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     """Rows near to that of a token that is typed."""
-    tokenizer = weights_rows.tokenizer_of(weight.info, lens_of(subject))
+    tokenizer = tensor_figures.tokenizer_of(weight.info, lens_of(subject))
     label = _("Token, or # and a row's number") if tokenizer else _("Row")
     key, rows = f"{ROW}_{subject.name}", weight.info.shape[0]
-    first = weights_rows.first_row(workbench().traced[0], rows, tokenizer)
+    first = tensor_figures.first_row(workbench().traced[0], rows, tokenizer)
     place.text_input(label, first, key=key, live="250ms", width=190, label_visibility="collapsed", placeholder=label)
     try:
-        row = weights_rows.row_of(str(st.session_state[key] or ""), rows, tokenizer)
+        row = tensor_figures.row_of(str(st.session_state[key] or ""), rows, tokenizer)
     except ValueError as error:
         st.caption(literal(said(error)))
         return
-    weights_rows.neighbour_chart(weight, row, tokenizer, NEAR)()
+    tensor_figures.neighbour_chart(weight, row, tokenizer, NEAR)()
 
 
 def explain() -> None:
@@ -246,3 +245,45 @@ def on_cell(region: Region, size: tuple[int, int], full: Region) -> None:
     for key, place, end in zip(REGION, places, (full.rows[1], full.columns[1]), strict=True):
         first = max(0, min(int(place) - CLOSER // 2, end - CLOSER))
         st.session_state[key] = f"{first}-{min(end, first + CLOSER) - 1}"
+
+
+# One tensor of two checkpoints: their values over each other, and the difference as a map.
+
+
+def show_pair(before: Subject, after: Subject, info: TensorInfo, equal: bool) -> None:
+    """The tensor of this name in both. equal: value for value."""
+    heading = st.container(horizontal=True, vertical_alignment="bottom")
+    heading.markdown(f"**{token_code(short(info.name))}**", width="content")
+    heading.caption(shape_text(info.shape), width="content")
+    if equal:
+        st.info(_("In {before} and {after} this tensor is equal, value for value.").format(
+            before=literal(before.name), after=literal(after.name)
+        ))  # fmt: skip
+        return
+    weights = []
+    for subject in (before, after):
+        found = measured(subject)
+        own = next(each for each in found.table if each.name == info.name)
+        weight = weight_of(subject, found, own)
+        if isinstance(weight, str):
+            st.caption(literal(f"{subject.name}: {weight}"))
+            return
+        weights.append(weight)
+    st.caption(f"A: {summary(weights[0].statistics)}  \nB: {summary(weights[1].statistics)}")
+    left, right = st.columns([11, 9], gap="medium")
+    named = [weight.called(f"{letter}: {weight.file}") for letter, weight in zip("AB", weights, strict=True)]
+    matrix = tensor_figures.is_matrix(weights[1])
+    with left:
+        if matrix:
+            blocks = partial(tensor_figures.difference_blocks, named)
+            draw_matrix(named[1], blocks, difference=True)
+        else:
+            tensor_figures.feature_chart(named, FEATURES)()
+    with right:
+        spread(named)
+        if matrix and not any(tensor_figures.why_none(weight) for weight in named):
+            takes = sum(tensor_figures.seconds(weight) for weight in named)
+            if all(tensor_figures.known(weight) for weight in named) or asked(takes, named[1]):
+                with st.spinner(_("Computing the singular values …")):
+                    mount = tensor_figures.spectrum_chart(named, SPECTRUM)
+                mount()

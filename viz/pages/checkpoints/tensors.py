@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import streamlit as st
 
-from viz.components.checkpoint_views import BINS, Column, tensor_tree
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, shape_text
+from viz.pages.checkpoints import tensor
+from viz.pages.checkpoints.components import BINS, Column, tensor_tree
+from viz.pages.checkpoints.measuring import Measured
+from viz.pages.checkpoints.subjects import Subject, asked_place, choose_tensor, chosen_place
+from viz.state.workbench import Workbench
+from viz.ui.background import CHOSEN, follow
+from viz.ui.parts import data_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,3 +133,31 @@ def statistics_table(table: Sequence[TensorInfo], of: Callable[[TensorInfo], Sta
         "infinite": "±∞",
     }
     return pd.DataFrame(columns | {title: _numbers(found, name) for name, title in names.items()})
+
+
+# The tensors of a file: their tree with what they measure, which fills in, and one of them large.
+
+TREE = "tensor_tree"
+
+
+def show(bench: Workbench, subject: Subject, found: Measured) -> None:
+    """The tree goes on by itself while something is being measured."""
+    follow([found], partial(tree, subject, found))
+    tensor.show(subject, found, found.table[chosen_place(found.table)])
+    tensor.beside(tensor.explain, partial(data, subject, found))
+
+
+def data(subject: Subject, found: Measured) -> None:
+    table = partial(statistics_table, found.table, found.of)
+    data_table("tensors_data", table, f"tensors-{subject.name}", _("Data of all tensors"))
+
+
+def tree(subject: Subject, found: Measured) -> None:
+    asked = asked_place(found.table) is not None
+    header = {"chosen": chosen_place(found.table), "asked": asked, "progress": found.progress, "sorted": -1}
+    statistics_tree(found.table, found.of, subject.name, header, TREE, partial(on_tensor, found))()
+
+
+def on_tensor(found: Measured) -> None:
+    choose_tensor(found.table, int(st.session_state[TREE].tensor))
+    st.session_state[CHOSEN] = True

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
-from viz.i18n.format import as_sentence, literal
-from viz.sections import checkpoints_as_ours, checkpoints_card
-from viz.sections.checkpoints_kept import Part, ask, attempt, refused_name
+from viz.i18n.format import as_sentence, literal, not_ours
 from viz.state import checkpoints, shown_model, training
 from viz.state.checkpoints import Place, saved_folder
 from viz.state.workbench import Key, Workbench, workbench
 from viz.ui.parts import outcome
-from viz.ui.save_name import NAME
+from viz.ui.save_name import NAME, refused
+
+if TYPE_CHECKING:
+    from model.inference.model import Inspectable
 
 TALL = 420  # pixels of the card
 READING = 720  # pixels of a column that stands alone
@@ -69,11 +74,11 @@ def _foreign(kept: Place) -> None:
         card = as_sentence(said(error))
     left, right = st.columns([5, 9], gap="large") if card else (st.container(width=READING), None)
     left.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
-    checkpoints_as_ours.show_as_ours(left, kept)
+    show_as_ours(left, kept)
     if right is not None:
         right.markdown(f"**{_('Model card')}**")
         with right.container(height=TALL, border=True):
-            checkpoints_card.show_card(card)
+            show_card(card)
 
 
 def _take_away(place: DeltaGenerator, kept: Place) -> None:
@@ -155,7 +160,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
         _("Markdown"), text, height=TALL, key=key, persist_state="session", label_visibility="collapsed"
     )
     with look.container(height=TALL, border=True):
-        checkpoints_card.show_card(new or "")
+        show_card(new or "")
     if kept.origin == "saved":
         row = place.container(horizontal=True, vertical_alignment="bottom")
         row.button(_("Save the card"), key=Part.SAVE, disabled=new == text, on_click=_save, args=(kept, key))
@@ -198,3 +203,124 @@ def _rename(kept: Place, name: str) -> None:
 def _delete(kept: Place) -> None:
     if attempt(lambda: shutil.rmtree(kept.path), _("{name} is deleted.").format(name=kept.name)):
         shown_model.forget(workbench(), kept.name)
+
+
+# A model that others have trained, kept: where it came from, or saved as a model of ours.
+
+
+def show_as_ours(place: DeltaGenerator, kept: Place) -> None:
+    """A model of others is kept where it came from; what is put together as ours can be saved as ours."""
+    found = kept.listed()
+    form = f"{found.format}: {found.family}" if found.family else found.format
+    sentence = _("{name} is not of Vitrine ({format}): it stays as it came.")
+    place.caption(sentence.format(name=literal(kept.name), format=literal(form)))
+    lens = workbench().lens
+    if lens is None or not lens.model.ours:
+        place.caption(not_ours())
+        place.caption(
+            _(
+                "Vitrine keeps no copy of it: its folder or file stays where it is. Its figures and tables can be "
+                "downloaded where they are shown."
+            )
+        )
+        return
+    place.markdown(_("Saved as a model of Vitrine it can be taken away, renamed and described; so can what you train."))
+    ask(place, kept, _("Its name"), _("Save it as a model of Vitrine"), _keep, lens)
+
+
+def _keep(lens: Inspectable, name: str) -> None:
+    from model.checkpoints.manage import keep_as_ours
+
+    if refused_name(name):
+        return
+    if attempt(
+        lambda: keep_as_ours(saved_folder() / name, lens),
+        _("Saved as {name}: it is in the list of models.").format(name=name),
+    ):
+        shown_model.show(name)
+
+
+# A model card as it looks, without what it would fetch or run.
+
+PICTURE = re.compile(r"!+\[")  # "!![" without its first sign would still be one
+TITLE = re.compile(r"^(#{1,6}) ", re.MULTILINE)
+DEEP = re.compile(r"(?:[ \t]*>){9,}")  # quotes within quotes: browsers end at some thousands
+SHOWN = 10_000  # characters: a browser takes many seconds for a million brackets
+
+
+def show_card(card: str) -> None:
+    """What stands before it as code, and its text."""
+    front, rest = front_matter(card)
+    if front:
+        st.code(front[:SHOWN], language="yaml")
+    if len(rest) > SHOWN:
+        st.caption(_("The preview shows the first {count} characters of this card.").format(count=f"{SHOWN:,}"))
+    st.markdown(harmless(rest[:SHOWN]) or _("There is no card yet."))
+
+
+def front_matter(card: str) -> tuple[str, str]:
+    """What stands at the beginning of a card between two lines of ---, and the rest."""
+    from model.checkpoints.export import without_front_matter
+
+    rest = without_front_matter(card)
+    return (card[4 : len(card) - len(rest)].removesuffix("---\n").rstrip("\n"), rest) if rest != card else ("", card)
+
+
+def harmless(card: str) -> str:
+    """Markdown as it is shown: HTML is text to Streamlit, pictures, which would be fetched, are links; small titles."""
+    return TITLE.sub(lambda found: "#" * min(6, len(found[1]) + 3) + " ", DEEP.sub("> ", PICTURE.sub("[", card)))
+
+
+# What all ways to keep a model share: keys, the field for a name, and how one is tried.
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    ZIP = "keeping_zip"
+    HUGGING = "keeping_hugging"
+    CARD = "keeping_card"
+    OF = "keeping_card_of"
+    SAVE = "keeping_save"
+    COPY = "keeping_copy"
+    NAME = "keeping_name"
+    RENAME = "keeping_rename"
+    DELETE = "keeping_delete"
+    SAID = "keeping_said"
+
+
+def refused_name(name: str) -> str:
+    """Why there cannot be a saved model of that name."""
+    return refused(name, replace=False, taken=checkpoints.own_names(workbench()))
+
+
+def ask(place: DeltaGenerator, kept: Place, label: str, words: str, act: Callable[..., None], *args: object) -> None:
+    """A name to save it under, and the button that does, or why there cannot be one of that name.
+
+    label: of the field. words: on the button. act: gets args and the name.
+    """
+    row = place.container(horizontal=True, vertical_alignment="bottom")
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", kept.path.stem if kept.path.is_file() else kept.name).strip("-_")
+    name = row.text_input(label, f"my-{plain}"[:64], max_chars=64, key=f"{Part.COPY}_{kept.name}") or ""
+    refusal = refused_name(name)
+    row.button(
+        words,
+        key=Part.SAVE,
+        disabled=bool(refusal),
+        on_click=act,
+        args=(*args, name),
+        help=refusal or str(saved_folder()),
+    )
+    if refusal:
+        place.caption(refusal)
+
+
+def attempt(act: Callable[[], object], sentence: str) -> bool:
+    """Do it, and say how it went."""
+    try:
+        act()
+    except (ValueError, OSError) as error:
+        st.session_state[Part.SAID] = ("wrong", said(error))
+        return False
+    st.session_state[Part.SAID] = ("good", sentence)
+    return True

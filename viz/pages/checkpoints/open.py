@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import streamlit as st
 
-from viz.components.opening_views import checkpoint_list
+from model.checkpoints.catalog import Listed
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import slow_precision, stopped
-from viz.sections import checkpoints_adding
-from viz.sections.checkpoints_memory import Room, gigabytes, room
+from viz.pages.checkpoints import add
+from viz.pages.checkpoints.components import checkpoint_list
 from viz.state import assumptions, checkpoints, shown_model
 from viz.state.checkpoints import MODELS, Place, saved_folder
 from viz.state.workbench import Key, Workbench, choose, workbench
@@ -31,7 +32,7 @@ def show(bench: Workbench) -> None:
     """The ways to add to the list, and the list of what is here."""
     here = checkpoints.all_places(bench)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    checkpoints_adding.show(bench, row.container(horizontal=True, width="content"))
+    add.show(bench, row.container(horizontal=True, width="content"))
     right = row.container(horizontal=True, vertical_alignment="center", width="content")
     precision, known = shown_model.precision(), shown_model.state()
     space = room(precision)
@@ -42,7 +43,7 @@ def show(bench: Workbench) -> None:
         st.rerun()
     if slow := slow_precision(precision):
         st.warning(slow)
-    checkpoints_adding.report(bench)
+    add.report(bench)
     unsaid_row(bench)
     checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
 
@@ -154,3 +155,54 @@ def _act() -> None:
         bench.say(Part.SEGMENT, "read")
     elif checkpoints.remove(bench, name):
         shown_model.forget(bench, name)
+
+
+# What a model will take, before it is loaded.
+
+
+@dataclass(frozen=True)
+class Room:
+    """The device that computes, the precision, and how many bytes are free."""
+
+    device: str
+    precision: str
+    free: int
+
+    def needed(self, found: Listed) -> int:
+        """Bytes of the weights in this precision."""
+        from model.runtime.device import DTYPES
+        from model.runtime.memory import needed
+
+        return needed(found.parameters, DTYPES[self.precision])
+
+    def fits(self, needed: int) -> bool:
+        from model.runtime.memory import SPARE
+
+        return needed * SPARE <= self.free
+
+    def refusal(self, name: str, found: Listed) -> str:
+        """Why it cannot be opened, and what would help."""
+        from model.runtime.device import DTYPES
+
+        sentence = _("{name} needs {needed} in {precision} and {free} are free: choose {what}")
+        fitting = [each for each in DTYPES if (room := replace(self, precision=each)).fits(room.needed(found))]
+        return sentence.format(
+            name=name,
+            needed=gigabytes(self.needed(found)),
+            precision=self.precision,
+            free=gigabytes(self.free),
+            what=fitting[0] if fitting else _("a smaller model, or a machine with more memory"),
+        )
+
+
+def room(precision: str) -> Room:
+    """As it is now."""
+    from model.runtime.device import choose_device, choose_device_map
+    from model.runtime.memory import available
+
+    device = choose_device()
+    return Room(str(device), precision, available(None if choose_device_map() else device))
+
+
+def gigabytes(count: int) -> str:
+    return f"{count / 1e9:.3g} GB"

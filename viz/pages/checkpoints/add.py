@@ -1,0 +1,278 @@
+"""Ways to add to the list of checkpoints: an upload, a name at Hugging Face, a path on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from viz.i18n import catalogue
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, literal
+from viz.state import checkpoints
+from viz.state.workbench import Key, Workbench, workbench
+from viz.ui import fields
+from viz.ui.parts import outcome
+
+if TYPE_CHECKING:
+    from model.checkpoints.hub import Download, Offer, Question
+
+LIMIT = 500  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
+SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
+LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
+UNNAMED = "uploaded"  # files without a folder
+
+
+def show(bench: Workbench, place: DeltaGenerator) -> None:
+    """A button for each way; a path only where whoever asks sits at this machine."""
+    # With another key it is another button, and closed.
+    count = st.session_state.get(Part.SENT, 0)
+    _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{count}"))
+    with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
+        show_hub(bench)
+    if is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
+        with place.popover(_("By its path …"), key=f"{Part.LOOK}_{count}"):
+            _path()
+            refusal(Part.PATH)
+
+
+def report(bench: Workbench) -> None:
+    """What came of it, and how far a transfer is."""
+    how, text, where = st.session_state.get(Part.SAID) or ("", "", "")
+    if text and not where:
+        outcome(how, as_sentence(text))
+    found = checkpoints.opened(bench)
+    if found and found.download is not None:
+        st.fragment(fetching, run_every=1.0)(bench, found.download)
+
+
+def is_local(address: str, headers: Mapping[str, Any]) -> bool:
+    """Whether visitors sit at this machine: only they may name paths of its disk.
+
+    A server that listens elsewhere has visitors whose business its disk is not; one behind a proxy listens here and
+    has them all the same, which the proxy's headers, or the name that the browser asked for, give away.
+    """
+    lower = {name.lower(): str(value) for name, value in headers.items()}
+    host = lower.get("host", "localhost")
+    name = host if host in LOCAL else host.rpartition(":")[0] or host
+    return address in LOCAL and name in LOCAL and not any(each in lower for each in ("forwarded", "x-forwarded-for"))
+
+
+def _upload(place: DeltaGenerator) -> None:
+    count = st.session_state.get(Part.SENT, 0)
+    fields.in_words()
+    files = place.file_uploader(
+        _("The files of a checkpoint, or one .zip with them, at most {size} MB").format(size=LIMIT),
+        SUFFIXES,
+        accept_multiple_files=True,
+        key=f"{Part.FILES}{count}",
+        max_upload_size=LIMIT,
+    )
+    place.caption(_("They stay in this session and are removed with it. Nothing that they hold is run."))
+    if files:
+        words = _("Open {name}").format(name=literal(files[0].name))
+        if len(files) > 1:
+            words = _("Open these {count} files").format(count=len(files))
+        place.button(words, key=Part.SEND, on_click=_send, width="stretch")
+
+
+def _send() -> None:
+    bench, count = workbench(), st.session_state.get(Part.SENT, 0)
+    st.session_state[Part.SAID] = None
+    files = st.session_state.get(f"{Part.FILES}{count}") or []
+    if not files:
+        return
+    st.session_state[Part.SENT] = count + 1  # an empty field
+    uploads = checkpoints.begin(bench).uploads
+    try:
+        path = uploads.add([(file.name, file.getvalue()) for file in files])
+    except (ValueError, OSError) as error:
+        say("wrong", _("{name} was not opened: {reason}").format(name=files[0].name, reason=said(error)))
+        return
+    stem = Path(files[0].name).stem
+    # The folder of several files without one of their own is called by a number.
+    name = path.name if path.suffix or not path.name.isdigit() else stem if len(files) == 1 else UNNAMED
+    added(bench, name, path, uploads.left_out)
+
+
+def _path() -> None:
+    text = st.text_input(
+        _("Its path on this machine"), key=Part.PATH, placeholder="/home/me/models/gpt2", persist_state="session"
+    )
+    st.button(_("Put it into the list"), key=Part.LOOK, on_click=_look, disabled=not text, width="stretch")
+
+
+def _look() -> None:
+    from model.checkpoints.catalog import listed, typed_path
+
+    if not is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
+        return
+    try:
+        path = typed_path(str(st.session_state.get(Part.PATH) or ""))
+        problem = listed(path).problem
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        say("wrong", said(problem), Part.PATH)
+        return
+    added(workbench(), path.name or str(path), path)
+
+
+# What all ways to add to the list of checkpoints share: what is said of it, and the new entry.
+
+
+class Part(StrEnum):
+    """Names in the session state."""
+
+    FILES = "adding_files"
+    SENT = "adding_sent"
+    SEND = "adding_send"
+    HUB = "adding_hub"
+    ASK = "adding_ask"
+    OFFER = "adding_offer"
+    QUESTION = "adding_question"
+    GIVE_UP = "adding_give_up"
+    FETCH = "adding_fetch"
+    CANCEL = "adding_cancel"
+    PATH = "adding_path"
+    LOOK = "adding_look"
+    SAID = "adding_said"
+
+
+def refusal(where: Part) -> None:
+    """Beside the field that it is about, which would hide it elsewhere."""
+    _how, text, place = st.session_state.get(Part.SAID) or ("", "", "")
+    if place == where:
+        st.error(as_sentence(text))
+
+
+def added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
+    from model.checkpoints.catalog import listed
+
+    name = checkpoints.add(bench, name, path)
+    found = listed(path)
+    text = _("{name} is in the list.").format(name=name)
+    if found.problem:
+        text = _("{name} is in the list, which says why it cannot be opened.").format(name=name)
+    elif found.part:
+        text = _("{name} is in the list, which says why only its tensors can be read.").format(name=name)
+    elif not found.computes:
+        text += " " + _("It is no model that is known here: its tensors can be read.")
+    if left_out:
+        text += " " + _("Files that no checkpoint needs are left out: {names}.").format(
+            names=", ".join(left_out[:5]) + (" …" if len(left_out) > 5 else "")
+        )
+    say("wrong" if found.problem else "good", text)
+    close()
+    bench.begun = True  # the sidebar's list too
+
+
+def close() -> None:
+    """What is open gets another key, and is another one then."""
+    st.session_state[Part.SENT] = st.session_state.get(Part.SENT, 0) + 1
+
+
+def say(how: str, text: str, where: Part | None = None) -> None:
+    st.session_state[Part.SAID] = (how, text, where or "")
+
+
+# A name at Hugging Face: asked about first, then fetched, beside the page.
+
+LOOK = 0.5  # seconds between two looks at what is under way
+
+
+def show_hub(bench: Workbench) -> None:
+    found = checkpoints.opened(bench)
+    if found and found.download is not None:
+        st.caption(_("One is on its way already."))
+        return
+    name = st.text_input(
+        _("Its name at Hugging Face"), key=Part.HUB, placeholder="openai-community/gpt2", persist_state="session"
+    )
+    question: Question | None = st.session_state.get(Part.QUESTION)
+    st.button(
+        _("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=not name or bool(question), width="stretch"
+    )
+    if question:
+        st.fragment(_asking, run_every=LOOK)(question)
+    offer: Offer | None = st.session_state.get(Part.OFFER)
+    if offer:
+        st.button(
+            _("Fetch {name}: {size:.3g} MB in {count} files").format(
+                name=offer.name, size=offer.bytes / 1e6, count=len(offer.files)
+            ),
+            key=Part.FETCH,
+            on_click=_fetch,
+            type="primary",
+            width="stretch",
+        )
+
+
+def _ask() -> None:
+    from model.checkpoints.hub import Question
+
+    st.session_state[Part.SAID] = st.session_state[Part.OFFER] = None
+    question = st.session_state[Part.QUESTION] = Question(str(st.session_state.get(Part.HUB) or ""))
+    question.wait(LOOK)
+    if not question.busy:
+        _answered(question)
+
+
+def _asking(question: Question) -> None:
+    """How long it has been, until there is an answer; the page can be used meanwhile."""
+    catalogue.use(st.session_state[Key.LANGUAGE])
+    given_up = st.session_state.get(Part.QUESTION) is not question
+    if question.busy and not given_up:
+        st.caption(_("Asking Hugging Face … {seconds} s").format(seconds=f"{question.seconds:.0f}"))
+        st.button(_("Cancel"), key=Part.GIVE_UP, on_click=_give_up, width="stretch")
+        return
+    if not given_up:
+        _answered(question)
+    st.rerun()
+
+
+def _answered(question: Question) -> None:
+    st.session_state[Part.QUESTION], st.session_state[Part.OFFER] = None, question.offer
+    if question.problem:
+        say("wrong", said(question.problem))
+        close()
+
+
+def _give_up() -> None:
+    st.session_state[Part.QUESTION] = None
+
+
+def _fetch() -> None:
+    from model.checkpoints.hub import Download
+
+    offer = st.session_state.get(Part.OFFER)
+    if offer:
+        checkpoints.begin(workbench()).download = Download(offer)
+        st.session_state[Part.OFFER] = None
+
+
+def fetching(bench: Workbench, download: Download) -> None:
+    """How far it is, until it is here."""
+    catalogue.use(st.session_state[Key.LANGUAGE])
+    if download.busy and not download.cancelled:
+        st.progress(
+            download.share,
+            _("{name}: {done:.3g} of {size:.3g} MB").format(
+                name=download.offer.name,
+                done=download.share * download.offer.bytes / 1e6,
+                size=download.offer.bytes / 1e6,
+            ),
+        )
+        st.button(_("Cancel"), key=Part.CANCEL, on_click=download.cancel)
+        return
+    checkpoints.begin(bench).download = None
+    if download.path is not None and not download.cancelled:
+        added(bench, download.offer.name.rpartition("/")[2], download.path)
+    elif download.problem:
+        say("wrong", said(download.problem))
+    st.rerun()

@@ -1,0 +1,87 @@
+"""Checkpoints: open any trained Transformer, read its tensors, compare it with another, keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import streamlit as st
+
+from model.inference.model import Inspectable
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, literal
+from viz.pages.checkpoints import compare, heads, health, keep, tensors
+from viz.pages.checkpoints import open as checkpoints_opening
+from viz.pages.checkpoints.measuring import measured
+from viz.pages.checkpoints.subjects import CHECKPOINT, choose_subject, follow_sidebar
+from viz.pages.checkpoints.tensors import totals
+from viz.state.workbench import Workbench, choose, workbench
+from viz.ui.parts import Views
+
+# Read a checkpoint: its tensors, what they measure, its heads, its health.
+
+VIEWS = {
+    "tensors": tensors.show,
+    "heads": heads.show,
+    "health": health.show,
+}
+READ_VIEW = "weights_view"
+
+
+def show_read(bench: Workbench) -> None:
+    """Draw this part of the page."""
+    row = st.container(horizontal=True, vertical_alignment="center")
+    picker = row.container(width=260)
+    view = choose(_("View"), tuple(VIEWS), "tensors", READ_VIEW, view_name, row)
+    subject = choose_subject(picker, _("Checkpoint"), CHECKPOINT, follow_sidebar(CHECKPOINT))
+    if subject is None:
+        return
+    try:
+        found = measured(subject)
+    except (ValueError, OSError) as error:
+        st.error(as_sentence(said(error)))
+        return
+    if not found.table:
+        st.info(_("{name} holds no tensor.").format(name=literal(subject.name)))
+        return
+    if view != "tensors":
+        row.caption(totals(found.table), width="content")
+    VIEWS[view](bench, subject, found)
+
+
+def view_name(view: str) -> str:
+    return {"tensors": _("Tensors"), "heads": _("Heads"), "health": _("Health")}[view]
+
+
+SEGMENTS = {
+    "open": checkpoints_opening.show,
+    "read": show_read,
+    "compare": compare.show,
+    "keep": keep.show,
+}
+
+
+class Part(StrEnum):
+    """Keys of this page's controls, which are parameters of the address bar."""
+
+    SEGMENT = "checkpoints_part"
+
+
+def page(_lens: Inspectable) -> Views:
+    """What is shown reads files and not the trace, and is drawn last."""
+    return views
+
+
+def views(_lens: Inspectable) -> Iterator[None]:
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    segment = choose(_("Part of the page"), tuple(SEGMENTS), "open", Part.SEGMENT, segment_name, row)
+    # Each part has a place of its own: what another one has drawn there goes at once, and not when this one is done.
+    places = {name: st.container() if name == segment else st.empty() for name in SEGMENTS}
+    yield
+    with places[segment]:
+        SEGMENTS[segment](workbench())
+
+
+def segment_name(segment: str) -> str:
+    return {"open": _("Open"), "read": _("Read"), "compare": _("Compare"), "keep": _("Keep")}[segment]

@@ -1,0 +1,211 @@
+"""Several checkpoints of one run: what their tensors measure, over the steps."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.checkpoints.native import TRAINING
+from model.runtime.errors import CheckpointError
+from model.runtime.untrusted_json import read_record
+from viz.components.plots import Mount, Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, significant
+from viz.pages.checkpoints.measuring import measured
+from viz.pages.checkpoints.subjects import Subject, subjects
+from viz.state.workbench import Key
+from viz.ui.background import follow
+from viz.ui.parts import data_table, plot_words
+
+if TYPE_CHECKING:
+    from model.analysis.weights.statistics import Statistics
+    from model.checkpoints.tensors import TensorInfo
+
+CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
+ANY = "*.weight"
+
+
+def show(row: DeltaGenerator) -> None:
+    """A statistic of the tensors whose names match a pattern, a line each."""
+    found = {subject.name: subject for subject in subjects()}
+    names = list(found)
+    chosen = st.multiselect(
+        _("Checkpoints"),
+        names,
+        [] if CHOSEN in st.session_state else alike(list(found.values())),
+        key=CHOSEN,
+        label_visibility="collapsed",
+    )
+    statistics = list(STATISTICS)
+    statistic = row.selectbox(
+        _("Statistic"),
+        statistics,
+        format_func=statistic_name,
+        key=STATISTIC,
+        label_visibility="collapsed",
+        width=160,
+    )
+    label = _("Names, such as *.query.weight")
+    pattern = row.text_input(
+        label, ANY, key=PATTERN, live="250ms", label_visibility="collapsed", placeholder=label, width=170
+    )
+    if len(chosen) < 2:
+        st.info(_("Choose two checkpoints or more."))
+        return
+    runs = []
+    for name in chosen:
+        try:
+            runs.append((found[name], measured(found[name])))
+        except (ValueError, OSError) as error:
+            st.error(as_sentence(f"{name}: {said(error)}"))
+            return
+    steps = {subject.name: step_of(subject.path) for subject, _found in runs}
+    known = None not in steps.values() and len(set(steps.values())) > 1
+    if known:
+        runs.sort(key=lambda run: steps[run[0].name] or 0)
+    places = [steps[subject.name] or 0 for subject, _found in runs] if known else list(range(1, len(runs) + 1))
+    rows = [Run(subject.name, place, each.table, each.of) for (subject, each), place in zip(runs, places, strict=True)]
+    wanted = tensors(rows, pattern or "")
+    if not wanted:
+        st.info(_("No tensor that all of them have matches “{pattern}”.").format(pattern=(pattern or "")[:60]))
+        return
+
+    def draw() -> None:
+        steps_chart(rows, wanted, str(statistic), known, CHART)()
+
+    follow([each for _subject, each in runs], draw)
+    data_table("steps_data", lambda: steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")
+
+
+def alike(found: Sequence[Subject]) -> list[str]:
+    """Those to begin with: whose names and shapes of tensors are the shown model's, else the largest such group."""
+    groups: dict[Hashable, list[str]] = {}
+    for subject in found:
+        try:
+            key = frozenset((info.name, info.shape) for info in subject.table())
+        except (ValueError, OSError):
+            continue
+        groups.setdefault(key, []).append(subject.name)
+    shown = st.session_state.get(Key.MODEL)
+    best = max(groups.values(), key=lambda names: (len(names) > 1, shown in names, len(names)), default=[])
+    return best if len(best) > 1 else [subject.name for subject in found[:2]]
+
+
+def tensors(runs: Sequence[Run], pattern: str) -> list[str]:
+    """The names that all have and that match: * is any text, ? any letter, without either a part of the name."""
+    common = set.intersection(*({info.name for info in run.table} for run in runs))
+    wanted = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
+    return [info.name for info in runs[-1].table if info.name in common and fnmatch.fnmatchcase(info.name, wanted)]
+
+
+def step_of(path: Path) -> int | None:
+    """The step at which a checkpoint of ours was saved, as its training.json says."""
+    try:
+        step = read_record(path / TRAINING).get("steps")
+    except CheckpointError:
+        return None
+    return step if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < 1 << 53 else None
+
+
+# A statistic of tensors over the checkpoints of a run.
+
+MOST = 60  # lines; a pattern chooses fewer
+NAMED = 12  # lines with a legend; of more, the pointer says them
+STATISTICS: dict[str, Callable[[Statistics, int], float]] = {
+    "norm": lambda found, count: math.sqrt(count) * math.hypot(found.mean, found.deviation),
+    "deviation": lambda found, _count: found.deviation,
+    "mean": lambda found, _count: found.mean,
+    "minimum": lambda found, _count: found.minimum,
+    "maximum": lambda found, _count: found.maximum,
+    "zeros": lambda found, _count: found.zeros,
+    "nan": lambda found, _count: found.nan,
+    "infinite": lambda found, _count: found.infinite,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A checkpoint, its place on the axis, its tensors and what they measure as far as it is known."""
+
+    name: str
+    place: int
+    table: Sequence[TensorInfo]
+    of: Callable[[TensorInfo], Statistics | None]
+
+    def value(self, tensor: str, statistic: str) -> float:
+        info = next(each for each in self.table if each.name == tensor)
+        found = self.of(info)
+        return math.nan if found is None else STATISTICS[statistic](found, info.elements - found.nan - found.infinite)
+
+
+def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool, key: str) -> Mount:
+    """A line for each tensor. known: places are steps; else the checkpoints stand side by side."""
+    places = np.array([run.place for run in runs] if known else range(len(runs)), np.float32)
+    shown = list(tensors[:MOST])
+    before = common_part(shown)
+    series = []
+    for number, name in enumerate(shown):
+        values = np.array([run.value(name, statistic) for run in runs])
+        colour = f"hsl({number * 137.5 % 360:.1f}, 65%, 45%)"
+        series.append(Series(name[len(before) :][-60:] or name[-60:], places, values, colour, quiet=len(shown) > NAMED))
+    title = statistic_name(statistic)
+    sentence = _("{count} tensors in {runs} checkpoints").format(count=len(tensors), runs=len(runs))
+    if len(tensors) > MOST:
+        sentence += _(", the first {most} are drawn").format(most=MOST)
+    ends = [(each.ys[0], each.ys[-1]) for each in series[:3]]
+    listed = "; ".join(
+        f"{each.name} {significant(float(first))} → {significant(float(last))}"
+        for each, (first, last) in zip(series, ends, strict=False)
+    )
+    names = [run.name[:24] for run in runs]
+    header = {
+        "x": {"title": _("step")} if known else {"title": _("checkpoint"), "labels": names, "side": ""},
+        "y": {"title": title},
+        "marks": [{"x": run.place, "text": run.name[:24]} for run in runs] if known and len(runs) <= 6 else [],
+        "tall": 300,
+        "name": title,
+        "sentence": sentence,
+        "alt": f"{title}, {sentence}: {listed}.",
+        "file": f"steps-{statistic}",
+        "stamp": f"{statistic} {len(shown)} {len(runs)}",
+        "words": plot_words(_("tensor"), _("step"), title),
+    }
+    return chart(series, header, key)
+
+
+def common_part(names: Sequence[str]) -> str:
+    """What all names begin with, up to a dot."""
+    if len(names) < 2:
+        return ""
+    first, last = min(names), max(names)
+    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    return first[: first.rfind(".", 0, same) + 1]
+
+
+def steps_table(runs: Sequence[Run], tensors: Sequence[str], statistic: str) -> pd.DataFrame:
+    """A line for each checkpoint and tensor."""
+    lines = [(run.name, run.place, name, run.value(name, statistic)) for run in runs for name in tensors]
+    return pd.DataFrame(lines, columns=[_("checkpoint"), _("step"), _("tensor"), statistic_name(statistic)])
+
+
+def statistic_name(name: str) -> str:
+    return {
+        "norm": _("norm ‖W‖"),
+        "deviation": _("deviation"),
+        "mean": _("mean"),
+        "minimum": _("least"),
+        "maximum": _("greatest"),
+        "zeros": _("share of zeros"),
+        "nan": _("NaN values"),
+        "infinite": _("infinite values"),
+    }[name]

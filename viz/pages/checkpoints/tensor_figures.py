@@ -1,0 +1,485 @@
+"""One tensor of a file large: its histogram, its values as a map, its numbers one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
+from model.analysis.embeddings import nearest
+from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
+from viz.components.plots import Mount, Series, chart, heatmap
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.ui.parts import plot_words
+from viz.ui.plots import EXPECTED, array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from model.analysis.weights.statistics import Statistics
+    from model.checkpoints.tensors import TensorInfo
+    from model.inference.model import Inspectable
+    from model.text.tokenizer import Tokenizer
+
+BINS = (12, 96)  # of a few values, of many
+MOST = (128, 256)  # rows and columns of a map
+COLOURS = ("#0072b2", "#d55e00")  # of one checkpoint, of the other
+BARS = 160  # values that are drawn as bars; of more, a line
+LETTERS = 60
+TALL = 384  # CSS pixels of a map's rows together
+Blocks = tuple["NDArray[np.float32]", tuple[int, int]]  # what is drawn, and the rows and columns of a block
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor that is looked at: of which file, what the file and its values say.
+
+    remember: gives what was computed under a key before, or computes it. remembers: whether it need not be.
+    """
+
+    file: str
+    info: TensorInfo
+    statistics: Statistics
+    remember: Callable[[Hashable, Callable[[], Any]], Any]
+    remembers: Callable[[Hashable], bool]
+
+    @property
+    def title(self) -> str:
+        return short(self.info.name)
+
+    @property
+    def stamp(self) -> str:
+        return f"{self.file} {self.title}"
+
+    def called(self, file: str) -> Weight:
+        """The same under another name of its file."""
+        return replace(self, file=file)
+
+    @property
+    def finite(self) -> int:
+        return self.info.elements - self.statistics.nan - self.statistics.infinite
+
+    def histogram(self, bins: int, low: float, high: float) -> NDArray[np.float64]:
+        """How many of all values lie in each of the bins."""
+        key = ("histogram", self.info.name, bins, low, high)
+        counts = self.remember(key, lambda: exact_histogram(self.info.load(), bins, low, high).numpy())
+        return np.asarray(counts, np.float64)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Rows and columns that are looked at, from the first to before the last."""
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
+def short(name: str) -> str:
+    """A name that fits into a heading."""
+    return name if len(name) <= LETTERS else f"{name[: LETTERS // 2]}…{name[-LETTERS // 2 :]}"
+
+
+def summary(statistics: Statistics) -> str:
+    """What a tensor measures, in a line."""
+    line = _("mean {mean} · deviation {deviation} · from {low} to {high} · zeros {zeros}").format(
+        mean=significant(statistics.mean),
+        deviation=significant(statistics.deviation),
+        low=significant(statistics.minimum),
+        high=significant(statistics.maximum),
+        zeros="<\xa00.01\xa0%" if 0 < statistics.zeros < 1e-4 else f"{significant(100 * statistics.zeros)}\xa0%",
+    )
+    if statistics.nan or statistics.infinite:
+        line += _(" · {nan} NaN · {infinite} infinite").format(
+            nan=f"{statistics.nan:,}", infinite=f"{statistics.infinite:,}"
+        )
+    return line
+
+
+def plot_header(weight: Weight, name: str, alt: str, file: str, csv: Sequence[str], **more: Any) -> dict[str, Any]:
+    """What the header of every plot of a file has."""
+    words = {**plot_words(*csv), "missing": _("not a finite number")}
+    return {"name": name, "alt": alt, "file": file, "stamp": weight.stamp, "words": words, "chosen": -1, **more}
+
+
+def ends(weights: Sequence[Weight]) -> tuple[float, float]:
+    """The least and the greatest finite value of them all."""
+    low = float(np.nanmin([weight.statistics.minimum for weight in weights]))
+    high = float(np.nanmax([weight.statistics.maximum for weight in weights]))
+    return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+
+def histogram(weights: Sequence[Weight], log: bool, key: str) -> Mount:
+    """How many values lie where, of one tensor or of two on the same bins."""
+    low, high = ends(weights)
+    bins = max(BINS[0], min(BINS[1], 2 * round(weights[0].finite ** 0.5)))
+    edges = np.linspace(low, high, bins + 1)
+    middles = (edges[:-1] + edges[1:]) / 2
+    several = len(weights) > 1
+    series = []
+    for weight, colour in zip(weights, COLOURS, strict=False):
+        counts = weight.histogram(bins, low, high)
+        if log:
+            counts[counts == 0] = np.nan
+        name = weight.file if several else _("values")
+        series.append(Series(name, middles, counts, colour, mark="line" if several or log else "bars"))
+    first = weights[0]
+    header = plot_header(
+        first,
+        _("Histogram"),
+        "; ".join(f"{weight.file}: {summary(weight.statistics)}" for weight in weights),
+        f"histogram-{first.title}",
+        (_("checkpoint"), _("value"), _("count")),
+        x={"title": _("value"), "low": low, "high": high},
+        y={"title": _("count"), "log": log, "zero": not log},
+        sentence=_("all {count} finite values, in {bins} bins").format(count=f"{first.finite:,}", bins=bins),
+        tall=130,
+    )
+    return chart(series, header, key)
+
+
+def whole(shape: Sequence[int]) -> Region:
+    rows = shape[0] if len(shape) > 1 else 1
+    elements = int(np.prod(shape, dtype=np.int64))
+    return Region((0, rows), (0, elements // rows if rows else 0))
+
+
+def blocks_of(weight: Weight, region: Region, largest: bool) -> Blocks:
+    """A rectangle of a tensor's values as a screen can show it."""
+    key = ("blocks", weight.info.name, region, largest)
+    found: Blocks = weight.remember(key, lambda: _blocks(as_matrix(weight.info.load()), region, largest))
+    return found
+
+
+def difference_blocks(weights: Sequence[Weight], region: Region, largest: bool) -> Blocks:
+    """The same of the second tensor minus the first; only the rectangle is read of both."""
+    first, second = weights
+
+    def subtract() -> Blocks:
+        (top, bottom), (left, right) = region.rows, region.columns
+        one, other = (as_matrix(each.info.load())[top:bottom, left:right].float() for each in weights)
+        return _blocks(other - one, whole(other.shape), largest)
+
+    found: Blocks = second.remember(("difference", first.file, second.info.name, region, largest), subtract)
+    return found
+
+
+def _blocks(matrix: Tensor, region: Region, largest: bool) -> Blocks:
+    (top, bottom), (left, right) = region.rows, region.columns
+    made, size = in_blocks(matrix[top:bottom, left:right], MOST, largest)
+    return array(made), size
+
+
+def value_map(
+    weight: Weight,
+    blocks: Blocks,
+    region: Region,
+    largest: bool,
+    key: str,
+    on_cell: Callable[[], None],
+    difference: bool = False,
+) -> Mount:
+    """The values of a rectangle, in blocks where there are more than a screen shows; a click looks closer."""
+    shown, (high, wide) = blocks
+    (top, bottom), (left, right) = region.rows, region.columns
+    biggest = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
+    kind = "B − A" if difference else _("value")
+    said = ""
+    if high * wide > 1:
+        kind = _("largest |x| of a block") if largest else _("mean of a block")
+        said = _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=high, wide=wide)
+    if len(weight.info.shape) > 2:
+        said += _(" · the first dimension against the others")
+    part = _("rows {top} to {bottom}, columns {left} to {right}").format(
+        top=f"{top:,}", bottom=f"{bottom - 1:,}", left=f"{left:,}", right=f"{right - 1:,}"
+    )
+    finite = shown[np.isfinite(shown)]
+    low, most = (significant(float(x)) for x in ((finite.min(), finite.max()) if finite.size else (np.nan, np.nan)))
+    header = plot_header(
+        weight,
+        _("Difference") if difference else _("Values"),
+        _("{part}: {kind}, from {low} to {high}.").format(part=part, kind=kind, low=low, high=most),
+        f"{'difference' if difference else 'values'}-{weight.title}",
+        (_("row"), _("column"), kind, _("masked")),
+        rows={"title": _("row"), "labels": [f"{row:,}" for row in range(top, bottom, high)], "side": "weight rows"},
+        columns={
+            "title": _("column"),
+            "labels": [f"{at:,}" for at in range(left, right, wide)],
+            "side": "weight columns",
+        },
+        scale={"low": 0 if largest else -biggest, "high": biggest, "title": kind, "difference": difference},
+        sentence=part + said,
+        highest=TALL,
+    )
+    return heatmap(shown, np.ones(shown.shape, np.bool_), header, key, on_cell=on_cell)
+
+
+def feature_chart(weights: Sequence[Weight], key: str) -> Mount:
+    """A vector over its features: γ, β, a bias."""
+    series = []
+    several = len(weights) > 1
+    for weight, colour in zip(weights, COLOURS, strict=False):
+        values = array(weight.info.load().reshape(-1))
+        mark = "line" if several or len(values) > BARS else "bars"
+        series.append(Series(weight.file if several else _("value"), np.arange(len(values)), values, colour, mark=mark))
+    first = weights[0]
+    if not several and np.isfinite(first.statistics.mean):
+        edge = np.array([0, max(1, first.info.elements - 1)])
+        series.append(Series(_("mean"), edge, np.full(2, first.statistics.mean), EXPECTED, dash=True))
+    header = plot_header(
+        first,
+        _("Values"),
+        "; ".join(f"{weight.file}: {summary(weight.statistics)}" for weight in weights),
+        f"values-{first.title}",
+        (_("checkpoint"), _("feature"), _("value")),
+        x={"title": _("feature"), "low": -0.5, "high": first.info.elements - 0.5},
+        y={"title": _("value")},
+        sentence=_("{count} features").format(count=f"{first.info.elements:,}"),
+        tall=190,
+    )
+    return chart(series, header, key)
+
+
+# The rows of a table: which tokens of an embedding are near each other, which positions.
+
+NEAREST = 16
+LONGEST = 4096  # rows of a table of positions
+MOST_SIMILARITIES = (200, 200)
+TOKENS = re.compile(r"embed|wte\b|\btokens\b|lm_head|unembed|shared\.weight|vocab|^output\.weight", re.I)
+POSITIONS = re.compile(r"position|wpe\b|pos_emb|pos_embed|relative_attention", re.I)
+
+
+def is_positions(weight: Weight) -> bool:
+    shape = weight.info.shape
+    return len(shape) == 2 and bool(POSITIONS.search(weight.info.name)) and 1 < shape[0] <= LONGEST
+
+
+def is_embedding(weight: Weight) -> bool:
+    shape = weight.info.shape
+    return len(shape) == 2 and shape[0] > 1 and bool(TOKENS.search(weight.info.name)) and not is_positions(weight)
+
+
+def tokenizer_of(info: TensorInfo, lens: Inspectable | None) -> Tokenizer | None:
+    """The model's tokenizer whose tokens are the rows."""
+    if lens is None:
+        return None
+    both = [lens.source_tokenizer, lens.target_tokenizer]
+    if not info.name.startswith("encoder"):
+        both.reverse()
+    return next((each for each in both if len(each) == info.shape[0]), None)
+
+
+def row_of(text: str, rows: int, tokenizer: Tokenizer | None) -> int:
+    """Which row a text means: "#12" or, without a tokenizer, "12" by its number, else the first token of the text.
+
+    Raises:
+        ValueError: there is no such row.
+    """
+    number = text.strip().removeprefix("#")
+    if number.isascii() and number.isdigit() and (tokenizer is None or text.strip().startswith("#")):
+        if len(number) < 12 and int(number) < rows:
+            return int(number)
+        raise ValueError(_("There is no row {number}: the last is {last}.").format(number=number[:20], last=rows - 1))
+    if tokenizer is None:
+        raise ValueError(_("“{text}” is no row: this file has no tokenizer, write a number.").format(text=text[:20]))
+    ids = tokenizer.encode(text).ids
+    if not ids:
+        raise ValueError(_("Write a token, or # and the number of a row."))
+    return ids[0]
+
+
+def first_row(text: str, rows: int, tokenizer: Tokenizer | None) -> str:
+    """What the field begins with: a token in the middle of the shown text, as it is typed where that finds it."""
+    if tokenizer is None:
+        return str(min(10, rows - 1))
+    try:
+        ids = tokenizer.encode(text).ids
+    except ValueError:  # the text is of the shown model, which may be another: words, where this one's are ids
+        ids = []
+    if not ids:
+        return "#0"
+    token = ids[len(ids) // 2]
+    typed = tokenizer.decode([token]).strip()
+    return typed if typed and tokenizer.encode(typed).ids[:1] == [token] else f"#{token}"
+
+
+def label(row: int, tokenizer: Tokenizer | None) -> str:
+    return f"{row:,}" if tokenizer is None else tokenizer.label(row)
+
+
+def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: str) -> Mount:
+    """The rows with the largest cosine with the chosen one."""
+    count = min(NEAREST, weight.info.shape[0] - 1)
+    ids, cosines = weight.remember(
+        ("nearest", weight.info.name, row), lambda: nearest(weight.info.load().float(), row, count)
+    )
+    labels = [label(each, tokenizer) for each in ids.tolist()]
+    listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
+    own = label(row, tokenizer)
+    header = plot_header(
+        weight,
+        _("Nearest tokens") if tokenizer else _("Nearest rows"),
+        _("Nearest to {label}: {listed}.").format(label=own, listed=listed),
+        f"nearest-{row}",
+        (_("quantity"), _("token"), _("cosine")),
+        x={"title": _("token of the vocabulary") if tokenizer else _("row"), "labels": labels},
+        y={"title": _("cosine"), "zero": True},
+        sentence=_("of {count} in the embedding, by cosine").format(count=f"{weight.info.shape[0]:,}"),
+        note=f"{own} · #{row}",
+        tall=130,
+    )
+    return chart([Series(_("cosine"), np.arange(len(labels)), cosines.numpy(), COLOURS[0], mark="bars")], header, key)
+
+
+def position_map(weight: Weight, key: str) -> Mount:
+    """p·q of every position's vector with every other's."""
+
+    def products() -> tuple[np.ndarray, tuple[int, int]]:
+        table = weight.info.load().float()
+        made, size = in_blocks(table @ table.T, MOST_SIMILARITIES)
+        return array(made), size
+
+    shown, (size, _same) = weight.remember(("positions", weight.info.name), products)
+    rows = weight.info.shape[0]
+    top = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
+    labels = [f"{row:,}" for row in range(0, rows, size)]
+    said = _("p·q of the vectors of {count} positions").format(count=f"{rows:,}")
+    if size > 1:
+        said += _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=size, wide=size)
+    header = plot_header(
+        weight,
+        _("Similarity of positions"),
+        _("{sentence}, from {low} to {high}.").format(
+            sentence=said, low=significant(float(np.nanmin(shown))), high=significant(float(np.nanmax(shown)))
+        ),
+        f"positions-{weight.title}",
+        (_("position p"), _("position q"), "p·q", _("masked")),
+        rows={"title": _("position p"), "labels": labels, "side": "position rows"},
+        columns={"title": _("position q"), "labels": labels, "side": "position columns"},
+        scale={"low": -top if shown.min() < 0 else 0, "high": top, "title": "p·q", "difference": False},
+        sentence=said,
+        square=True,
+    )
+    return heatmap(shown, np.ones(shown.shape, np.bool_), header, key)
+
+
+# The singular values of a matrix of weights, and its leading singular vectors.
+
+TOPS = (1, 10, 100)  # of how many directions the share of the energy is said
+VECTORS = 3
+HUES = ("#0072b2", "#d55e00", "#009e73")
+SMALL = 2048  # rows and columns of a matrix whose singular vectors are drawn
+PER_SECOND = 3e10  # floating-point operations, on two slow cores: to say how long it will take
+PATIENCE = 4.0  # seconds that a page computes without being asked
+
+
+def is_matrix(weight: Weight) -> bool:
+    """With more than one row and column."""
+    shape = weight.info.shape
+    return len(shape) > 1 and min(shape[0], weight.info.elements // max(1, shape[0])) > 1
+
+
+def why_none(weight: Weight) -> str:
+    """Why a matrix has no singular values, in a sentence; empty where it has."""
+    if not has_spectrum(weight.info):
+        return _("Whole numbers are not a matrix that stretches: no singular values.")
+    if weight.finite < weight.info.elements:
+        return _("A matrix with NaN or infinite values has no singular values.")
+    return ""
+
+
+def seconds(weight: Weight) -> float:
+    """About how long the singular values will take."""
+    rows = weight.info.shape[0]
+    columns = weight.info.elements // rows
+    small = min(rows, columns)
+    return (2.0 * small * rows * columns + 10.0 * small**3) / PER_SECOND
+
+
+def known(weight: Weight) -> bool:
+    """Whether they are computed already."""
+    return weight.remembers(("spectrum", weight.info.name))
+
+
+def values_of(weight: Weight) -> Tensor:
+    """The singular values, the largest first."""
+    found: Tensor = weight.remember(("spectrum", weight.info.name), lambda: singular_values(weight.info.load()))
+    return found
+
+
+def vectors_of(weight: Weight) -> Leading:
+    found: Leading = weight.remember(("vectors", weight.info.name), lambda: leading(weight.info.load(), VECTORS))
+    return found
+
+
+def spectrum_sentence(values: Tensor) -> str:
+    """Spectral norm, ranks, and how much of Σ σ² the first hold."""
+    energy = values.double().square().cumsum(0)
+    whole = float(energy[-1]) or 1.0
+    shares = [
+        _("{count}: {share}").format(count=count, share=f"{100 * float(energy[count - 1]) / whole:.1f} %")
+        for count in TOPS
+        if count < len(values)
+    ]
+    line = _("spectral norm {norm} · effective rank {effective} of {all} · stable rank {stable}").format(
+        norm=significant(float(values[0])),
+        effective=significant(effective_rank(values)),
+        all=f"{len(values):,}",
+        stable=significant(stable_rank(values)),
+    )
+    return line + (_(" · energy in the top {shares}").format(shares=", ".join(shares)) if shares else "")
+
+
+def spectrum_chart(weights: Sequence[Weight], key: str) -> Mount:
+    """σ over its number, on a logarithmic axis."""
+    series, said = [], []
+    for weight, colour in zip(weights, COLOURS, strict=False):
+        values = values_of(weight)
+        name = weight.file if len(weights) > 1 else "σ"
+        series.append(Series(name, np.arange(1, len(values) + 1), values.numpy(), colour))
+        said.append(f"{weight.file}: {spectrum_sentence(values)}" if len(weights) > 1 else spectrum_sentence(values))
+    first = weights[0]
+    header = plot_header(
+        first,
+        _("Singular values"),
+        "; ".join(said),
+        f"spectrum-{first.title}",
+        (_("checkpoint"), _("number"), "σ"),
+        x={"title": _("number, largest first")},
+        y={"title": "σ", "log": True},
+        sentence="\n".join(said),
+        tall=130,
+    )
+    return chart(series, header, key)
+
+
+def vector_charts(weight: Weight, keys: tuple[str, str]) -> list[Mount]:
+    """The leading left singular vectors over the rows, the right ones over the columns."""
+    found = vectors_of(weight)
+    sides = (
+        (_("Left singular vectors"), _("row"), found.left.T, "left"),
+        (_("Right singular vectors"), _("column"), found.right, "right"),
+    )
+    mounts = []
+    for (name, place, vectors, file), key in zip(sides, keys, strict=True):
+        series = [
+            Series(
+                f"σ{at + 1} = {significant(float(sigma))}",
+                np.arange(len(each)),
+                each.numpy(),
+                hue,
+            )
+            for at, (each, sigma, hue) in enumerate(zip(vectors, found.values.tolist(), HUES, strict=False))
+        ]
+        alt = _("{name} of the {count} largest singular values over {all} places.").format(
+            name=name, count=len(series), all=vectors.shape[1]
+        )
+        csv = (_("singular value"), place, _("component"))
+        more = {"x": {"title": place}, "y": {"title": _("component")}, "tall": 95}
+        mounts.append(chart(series, plot_header(weight, name, alt, f"{file}-{weight.title}", csv, **more), key))
+    return mounts
