@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from viz.sections.lab_running import progress_words
+from viz.pages.lab.experiment import progress_words
 from viz.ui.background import KEPT, TOLD, Filling
 
 

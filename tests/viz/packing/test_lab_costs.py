@@ -13,7 +13,7 @@ from model.experiments.timing import Machine, Times, fit
 from model.experiments.weight_tying import every_kind
 from tests.model.experiments.test_tying import SMALL
 from tests.viz.components.test_pack import unpack
-from viz.packing import lab_growth, lab_heads, lab_plots, lab_tying
+from viz.pages.lab import attention_growth, experiment, head_cost, weight_tying
 
 SIZES = Sizes(batch=1, heads=4, width=16, device=torch.device("cpu"), dtype=torch.float32)
 HERE = Machine("CPU", "float32", 1, "MKL", True)
@@ -34,7 +34,7 @@ def grown(**powers: float) -> Growth:
 
 
 def test_exponents_that_are_claimed_and_that_are_not() -> None:
-    said = "\n".join(lab_growth.verdicts(grown(scores=2.0, softmax=2.4, values=1.6)))
+    said = "\n".join(attention_growth.verdicts(grown(scores=2.0, softmax=2.4, values=1.6)))
     assert "CPU · float32 · 1 thread · time of this thread alone · products by MKL" in said
     assert "Time of Q Kᵀ: exponent 2.00 ± 0.00, as n², within its error." in said
     assert "Time of softmax: exponent 2.40 ± 0.00, faster than n²." in said
@@ -43,21 +43,21 @@ def test_exponents_that_are_claimed_and_that_are_not() -> None:
 
 def test_a_rough_fit_tells_nothing() -> None:
     rough = fit([1, 2, 4, 8], [1.0, 30.0, 2.0, 80.0])
-    assert lab_growth.exponent_verdict(rough, 2) == "too uncertain to tell"
-    assert lab_growth.exponent_verdict(fit([1, 2], [1.0, 4.0]), 2) == "too few lengths to tell"
-    assert lab_growth.exponent_verdict(None, 2) == "too few lengths to tell"
+    assert attention_growth.exponent_verdict(rough, 2) == "too uncertain to tell"
+    assert attention_growth.exponent_verdict(fit([1, 2], [1.0, 4.0]), 2) == "too few lengths to tell"
+    assert attention_growth.exponent_verdict(None, 2) == "too few lengths to tell"
 
 
 def test_what_an_operation_costs_is_told_by_the_times() -> None:
-    assert "the O hides what an operation costs" in "\n".join(lab_growth.verdicts(grown()))
-    cheap = "\n".join(lab_growth.verdicts(grown(softmax=1.2)))
+    assert "the O hides what an operation costs" in "\n".join(attention_growth.verdicts(grown()))
+    cheap = "\n".join(attention_growth.verdicts(grown(softmax=1.2)))
     assert "its operations cost about what those of the products do, or less" in cheap
 
 
 def test_where_the_three_steps_overtake_the_projections() -> None:
-    assert "from n = 32 on" in lab_growth.overtaking(grown())
-    assert "At n = 512, the longest measured" in lab_growth.overtaking(grown(projections=3.0))
-    crossed = lab_growth.crossing(SIZES)
+    assert "from n = 32 on" in attention_growth.overtaking(grown())
+    assert "At n = 512, the longest measured" in attention_growth.overtaking(grown(projections=3.0))
+    crossed = attention_growth.crossing(SIZES)
     parts = ("scores", "softmax", "values")
     for length, more in ((crossed - 1, False), (crossed, True)):
         count = operations(SIZES, length)
@@ -74,11 +74,11 @@ def test_the_three_steps_have_overtaken_from_where_that_stays_so() -> None:
     assert replace(found, points=tuple(points)).overtaken() == later
     ended = replace(found, points=tuple(point for point in points if point.length <= 64))
     assert ended.overtaken() is None
-    assert "At n = 64, the longest measured" in lab_growth.overtaking(ended)
+    assert "At n = 64, the longest measured" in attention_growth.overtaking(ended)
 
 
 def test_counts_and_times_are_drawn_with_their_fits() -> None:
-    header, arrays = unpack(lab_growth.pack_counts(SIZES, 512, "key").keywords["data"])
+    header, arrays = unpack(attention_growth.pack_counts(SIZES, 512, "key").keywords["data"])
     assert [each["name"] for each in header["series"]] == [
         "four projections n^1.00",
         "Q Kᵀ n^2.00",
@@ -86,14 +86,14 @@ def test_counts_and_times_are_drawn_with_their_fits() -> None:
         "weights · V n^2.00",
     ]
     assert list(arrays[1]) == [operations(SIZES, n)["projections"] for n in lengths_up_to(512)]
-    header, arrays = unpack(lab_growth.pack_times(grown(fused=1.5), "key").keywords["data"])
+    header, arrays = unpack(attention_growth.pack_times(grown(fused=1.5), "key").keywords["data"])
     assert header["series"][8]["name"] == "fused kernel n^1.50"
     assert header["series"][9]["dash"]
     assert list(arrays[18]) == [64, 96, 128, 192, 256, 384, 512]  # the upper part
     assert arrays[19] == pytest.approx([1e-9 * n**1.5 for n in arrays[18]], rel=1e-4)
-    table = lab_growth.table(grown())
+    table = attention_growth.table(grown())
     assert len(table) == len(STEPS) * len(lengths_up_to(512))
-    row = lab_growth.summary(SIZES, 512, grown()).iloc[1]
+    row = attention_growth.summary(SIZES, 512, grown()).iloc[1]
     assert row["measured: exponent of n"] == "2.00 ± 0.00"
     assert row["time"] == "as n², within its error"
 
@@ -111,30 +111,30 @@ def test_heads_that_cost_the_same_more_and_less() -> None:
         (1.3, "many heads cost more."),
         (0.8, "many heads cost less."),
     ):
-        said = lab_heads.head_verdicts(by_heads(factor), 4)
+        said = head_cost.head_verdicts(by_heads(factor), 4)
         assert all(line.split(" More than")[0].endswith(words) for line in said[1:3]), said
-    slower = lab_heads.head_verdicts(by_heads(1.3), 4)
+    slower = head_cost.head_verdicts(by_heads(1.3), 4)
     assert "from h = 2 on; with h = 32 it is 3.71 times" in slower[1]
     assert slower[-1].endswith(
         "beside one head: +2.71 ms; softmax alone +2.71 ms, the same products in smaller matrices +2.71 ms."
     )
-    assert "beside one head: −672 µs; softmax" in lab_heads.head_verdicts(by_heads(0.8), 4)[-1]
+    assert "beside one head: −672 µs; softmax" in head_cost.head_verdicts(by_heads(0.8), 4)[-1]
 
 
 def test_heads_are_slower_from_where_on_all_are() -> None:
     found = by_heads(1.3)
     again = replace(found, times=dict(found.times) | {(8, piece): times(1e-3) for piece in PIECES})
-    assert "from h = 16 on" in lab_heads.head_verdicts(again, 4)[1]
+    assert "from h = 16 on" in head_cost.head_verdicts(again, 4)[1]
     fast = replace(found, times=dict(found.times) | {(32, piece): times(1e-3) for piece in PIECES})
-    assert "More than" not in lab_heads.head_verdicts(fast, 4)[1]
+    assert "More than" not in head_cost.head_verdicts(fast, 4)[1]
 
 
 def test_the_counts_of_heads() -> None:
     found = by_heads(1.0)
-    said = lab_heads.counts_verdict(found.sizes, 32, 4)
+    said = head_cost.counts_verdict(found.sizes, 32, 4)
     assert f"{counted(SIZES, 32)['products']:,} operations for every h" in said
     other = dict(found.sizes) | {2: replace(SIZES, heads=2)}
-    assert "not the same for every h" in lab_heads.counts_verdict(other, 32, 4)
+    assert "not the same for every h" in head_cost.counts_verdict(other, 32, 4)
 
 
 @pytest.mark.parametrize(
@@ -145,26 +145,26 @@ def test_wide_heads_beside_what_the_operations_let_expect(ratio, words) -> None:
     both = narrow_and_wide(SIZES)
     found = {("narrow", piece): times(1e-3) for piece in PASSES} | {("wide", p): times(1e-3 * ratio) for p in PASSES}
     timed = Timed(both, 32, HERE, found)
-    assert all(words in line for line in lab_heads.way_verdicts(timed)[1:])
-    header, arrays = unpack(lab_heads.pack_ways(both, 32, timed, "key").keywords["data"])
+    assert all(words in line for line in head_cost.way_verdicts(timed)[1:])
+    header, arrays = unpack(head_cost.pack_ways(both, 32, timed, "key").keywords["data"])
     assert header["x"]["labels"] == ["parameters", "operations", "time forward", "time backward"]
     assert arrays[3][2:] == pytest.approx([ratio, ratio])
 
 
 def test_tying_saves_or_does_not() -> None:
     kinds = every_kind(SMALL)
-    assert "output and all embeddings 176" in lab_tying.verdict("small", kinds)
-    assert "Sharing saves: nothing." in lab_tying.verdict(
+    assert "output and all embeddings 176" in weight_tying.verdict("small", kinds)
+    assert "Sharing saves: nothing." in weight_tying.verdict(
         "small", [replace(kinds[0], kind=each.kind) for each in kinds]
     )
-    other = lab_tying.verdict("other", every_kind(replace(SMALL, target_vocabulary=7)))
+    other = weight_tying.verdict("other", every_kind(replace(SMALL, target_vocabulary=7)))
     assert "Not here: tied_embeddings 'all' needs one vocabulary" in other
-    assert "exactly the counted weights" in lab_tying.check({"small": kinds})
-    assert "the count is wrong" in lab_tying.check({"small": [replace(kinds[0], built=1)]})
+    assert "exactly the counted weights" in weight_tying.check({"small": kinds})
+    assert "the count is wrong" in weight_tying.check({"small": [replace(kinds[0], built=1)]})
 
 
 def test_durations_have_units_that_fit() -> None:
-    assert [lab_plots.duration(each) for each in (2e-5, 0.02, 3.0)] == ["20 µs", "20 ms", "3 s"]
-    threads = lab_plots.machine_words(Machine("CPU", "bfloat16", 2, "oneDNN"))
+    assert [experiment.duration(each) for each in (2e-5, 0.02, 3.0)] == ["20 µs", "20 ms", "3 s"]
+    threads = experiment.machine_words(Machine("CPU", "bfloat16", 2, "oneDNN"))
     assert threads == "CPU · bfloat16 · 2 threads · time by the clock · products by oneDNN"
-    assert "thread" not in lab_plots.machine_words(Machine("NVIDIA H200", "float16", 2, "cuBLAS"))
+    assert "thread" not in experiment.machine_words(Machine("NVIDIA H200", "float16", 2, "cuBLAS"))

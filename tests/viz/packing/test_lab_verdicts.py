@@ -8,8 +8,8 @@ import pytest
 
 from model.experiments.arms import COMPARISONS
 from model.experiments.side_by_side import Answered, Course, Side
-from viz.packing.lab_training_tables import every_number, results
-from viz.packing.lab_verdicts import verdicts
+from viz.pages.lab.side_by_side import every_number, results
+from viz.pages.lab.side_by_side_text import verdicts
 
 STEPS = 20
 

@@ -9,8 +9,8 @@ import torch
 from model.experiments.softmax import against_width
 from tests.test_rooms import ROOT, files
 from tests.viz.components.test_pack import unpack
-from viz.packing import lab_scaling, lab_softmax
-from viz.packing.lab_softmax import Subject
+from viz.pages.lab import scaling, softmax
+from viz.pages.lab.softmax import Subject
 from viz.ui.plots import PINNED
 
 
@@ -25,11 +25,11 @@ def test_figures_of_the_laboratory_are_described_by_name_and_number() -> None:
     subject = Subject(torch.tensor([0.0, 1.0]), ["a", "b"], 4, "one query")
     found = next(against_width(4, 0, [2])).result
     mounts = {
-        "Weights of one query: at temperature 2 the largest is 0.622": lab_softmax.pack_bars(subject, 2.0, "key"),
-        "Over the temperature: largest weight, entropy and derivative of the softmax": lab_softmax.pack_curves(
+        "Weights of one query: at temperature 2 the largest is 0.622": softmax.pack_bars(subject, 2.0, "key"),
+        "Over the temperature: largest weight, entropy and derivative of the softmax": softmax.pack_curves(
             subject, 2.0, "key"
         ),
-        "Entropy of the weights: over d_k, with 1/√d_k and without": lab_scaling.pack_entropy(found, "key"),
+        "Entropy of the weights: over d_k, with 1/√d_k and without": scaling.pack_entropy(found, "key"),
     }
     for alt, shown in mounts.items():
         header, _arrays = unpack(shown.keywords["data"])

@@ -17,8 +17,8 @@ from tests.pretended_device import NAME, pretending
 from tests.test_app_kinds import write
 from tests.viz.pages.lab_page import TEXT, page, said
 from tests.viz.small import write_small
-from viz.packing import lab_similarity
-from viz.packing.lab_example import verdicts
+from viz.pages.lab import similarity
+from viz.pages.lab.worked_example import verdicts
 
 
 def matrices(app) -> dict[str, np.ndarray]:
@@ -108,7 +108,7 @@ def test_the_claim_fails_at_the_counter_example_and_holds_elsewhere(small):
         (((1.0, 0.0), (1.0, 1.0), (1.0, 2.0)), "the same dot product, but not the same cosine"),
         (((1.0, 0.0), (1.0, 1.0), (1.0, -1.0)), "neither is preferred"),
     ):
-        assert sentence in lab_similarity.plane_verdict(places)
+        assert sentence in similarity.plane_verdict(places)
     assert "Here the claim fails" in said(page("similarity", vectors="1,2,nan,4,5,6"))
 
 
@@ -144,7 +144,7 @@ def test_the_pin_stands_beside(small):
 def test_the_models_verdict_can_come_out_either_way():
     def verdict(same: list[float]) -> str:
         found = torch.tensor(same).view(1, 1, -1)
-        return lab_similarity.model_verdict(Agreement(found, found, torch.arange(len(same))), None)
+        return similarity.model_verdict(Agreement(found, found, torch.arange(len(same))), None)
 
     assert "never choose differently" in verdict([1.0, 1.0])
     assert "not always" in verdict([1.0, 1.0, 0.0])

@@ -11,7 +11,7 @@ from model.experiments.attention_cost import Sizes, operations
 from model.experiments.runner import Report, Running
 from tests.app_reading import experimented, opened, sent, sound
 from tests.viz.small import write_small
-from viz.sections.lab_running import Kept
+from viz.pages.lab.experiment import Kept
 
 KEYS = {"growth": "cost_counts", "heads": "cost_heads_counts", "ways": "cost_ways_bars", "tying": "cost_tying_0"}
 

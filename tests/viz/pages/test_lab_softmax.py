@@ -10,7 +10,7 @@ import torch
 from model.experiments.softmax import Against, BothWays, Thresholds, thresholds
 from tests.app_reading import sent, sound
 from tests.viz.pages.lab_page import page, said
-from viz.packing import lab_scaling, lab_softmax
+from viz.pages.lab import scaling, softmax
 
 
 def test_a_softmax_with_a_temperature(small):
@@ -47,8 +47,8 @@ def test_a_softmax_of_the_chosen_head(small):
 
 
 def test_a_softmax_that_is_none_is_said_so():
-    subject = lab_softmax.Subject(torch.tensor([float("nan"), 1.0]), ["a", "b"], 4, "x")
-    assert "It is no distribution" in lab_softmax.verdicts(subject, 1.0, Thresholds(1.0, None, None))[0]
+    subject = softmax.Subject(torch.tensor([float("nan"), 1.0]), ["a", "b"], 4, "x")
+    assert "It is no distribution" in softmax.verdicts(subject, 1.0, Thresholds(1.0, None, None))[0]
 
 
 def test_the_experiment_begins_of_itself_and_says_where_gradients_are_lost(small):
@@ -73,7 +73,7 @@ def test_the_experiment_begins_of_itself_and_says_where_gradients_are_lost(small
 def test_the_verdicts_of_the_factor_can_come_out_either_way():
     def verdict(unscaled: list[float]) -> str:
         values = torch.stack([torch.tensor(unscaled), torch.ones(3)])[..., None].double()
-        return "\n".join(lab_scaling.verdicts(Against((2, 4, 8), 5, values, values, values)))
+        return "\n".join(scaling.verdicts(Against((2, 4, 8), 5, values, values, values)))
 
     assert "from d_k = 8 on" in verdict([1.0, 1.0, 0.01])
     assert "Up to d_k = 4 the two derivatives differ by less than a factor 2" in verdict([1.0, 1.0, 0.01])
@@ -84,7 +84,7 @@ def test_the_verdicts_of_the_factor_can_come_out_either_way():
 def test_what_a_model_would_lose_can_come_out_either_way():
     def verdict(*derivatives: float) -> str:
         both = torch.tensor(derivatives)[:, None, None]
-        return lab_scaling.model_verdict(BothWays(torch.ones(2, 1, 1), both, 0.25, 16), None)
+        return scaling.model_verdict(BothWays(torch.ones(2, 1, 1), both, 0.25, 16), None)
 
     assert "less than a tenth" in verdict(0.01, 1.0)
     assert "a tenth at least" in verdict(0.5, 1.0)
@@ -92,8 +92,8 @@ def test_what_a_model_would_lose_can_come_out_either_way():
 
 
 def test_scores_that_hardly_differ_saturate_at_no_factor():
-    subject = lab_softmax.Subject(torch.tensor([1.0, 1.0 + 1e-12], dtype=torch.float64), ["a", "b"], 4, "x")
-    assert "Not even times 10⁹" in lab_softmax.verdicts(subject, 1.0, thresholds(subject.scores))[-1]
+    subject = softmax.Subject(torch.tensor([1.0, 1.0 + 1e-12], dtype=torch.float64), ["a", "b"], 4, "x")
+    assert "Not even times 10⁹" in softmax.verdicts(subject, 1.0, thresholds(subject.scores))[-1]
 
 
 def test_the_models_heads_with_the_factor_and_without(small):

@@ -1,0 +1,96 @@
+"""The laboratory: what tutorials say of the Transformer, measured here and now."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.inference.model import Inspectable
+from viz.i18n.catalogue import _
+from viz.pages.lab import (
+    attention_growth,
+    head_cost,
+    scaling,
+    side_by_side,
+    similarity,
+    softmax,
+    weight_tying,
+    worked_example,
+)
+from viz.state.workbench import choose
+from viz.ui.parts import Views, nothing, theirs
+
+# Part arithmetic of the laboratory: what can be computed by hand, and what follows from it.
+
+ARITHMETIC = {
+    "example": worked_example.section,
+    "similarity": similarity.section,
+    "softmax": softmax.section,
+    "scaling": scaling.section,
+}
+
+
+def arithmetic_section(lens: Inspectable, row: DeltaGenerator) -> Views:
+    """One of its claims; what is not shown is not computed."""
+    name = choose(_("Claim"), list(ARITHMETIC), "example", "arithmetic", claim_name, row)
+    return ARITHMETIC[name](lens)
+
+
+def claim_name(name: str) -> str:
+    return {
+        "example": _("Worked example"),
+        "similarity": _("Dot product or cosine"),
+        "softmax": _("Softmax and temperature"),
+        "scaling": _("Why 1/√d_k"),
+    }[name]
+
+
+# Part costs of the laboratory: time, operations, parameters and memory of attention, counted and measured.
+
+COSTS = {
+    "growth": attention_growth.show,
+    "heads": head_cost.show_heads,
+    "ways": head_cost.show_ways,
+    "tying": weight_tying.show,
+}
+
+
+def costs_section(lens: Inspectable, row: DeltaGenerator) -> Views:
+    """Nothing here depends on the text: all stays as it is while the user types."""
+    name = choose(_("Claim"), list(COSTS), "growth", "cost", cost_name, row)
+    COSTS[name](lens)
+    label = _("Dropout: Norms and residual")
+    st.page_link("viz/pages/residual/page.py", label=label, query_params={"residual_view": "dropout"})
+    return nothing
+
+
+def cost_name(name: str) -> str:
+    return {
+        "growth": "O(n² d)",
+        "heads": _("h heads or one"),
+        "ways": _("Narrow or wide heads"),
+        "tying": _("One matrix"),
+    }[name]
+
+
+SECTIONS = {
+    "arithmetic": arithmetic_section,
+    "costs": costs_section,
+    "trainings": side_by_side.section,
+}
+
+
+def page(lens: Inspectable) -> Views:
+    """One of its sections, each in the parts of a page; what is not shown is not computed."""
+    theirs.set(())  # here our own code computes, whatever model is loaded
+    row = st.container(horizontal=True, vertical_alignment="center")
+    name = choose(_("Part"), list(SECTIONS), "arithmetic", "lab_part", section_name, row)
+    return SECTIONS[name](lens, row)
+
+
+def section_name(name: str) -> str:
+    return {
+        "arithmetic": _("By hand"),
+        "costs": _("What it costs"),
+        "trainings": _("Trained side by side"),
+    }[name]

@@ -1,0 +1,337 @@
+"""The softmax as a distribution, with a temperature, and where it saturates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+import torch
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.attention_maps import Maps
+from model.analysis.predictions import derivative_norm, entropies, saturation
+from model.capture.trace import AttentionKind
+from model.experiments.softmax import SURE, first_factor, jacobian, thresholds
+from model.experiments.worked_example import DOCUMENT, Rows, take_steps
+from model.inference.model import Inspectable
+from model.network.attention import Weights
+from model.runtime.device import exact
+from model.runtime.errors import require
+from viz.components.plots import Series, chart
+from viz.i18n.catalogue import _
+from viz.i18n.errors import unless_absent
+from viz.i18n.format import literal, sides, significant, token_sign, tokens
+from viz.pages.lab import worked_example
+from viz.pages.lab.experiment import header, percent, show_claim
+from viz.pages.lab.head_choice import choose_kind
+from viz.state.cache import remembered
+from viz.state.workbench import choose, workbench
+from viz.ui.parts import Views, data_table, explanation, folded, mount
+from viz.ui.plots import EXPECTED, PINNED, array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from model.experiments.softmax import Thresholds
+    from viz.components.plots import Mount
+
+SLIDER = [float(f"{value:.3g}") for value in np.geomspace(0.01, 100, 81)]
+
+
+class Part(StrEnum):
+    """Names in the session state; FROM, QUERY and TEMPERATURE are parameters of the address bar too."""
+
+    FROM = "softmax_from"
+    QUERY = "softmax_query"
+    TEMPERATURE = "softmax_t"
+    BARS = "softmax_bars"
+    CURVES = "softmax_curves"
+    LIMITS = "softmax_limits"
+    EXPLANATION = "softmax_explanation"
+    DATA = "softmax_data"
+
+
+def section(lens: Inspectable) -> Views:
+    show_claim(
+        _("Softmax turns scores into a distribution, in O(n)."),
+        _(
+            "The farther the largest score is from the others, the nearer its weight comes to 1 and the softmax's "
+            "derivative diag(w) − wwᵀ to 0: it saturates. Largest scores that are equal share the weight at any size."
+        ),
+    )
+    controls = st.container(horizontal=True, vertical_alignment="center")
+    source = choose(_("Scores"), ("example", "head"), "example", Part.FROM, source_name, controls)
+    if source == "example":
+        query = int(choose(_("Query"), ("1", "2", "3"), "2", Part.QUERY, query_name, controls))
+        scores_of = partial(of_example, query)
+    else:
+        scores_of = partial(of_head, choose_kind(lens, controls))
+    temperature = slide(controls)
+    said = st.container()
+    left, right = st.columns(2, gap="medium")
+    with left:
+        bars = st.container()
+        explain()
+    with right:
+        curves = st.container()
+        data = folded(Part.DATA, _("Data"))
+
+    def views(_lens: Inspectable) -> Iterator[None]:
+        subject, lacking = unless_absent(scores_of)
+        if subject is None:
+            yield
+            said.info(lacking)
+            return
+        scores = subject.scores
+        if not len(scores):
+            yield
+            said.info(literal(_("{query} sees no key.").format(query=subject.name)))
+            return
+        limits = remembered(Part.LIMITS, (tuple(scores.tolist()),), lambda: thresholds(scores))
+        parts = [
+            (bars, pack_bars(subject, temperature, Part.BARS)),
+            (curves, pack_curves(subject, temperature, Part.CURVES)),
+        ]
+        yield
+        said.text("\n".join(verdicts(subject, temperature, limits)))
+        mount(parts)
+        data_table(Part.DATA, lambda: table(subject, temperature), "softmax", place=data)
+
+    return views
+
+
+def slide(place: DeltaGenerator) -> float:
+    """The temperature, in the address where it is not 1."""
+    if Part.TEMPERATURE not in st.session_state:
+        st.session_state[Part.TEMPERATURE] = nearest(st.query_params.get(Part.TEMPERATURE, "1"))
+    label, key = _("temperature T"), Part.TEMPERATURE
+    named = {value: f"T = {significant(value)}" for value in SLIDER}
+    chosen = float(place.select_slider(label, SLIDER, format_func=named.__getitem__, key=key, width=320))
+    if chosen != 1.0 or Part.TEMPERATURE in st.query_params:
+        workbench().say(Part.TEMPERATURE, None if chosen == 1.0 else f"{chosen:g}")
+    return chosen
+
+
+def nearest(text: str) -> float:
+    """The slider's place that is nearest to what the address says; 1 if that is no number."""
+    try:
+        wish = float(text)
+    except ValueError:
+        wish = 1.0
+    wish = wish if wish > 0 else 1.0
+    return min(SLIDER, key=lambda value: abs(np.log(value) - np.log(wish)))
+
+
+def source_name(name: str) -> str:
+    return {"example": _("of the worked example"), "head": _("of the chosen head")}[name]
+
+
+def query_name(name: str) -> str:
+    return _("query {n}").format(n=name)
+
+
+def of_example(query: int) -> Subject:
+    """The scores of one input of the worked example, as it stands in this session."""
+    matrices: dict[str, Rows] = st.session_state.get(worked_example.Part.GOOD, DOCUMENT)
+    steps = take_steps(matrices, scaled=False)
+    keys = [_("key {n}").format(n=number) for number in range(1, 4)]
+    return Subject(steps.scores[query - 1], keys, steps.query.shape[-1], query_name(str(query)))
+
+
+def of_head(kind: AttentionKind) -> Subject:
+    """The scores of the chosen query of the chosen head, of the keys that it may look at.
+
+    Raises:
+        AbsentError: the model does not show its scores.
+    """
+    bench = workbench()
+    trace = bench.trace
+    assert trace is not None
+    maps = Maps(trace, kind)
+    chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
+    path = maps.paths[chosen.layer]
+    require(trace.model, f"{path}.scores", f"{path}.query")
+    row = maps.row(chosen.layer, chosen.head, chosen.query)
+    keys = (row["masked"] > -float("inf")).nonzero()[:, 0].tolist()
+    rows, columns = sides(trace, kind)
+    labels = tokens(trace, columns)
+    sentence = _("“{query}”, head {layer}.{head}")
+    name = sentence.format(
+        query=token_sign(tokens(trace, rows)[chosen.query]), layer=chosen.layer + 1, head=chosen.head + 1
+    )
+    side = columns if len(keys) == len(labels) <= MOST else ""
+    pinned = bench.comparison.counterpart(f"{path}.scores") if bench.comparison else None
+    other = exact(pinned[chosen.head, chosen.query, keys]).cpu() if pinned is not None else None
+    other = None if other is None or bool(other.isnan().any()) else other
+    scores = exact(row["scores"][keys]).cpu()
+    return Subject(scores, [labels[key] for key in keys], trace[f"{path}.query"].shape[-1], name, side, other)
+
+
+def table(subject: Subject, temperature: float) -> pd.DataFrame:
+    """A row for each key."""
+    at = (subject.scores / temperature).softmax(dim=-1)
+    columns = {
+        _("key"): list(subject.labels),
+        _("score"): subject.scores.tolist(),
+        _("weight at T = 1"): subject.scores.softmax(dim=-1).tolist(),
+        _("weight at T"): at.tolist(),
+    }
+    return pd.DataFrame(columns)
+
+
+def explain() -> None:
+    explanation(
+        Part.EXPLANATION,
+        [
+            r"w_i = \frac{e^{s_i/T}}{\sum_j e^{s_j/T}}",
+            r"\frac{\partial w}{\partial s} = \mathrm{diag}(w) - ww^\top \quad (T = 1)",
+        ],
+        _(
+            "Scores are q · k before any factor; dividing them by √d_k (Vaswani et al., section 3.2.1) is a softmax at "
+            "the temperature T = √d_k, which the right chart marks. What positions add to the scores is left out. A "
+            "small T does what large scores do. The weights are those of the model's own softmax in float64; the last "
+            "factors come from its gradients in float32 by autograd. This is the code that has just run:"
+        ),
+        *(Weights, saturation, derivative_norm, jacobian, first_factor, thresholds),
+    )
+
+
+# A softmax at a temperature: its weights as bars, entropy and largest weight as curves, and where it saturates.
+
+TEMPERATURES = [float(value) for value in np.geomspace(0.01, 100, 121)]
+WEIGHT, LARGEST, SMALL = "#5c7cfa", "#d55e00", "#009e73"
+MOST = 64  # bars
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Scores of one query before any factor, with their keys' names. d_k: what the paper would divide by the root of.
+
+    name: whose they are. side: of the tokens, if they are any. pinned: the scores of the pinned trace's query.
+    """
+
+    scores: Tensor
+    labels: Sequence[str]
+    d_k: int
+    name: str
+    side: str = ""
+    pinned: Tensor | None = None
+
+
+def pack_bars(subject: Subject, temperature: float, key: str) -> Mount:
+    """The weights at this temperature, beside those at temperature 1."""
+    weights = (subject.scores / temperature).softmax(dim=-1)
+    shown = np.sort(np.argsort(-array(weights), kind="stable")[:MOST])
+    places = np.arange(len(shown))
+    name = _("at T = {temperature}").format(temperature=significant(temperature))
+    series = [Series(name, places, array(weights)[shown], WEIGHT, "bars")]
+    if temperature != 1:
+        before = array(subject.scores.softmax(dim=-1))[shown]
+        series.insert(0, Series(_("at T = 1"), places, before, EXPECTED, "bars"))
+    title = _("Weights of {query}").format(query=subject.name)
+    alt = _("at temperature {temperature} the largest is {largest}").format(
+        temperature=significant(temperature), largest=significant(float(weights.max()))
+    )
+    more = {
+        "x": {"title": _("key"), "labels": [subject.labels[place] for place in shown], "side": subject.side},
+        "y": {"title": _("weight"), "low": 0.0, "high": 1.0},
+        "tall": 210,
+        "sentence": "softmax(s/T)",
+        "note": left_out(len(weights) - len(shown)),
+    }
+    stamp, csv = f"{subject.name} {temperature:g}", (_("series"), _("key"), _("weight"))
+    return chart(series, header(title, alt, "softmax-weights", stamp, csv, more), key)
+
+
+def left_out(count: int) -> str:
+    return _("{count} keys with smaller weights are left out").format(count=count) if count else ""
+
+
+def pack_curves(subject: Subject, temperature: float, key: str) -> Mount:
+    """Largest weight, entropy and what is left of the derivative, over the temperature."""
+    found = saturation(subject.scores, TEMPERATURES)
+    xs = np.array(TEMPERATURES)
+    series = [
+        Series(_("largest weight"), xs, array(found.largest), LARGEST),
+        Series(_("entropy / ln n"), xs, array(found.entropy), SMALL),
+        Series("‖∂w/∂s‖", xs, array(found.derivative), WEIGHT),
+    ]
+    if subject.pinned is not None:
+        other = saturation(subject.pinned, TEMPERATURES)
+        series.append(Series(_("largest weight, pinned"), xs, array(other.largest), PINNED, dash=True))
+    alt = _("largest weight, entropy and derivative of the softmax")
+    more = {
+        "x": {"title": _("temperature T"), "log": True},
+        "y": {"title": _("value"), "low": 0.0, "high": 1.0},
+        "marks": [
+            {"x": temperature, "text": f"T = {significant(temperature)}"},
+            {"x": subject.d_k**0.5, "text": f"√d_k = {significant(subject.d_k**0.5)}"},
+        ],
+        "tall": 210,
+    }
+    stamp, csv = f"{subject.name} {temperature:g}", (_("series"), _("temperature T"), _("value"))
+    return chart(series, header(_("Over the temperature"), alt, "softmax-temperature", stamp, csv, more), key)
+
+
+def verdicts(subject: Subject, temperature: float, limits: Thresholds) -> list[str]:
+    """Whether it is a distribution, how sure it is, and by which factor the scores must grow until it saturates."""
+    weights = (exact(subject.scores) / temperature).softmax(dim=-1)
+    single = (subject.scores.float() / temperature).softmax(dim=-1)
+    error = abs(float(exact(single).sum()) - 1)
+    sound = bool((single >= 0).all()) and error < 1e-5
+    largest, entropy = float(weights.max()), float(entropies(subject.scores.double() / temperature))
+    first = (
+        _("It is a distribution: {count} weights, none below 0, their float32 sum is 1 to within {error}.")
+        if sound
+        else _("It is no distribution: the {count} float32 weights miss the sum 1 by {error}.")
+    )
+    state = (
+        _("At T = {temperature} it is saturated: the largest weight is {largest}, entropy {entropy} of {most} nats.")
+        if largest > SURE
+        else _(
+            "At T = {temperature} it is not saturated: the largest weight is {largest}, "
+            "entropy {entropy} of {most} nats."
+        )
+    )
+    most = float(torch.tensor(float(len(weights))).log())
+    return [
+        first.format(count=len(single), error=significant(error)),
+        state.format(
+            temperature=significant(temperature),
+            largest=significant(largest),
+            entropy=significant(entropy),
+            most=significant(most),
+        ),
+        *limits_said(subject, limits),
+    ]
+
+
+def limits_said(subject: Subject, limits: Thresholds) -> list[str]:
+    if limits.sure is None:
+        if len(subject.scores) < 2:
+            return [_("There is one key alone: it gets all of the weight at any temperature.")]
+        ties = int((subject.scores == subject.scores.max()).sum())
+        if ties == 1:
+            return [_("Not even times 10⁹ does the largest weight exceed {sure}.").format(sure=SURE)]
+        sentence = _("The {count} largest scores are equal: however large they are, each gets {share}, never more.")
+        return [sentence.format(count=ties, share=percent(1 / ties))]
+    said = [
+        _("Scores times {factor}: the largest weight exceeds {sure}.").format(
+            factor=significant(limits.sure), sure=SURE
+        )
+    ]
+    if limits.own_gradient is not None:
+        sentence = _("Times {factor}: its own gradient ∂w/∂s is exactly 0 in float32.")
+        said.append(sentence.format(factor=significant(limits.own_gradient)))
+    if limits.all_gradients is not None:
+        sentence = _("Times {factor}: all gradients of the softmax are exactly 0 in float32.")
+        said.append(sentence.format(factor=significant(limits.all_gradients)))
+    return [" ".join(said)]
