@@ -19,7 +19,7 @@ def opened(page: str = "", /, **address: str) -> AppTest:
     """The application at an address: on the page of that name, and no other is drawn before; else on the first."""
     app = AppTest.from_file(APP, default_timeout=240)
     if page:
-        app.switch_page(f"viz/pages/{page}.py")
+        app.switch_page(f"viz/pages/{page}/page.py")
     app.query_params.update(address)
     return app.run()
 

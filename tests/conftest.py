@@ -26,8 +26,8 @@ from streamlit.components.v2 import manifest_scanner
 # Before anything goes backwards: torch's autograd counts devices when it first runs.
 from tests.pretended_device import pretending
 
-# Before `model` and `viz.figures` are imported, so before any test module is.
-jaxtyping.install_import_hook(["model", "viz.figures"], "beartype.beartype")
+# Before `model` and these figures are imported, so before any test module is.
+jaxtyping.install_import_hook(["model", "viz.pages.positions.figures"], "beartype.beartype")
 
 torch.set_num_threads(1)
 

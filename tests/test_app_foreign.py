@@ -7,10 +7,10 @@ import json
 import pytest
 import torch
 
-from app import PAGES
 from tests.app_reading import component, labels, opened, sound
 from tests.model.foreign.layout_references import GPT, random_weights
 from tests.test_app_kinds import here, write
+from viz.frame.app import PAGES
 from viz.i18n.format import no_predictions
 
 __all__ = ["here"]

@@ -41,7 +41,7 @@ def test_another_page_computes_no_new_forward(passes, target):
     app = opened(source="The cat sees.", target=target, layer="1", head="1")
     assert len(passes) == 1
     for page in PAGES:
-        app.switch_page(f"viz/pages/{page}.py").run()
+        app.switch_page(f"viz/pages/{page}/page.py").run()
         assert not app.exception, page
         assert labels(app, "source")[-1] == "</s>"
     assert len(passes) == 1

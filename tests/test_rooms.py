@@ -5,7 +5,38 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
+# Rooms of each half, from the innermost: a room imports only from itself and from those before it.
+ORDER = {
+    "model": (
+        *("runtime", "network", "capture", "fast", "text", "data", "inference", "checkpoints", "analysis"),
+        *("training", "experiments", "cli"),
+    ),
+    "viz": ("i18n", "state", "components", "ui", "pages", "frame"),
+}
+UPWARD: dict[str, tuple[str, ...]] = {
+    "model": (
+        "model/capture/trace.py: model.analysis.checks",
+        "model/capture/trace.py: model.analysis.norms",
+        "model/network/attention.py: model.capture.hooks",
+        "model/network/attention.py: model.fast.attention",
+        "model/network/decoding_state.py: model.fast.decoding",
+        "model/network/transformer.py: model.capture.hooks",
+        "model/network/transformer.py: model.fast.decoding",
+    ),
+    "viz": (),
+}
+CIRCLES: tuple[tuple[str, ...], ...] = (
+    (
+        *("model.analysis.attention_maps", "model.analysis.checks", "model.analysis.norms"),
+        *("model.capture.interventions", "model.capture.trace", "model.inference.model"),
+    ),
+    ("model.training.state", "model.training.trainer"),
+    ("viz.state.assumptions", "viz.state.shown_model"),
+    ("viz.state.film_feed", "viz.state.what_if", "viz.state.workbench"),
+)
 # Tests need no network; those that start the application talk to it on localhost.
 NETWORK = ("requests", "httpx", "aiohttp", "urllib3", "huggingface_hub", "ftplib", "smtplib")
 LOCALHOST = ("socket", "http.client", "urllib.request")
@@ -65,65 +96,92 @@ def f():
     assert found == {"a.b", "d", "d.e", "viz.pages", "viz.pages.g", "viz.h", "viz.h.i", "j.k"}
 
 
+def rooms(half: str) -> dict[str, list[str]]:
+    """Files of each room of `model` or `viz`, by the room's name; files at its top are no room."""
+    found: dict[str, list[str]] = {}
+    for file in files(half):
+        parts = Path(file).parts
+        if len(parts) > 2:
+            found.setdefault(parts[1], []).append(file)
+    return found
+
+
+def graph(*halves: str) -> dict[str, set[str]]:
+    """Modules that each module imports, those of its package left out, at any depth, but not for types only."""
+    modules = {module_of(file): file for file in files(*halves)}
+    return {
+        module: {name for name in imports((ROOT / file).read_text(encoding="utf-8")) if name in modules} - {module}
+        for module, file in modules.items()
+    }
+
+
+def module_of(file: str) -> str:
+    return ".".join(Path(file).with_suffix("").parts).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("half", ORDER)
+def test_every_room_has_its_place_in_the_order(half: str) -> None:
+    assert set(rooms(half)) == set(ORDER[half])
+
+
+@pytest.mark.parametrize("half", ORDER)
+def test_imports_point_one_way(half: str) -> None:
+    upward = {
+        f"{file}: {name}"
+        for room, here in rooms(half).items()
+        for file in here
+        for name in forbidden(file, *(f"{half}.{above}" for above in ORDER[half][ORDER[half].index(room) + 1 :]))
+        if (ROOT / f"{name.replace('.', '/')}.py").exists()
+    }
+    assert sorted(upward) == sorted(UPWARD[half])
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert sorted(map(sorted, circles(graph("model", "viz")))) == sorted(map(sorted, CIRCLES))
+
+
+def circles(arrows: dict[str, set[str]]) -> list[set[str]]:
+    """Largest sets of modules that reach one another."""
+    reached = {module: _reached(module, arrows) for module in arrows}
+    found: list[set[str]] = []
+    for module in arrows:
+        circle = {other for other in reached[module] if module in reached[other]}
+        if circle and circle not in found:
+            found.append(circle)
+    return found
+
+
+def _reached(module: str, arrows: dict[str, set[str]]) -> set[str]:
+    found, ahead = set(), [module]
+    while ahead:
+        for name in arrows[ahead.pop()] - found:
+            found.add(name)
+            ahead.append(name)
+    return found
+
+
+def test_circles_are_found() -> None:
+    arrows = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "d"}, "e": set()}
+    assert sorted(map(sorted, circles(arrows))) == [["b", "c"], ["d"]]
+
+
 def test_the_model_knows_no_screen() -> None:
     for file in files("model"):
         assert not forbidden(file, "viz", "app", "streamlit", "plotly"), file
 
 
-def test_figures_know_neither_streamlit_nor_torch() -> None:
-    for file in files("viz/figures"):
-        assert not forbidden(file, "streamlit", "torch"), file
-
-
-def test_only_the_outer_rooms_import_streamlit() -> None:
-    allowed = files(
-        "viz/pages",
-        "viz/sections",
-        "viz/components",
-        "viz/state/workbench.py",
-        "viz/state/checkpoints.py",
-        "viz/state/checkpoints.py",
-        "viz/state/assumptions.py",
-        "viz/state/shown_model.py",
-        "viz/state/positions.py",
-        "viz/state/training.py",
-        "viz/strip.py",
-        "viz/ui/parts.py",
-        "viz/input_bar.py",
-        "viz/token_bar.py",
-        "app.py",
-    )
-    others = [file for file in files("app.py", "model", "viz") if file not in allowed]
-    assert others
-    for file in others:
+def test_languages_and_figures_know_no_screen() -> None:
+    for file in files("viz/i18n", "viz/pages/positions/figures.py"):
         assert not forbidden(file, "streamlit"), file
-    assert forbidden("app.py", "streamlit")
+    assert forbidden("viz/frame/app.py", "streamlit")
 
 
 def test_no_page_imports_a_page() -> None:
-    for file in files("viz/pages", "viz/sections"):
-        assert not forbidden(file, "viz.pages", "app"), file
-
-
-def test_imports_point_inwards() -> None:
-    for file in files("viz/figures", "viz/components"):
-        assert not forbidden(file, "viz.pages", "viz.state.workbench", "app"), file
-    for file in files("viz/packing"):
-        assert not forbidden(file, "viz.sections", "viz.pages", "app"), file
-    for file in (
-        "viz/state/workbench.py",
-        "viz/state/checkpoints.py",
-        "viz/state/checkpoints.py",
-        "viz/state/assumptions.py",
-        "viz/state/shown_model.py",
-        "viz/state/positions.py",
-        "viz/state/training.py",
-        "viz/strip.py",
-        "viz/ui/parts.py",
-        "viz/input_bar.py",
-        "viz/token_bar.py",
-    ):
-        assert not forbidden(file, "viz.pages", "app"), file
+    pages = {Path(file).parts[2] for file in files("viz/pages") if len(Path(file).parts) > 3}
+    assert len(pages) == 10
+    for page in pages:
+        for file in files(f"viz/pages/{page}"):
+            assert not forbidden(file, *(f"viz.pages.{other}" for other in pages - {page}), "app"), file
 
 
 def test_tests_need_no_network() -> None:

@@ -1,4 +1,4 @@
-"""What-if changes to the forward pass, made from outside; here those of masks, in head_removal.py those of heads."""
+"""What-if changes to the forward pass, made from outside: of masks, of heads, and how an address writes both."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def intervening(model: nn.Module, changes: Sequence[Intervention]) -> Iterator[N
 
 @dataclass(frozen=True)
 class AttentionChange(Intervention):
-    """A change to one kind of attention, which can be written down: see change_texts.py."""
+    """A change to one kind of attention, which can be written down: see below."""
 
     kind: AttentionKind
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, WebSocket, expect
 
 from tests.browser.looking import eventually, source, stands_still
-from viz.strip import SELDOM
+from viz.frame.training_strip import SELDOM
 
 pytestmark = pytest.mark.browser
 

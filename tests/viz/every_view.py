@@ -76,7 +76,7 @@ def walk(app: AppTest, views: list[tuple[str, str]]) -> dict[tuple[str, str], Se
         before = len(counted)
         for key, value in (VIEWS[page][view] | dict.fromkeys(FOLDS, True)).items():
             app.session_state[key] = value
-        sound((app if page == here else app.switch_page(f"viz/pages/{page}.py")).run())
+        sound((app if page == here else app.switch_page(f"viz/pages/{page}/page.py")).run())
         here = page
         sent = [each.proto for each in app.get("bidi_component") if each.proto.WhichOneof("data") == "bytes"]
         said = [app.markdown, app.caption, app.info, app.warning, app.success]

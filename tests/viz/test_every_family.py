@@ -26,7 +26,7 @@ def place(tmp_path, monkeypatch):
 def open_every_page(text: str) -> None:
     app = sound(opened(source=text))
     for page in PAGES:
-        sound(app.switch_page(f"viz/pages/{page}.py").run())
+        sound(app.switch_page(f"viz/pages/{page}/page.py").run())
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES | PACKED))

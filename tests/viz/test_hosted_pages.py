@@ -52,7 +52,7 @@ def test_every_page_shows_a_hosted_model(folder, name):
     shown = heads(app)[1]
     assert np.abs(shown - trace.attention(kind).numpy()).max() < 1e-4
     for page in PAGES:
-        sound(app.switch_page(f"viz/pages/{page}.py").run())
+        sound(app.switch_page(f"viz/pages/{page}/page.py").run())
 
 
 @pytest.mark.parametrize("name", list(SEEN))

@@ -13,13 +13,13 @@ from streamlit.testing.v1 import AppTest
 import viz.pages.training.demonstration
 import viz.pages.training.start
 import viz.state.checkpoints
-from app import PAGES
 from model.network.config import Kind
 from model.training.demonstration import REVERSE
 from tests.app_reading import component, heads, opened, sound
 from tests.pretended_device import NAME, pretending
 from tests.test_app_kinds import write
 from tests.viz.small import write_small
+from viz.frame.app import PAGES
 from viz.state import training
 
 TEXTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.test_app_kinds import write
 from tests.viz.small import small_lens
-from viz.pinning import pinned
+from viz.frame.token_bar import pinned
 from viz.state.workbench import Workbench
 
 

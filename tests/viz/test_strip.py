@@ -12,7 +12,7 @@ import pytest
 from model.training.live.registry import KEPT
 from model.training.live.session import LiveTraining
 from tests.model.live_examples import LONG, SETTINGS, Gate, live, probe, settled
-from viz import strip
+from viz.frame import training_strip
 from viz.pages.training import runs
 from viz.state.workbench import Key, Workbench
 
@@ -21,28 +21,28 @@ from viz.state.workbench import Key, Workbench
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveTraining]:
     """A training that is this session's, and is shown."""
     training, bench = live(replace(SETTINGS, steps=30)), Workbench()
-    for place in (strip, runs):
+    for place in (training_strip, runs):
         monkeypatch.setattr(place.training, "training", lambda bench: training)
         monkeypatch.setattr(place, "workbench", lambda: bench)
-    monkeypatch.setattr(strip.st, "session_state", {Key.MODEL: strip.training.ENTRY})
+    monkeypatch.setattr(training_strip.st, "session_state", {Key.MODEL: training_strip.training.ENTRY})
     yield settled(training)
     training.close()
 
 
 def press(name: str, **more: Any) -> None:
-    strip.st.session_state[strip.STRIP] = SimpleNamespace(act={"name": name, **more})
-    strip._act(None)  # type: ignore[arg-type]  # the model that is shown: only what begins a training asks for it
+    training_strip.st.session_state[training_strip.STRIP] = SimpleNamespace(act={"name": name, **more})
+    training_strip._act(None)  # type: ignore[arg-type]  # the model that is shown: only what begins a training asks for it
 
 
 def texts(training: LiveTraining) -> list[str]:
-    return [fact["text"] for fact in strip.facts(training.snapshot)]
+    return [fact["text"] for fact in training_strip.facts(training.snapshot)]
 
 
 def test_each_button_does_what_it_says(begun):
     for steps, stands in ((1, 1), (10, 11), (100, 30)):  # no further than the run's end
         press("advance", count=steps)
         assert settled(begun).snapshot.step == stands
-    ended = strip.strip_data(begun, "")
+    ended = training_strip.strip_data(begun, "")
     assert (ended["sentence"], ended["possible"]) == ("finished", ["reset"])  # no button that would do nothing
     press("reset")
     assert (settled(begun).snapshot.step, len(begun.runs)) == (0, 2)
@@ -61,14 +61,14 @@ def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun, mo
     def again() -> None:
         raise RerunError
 
-    bench = strip.workbench()
-    monkeypatch.setattr(strip.st, "rerun", again)
-    monkeypatch.setattr(strip.i18n, "use", lambda language: None)
-    strip.st.session_state[Key.LANGUAGE] = "en"
+    bench = training_strip.workbench()
+    monkeypatch.setattr(training_strip.st, "rerun", again)
+    monkeypatch.setattr(training_strip.i18n, "use", lambda language: None)
+    training_strip.st.session_state[Key.LANGUAGE] = "en"
     press("advance", count=1)
     assert settled(begun).snapshot.step == 1
     with pytest.raises(RerunError):
-        strip.strip(bench, begun.start, moving=False, stands=strip.training.standing(begun))
+        training_strip.strip(bench, begun.start, moving=False, stands=training_strip.training.standing(begun))
     assert bench.sent.steps == set()
     assert not bench.begun
 
@@ -80,26 +80,28 @@ def test_an_open_page_keeps_a_training_that_rests_and_sees_what_another_tab_does
     def again() -> None:
         raise RerunError
 
-    bench = strip.workbench()
-    monkeypatch.setattr(strip.st, "rerun", again)
-    monkeypatch.setattr(strip.i18n, "use", lambda language: None)
-    strip.st.session_state[Key.LANGUAGE] = "en"
+    bench = training_strip.workbench()
+    monkeypatch.setattr(training_strip.st, "rerun", again)
+    monkeypatch.setattr(training_strip.i18n, "use", lambda language: None)
+    training_strip.st.session_state[Key.LANGUAGE] = "en"
     drawn: list[dict[str, Any]] = []
-    monkeypatch.setattr(strip, "training_strip", lambda header, *_: drawn.append(header))
-    stood = strip.training.standing(begun)
-    strip.strip(bench, begun.start, moving=False, stands=stood)
+    monkeypatch.setattr(training_strip, "training_strip", lambda header, *_: drawn.append(header))
+    stood = training_strip.training.standing(begun)
+    training_strip.strip(bench, begun.start, moving=False, stands=stood)
     assert [header["step"] for header in drawn] == [0]
     for done in (lambda: begun.advance(1), lambda: begun.set_probe(probe(begun.start, "dcba"))):  # in another tab
         done()
         settled(begun)
         with pytest.raises(RerunError):
-            strip.strip(bench, begun.start, moving=False, stands=stood)
-        stood = strip.training.standing(begun)
-        strip.strip(bench, begun.start, moving=False, stands=stood)
+            training_strip.strip(bench, begun.start, moving=False, stands=stood)
+        stood = training_strip.training.standing(begun)
+        training_strip.strip(bench, begun.start, moving=False, stands=stood)
     assert [header["step"] for header in drawn] == [0, 1, 1]
-    assert strip.pace(None, moving=False, trained=False) is None
-    often = [strip.pace(begun, moving, trained) for moving, trained in ((False, True), (True, True), (True, False))]
-    assert often == [strip.RESTING, strip.SELDOM, strip.training.EVERY]
+    assert training_strip.pace(None, moving=False, trained=False) is None
+    often = [
+        training_strip.pace(begun, moving, trained) for moving, trained in ((False, True), (True, True), (True, False))
+    ]
+    assert often == [training_strip.RESTING, training_strip.SELDOM, training_strip.training.EVERY]
     assert max(often) < KEPT
 
 
@@ -111,7 +113,7 @@ def test_it_says_where_a_run_stands_and_how_long_it_takes(begun):
     press("run")
     assert gate.reached.wait(LONG)
     snapshot = begun.snapshot
-    data = strip.strip_data(begun, "")
+    data = training_strip.strip_data(begun, "")
     assert data["possible"] == ["advance", "pause", "reset", "run"]
     assert (data["status"], data["step"], len(data["losses"])) == ("running", 2, 2)
     step, loss, rate, left = data["facts"]
@@ -126,7 +128,7 @@ def test_it_says_where_a_run_stands_and_how_long_it_takes(begun):
     assert settled(begun).snapshot.status == "paused"
     assert begun.snapshot.step == 3
     assert not any(text.endswith("left") for text in texts(begun))
-    assert "run" in strip.strip_data(begun, "")["possible"]
+    assert "run" in training_strip.strip_data(begun, "")["possible"]
 
 
 def test_stop_ends_the_run_and_keeps_what_it_recorded(begun):
@@ -138,8 +140,8 @@ def test_stop_ends_the_run_and_keeps_what_it_recorded(begun):
     snapshot = begun.snapshot
     assert snapshot.status == "stopped"
     assert len(begun.current.curves.get("loss")[0]) == snapshot.step
-    assert strip.status_sentence(snapshot) == "stopped"
-    assert strip.strip_data(begun, "")["possible"] == ["reset"]
+    assert training_strip.status_sentence(snapshot) == "stopped"
+    assert training_strip.strip_data(begun, "")["possible"] == ["reset"]
 
 
 def test_what_does_not_simply_run_is_said(begun):
@@ -151,8 +153,10 @@ def test_what_does_not_simply_run_is_said(begun):
         ("paused", ""),
     ):
         given = replace(snapshot, status=status, ahead=2, message="it broke")
-        assert strip.status_sentence(given) == sentence
-    assert strip.status_sentence(replace(snapshot, status="paused", unseen=True)) == "paused: nobody was looking"
-    refused = strip.strip_data(None, "it has no gradients")
+        assert training_strip.status_sentence(given) == sentence
+    assert (
+        training_strip.status_sentence(replace(snapshot, status="paused", unseen=True)) == "paused: nobody was looking"
+    )
+    refused = training_strip.strip_data(None, "it has no gradients")
     assert (refused["sentence"], refused["possible"]) == ("it has no gradients", [])
-    assert strip.strip_data(None, "")["possible"] == ["advance", "run"]
+    assert training_strip.strip_data(None, "")["possible"] == ["advance", "run"]

@@ -12,17 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.registry import carrier, component, pack
+from viz.components.registry import component, pack
 
 Mount = Callable[[], object]
 _nothing: Callable[[], None] = lambda: None  # a click that only the browser answers  # noqa: E731
 LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
-_token_bar = component("token_bar")
 _heatmap = component("heatmap", "plot", "heat")
 _lines = component("lines", "plot")
 _chart = component("chart", "plot")
 _panels = component("panels", "plot")
-_page_file = carrier("page_file")
 
 
 @dataclass(frozen=True)
@@ -43,25 +41,6 @@ class Series:
     labels: Sequence[str] | None = None
     side: str | None = None
     colours: Sequence[str] | None = None
-
-
-def token_bar(
-    data: Mapping[str, Any],
-    frames: Sequence[NDArray[Any]],
-    key: str,
-    on_token: Callable[[], None],
-    on_guess: Callable[[], None],
-    on_pin: Callable[[], None],
-    on_restore: Callable[[], None],
-) -> Mount:
-    """Tokens of both sides with notes, guesses, badges, what is changed in the forward pass, and the pin.
-
-    A click on a token puts {side, position} into the state as `token`, one on a guess {number, token} as `guess`, one
-    on the pin's buttons "keep", "release", "values" or "differences" as `pin`, one on the changes' as `restore`.
-    strip, among the data, and frames: news for the training's strip, or None.
-    """
-    acts = {"on_token_change": on_token, "on_guess_change": on_guess, "on_pin_change": on_pin}
-    return partial(_token_bar, data=pack(data, frames), key=key, **acts, on_restore_change=on_restore)
 
 
 def heatmap(
@@ -155,8 +134,3 @@ def panels(
         ]
     data = pack({**header, "panels": [dict(each.described) for each in shown]}, arrays)
     return partial(_panels, data=data, key=key, on_cell_change=on_cell or _nothing)
-
-
-def page_file(words: Mapping[str, str], key: str) -> None:
-    """A button that saves the page as it stands as one HTML file. words: save, explanation, saved, language."""
-    _page_file(data=words, key=key)

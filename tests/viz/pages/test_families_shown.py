@@ -34,4 +34,4 @@ def test_every_page_shows_it(here, options):
     write_small(here / "small", **options)
     app = sound(opened("map", source="The cat sees."))
     for page in PAGES:
-        sound(app.switch_page(f"viz/pages/{page}.py").run())
+        sound(app.switch_page(f"viz/pages/{page}/page.py").run())

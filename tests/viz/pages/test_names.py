@@ -29,5 +29,5 @@ def test_no_two_pages_give_one_name_to_different_choices():
 def test_a_choice_outlives_a_look_at_another_page():
     app = opened(units_order="number")
     for page in ("feed_forward", "attention", "feed_forward"):
-        app.switch_page(f"viz/pages/{page}.py").run()
+        app.switch_page(f"viz/pages/{page}/page.py").run()
     assert app.segmented_control(key="units_order").value == "number"

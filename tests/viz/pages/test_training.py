@@ -142,7 +142,7 @@ def test_a_draft_comes_back_after_a_reload_and_the_part_after_another_page():
     assert page(draft="unknown").text_input(key="network_n_heads").value == "4"
     part(again, "curves")
     for name in ("positions", "training"):
-        sound(again.switch_page(f"viz/pages/{name}.py").run())
+        sound(again.switch_page(f"viz/pages/{name}/page.py").run())
     assert again.query_params["training_part"] == "curves"
     assert again.segmented_control(key="training_part").value == "curves"
 

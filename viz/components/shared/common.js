@@ -3,7 +3,7 @@
 const HUE = [92, 124, 250]; // attention weights: one hue over the page's background, by opacity
 const ARRAY_TYPES = { uint8: Uint8Array, uint16: Uint16Array, float32: Float32Array, int32: Int32Array };
 
-// bytes: header length (4, little-endian), JSON header, arrays at multiples of 8. See components/__init__.py.
+// bytes: header length (4, little-endian), JSON header, arrays at multiples of 8. See registry.py.
 function unpack(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = view.getUint32(0, true);

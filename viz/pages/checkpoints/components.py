@@ -1,4 +1,4 @@
-"""Components of the page Checkpoints; as in views.py each function packs its data and returns what mounts it."""
+"""Components of the page Checkpoints; each function packs its data and returns what mounts it."""
 
 from __future__ import annotations
 
@@ -82,8 +82,6 @@ def findings(
     """
     return partial(_findings, data=pack({**header, "groups": list(groups)}), key=key, on_finding_change=on_find)
 
-
-# The component of the page Checkpoints that opens; as in views.py the function returns what mounts it.
 
 _checkpoint_list = component("checkpoint_list")
 

@@ -104,7 +104,7 @@ def leave() -> None:
     """
     if page := st.session_state.pop(LEAVE, None):
         kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
-        st.switch_page(f"viz/pages/{page}.py", query_params=kept)
+        st.switch_page(f"viz/pages/{page}/page.py", query_params=kept)
 
 
 def circuit_name(name: str) -> str:

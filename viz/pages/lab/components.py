@@ -1,6 +1,6 @@
 """Components of the laboratory's arithmetic: matrices that are typed into, vectors that are dragged.
 
-As in views.py each function packs its data and returns what mounts it.
+Each function packs its data and returns what mounts it.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def page(lens: Inspectable) -> Views:
             # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
             # what widgets are bound to, they write there again.
             kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
-            st.switch_page(f"viz/pages/{opened}.py", query_params=kept)
+            st.switch_page(f"viz/pages/{opened}/page.py", query_params=kept)
         bench = workbench()
         assert bench.trace is not None
         found = blocks(bench.trace)

@@ -1,6 +1,6 @@
 """Components of what a model could write: one position's tokens, the decoding film, the tree of a beam search.
 
-As in views.py each function packs its data and returns what mounts it.
+Each function packs its data and returns what mounts it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Components of a training; as in views.py each function packs its data and returns what mounts it."""
+"""Components of a training; each function packs its data and returns what mounts it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from viz.components.plots import Mount
 from viz.components.registry import component, pack
 
-_training_strip = component("training_strip", "film_store")
 _training_film = component("film", "plot", "heat", "film_store", "film_norms", "thumbnails")
 
 
@@ -30,25 +29,9 @@ def training_film(
     of these tokens does not come.
 
     visible: (query, key), False on masked cells. header: `kind` of attention, `labels`, `sides` and `titles` of `rows`
-    and `columns`, `chosen`, [layer, head], `norms` as of `viz.packing.film_norms`, `others`, the loss of other
+    and `columns`, `chosen`, [layer, head], `norms` as of `norm_groups`, `others`, the loss of other
     runs ({run, steps, losses}), `words`.
     """
     acts = {"on_head_change": on_head, "on_rewind_change": on_rewind, "on_branch_change": on_branch}
     acts["on_again_change"] = on_again
     return partial(_training_film, data=pack(header, [visible.astype(np.uint8)]), key=key, **acts)
-
-
-def training_strip(
-    header: Mapping[str, Any],
-    frames: Sequence[NDArray[Any]],
-    key: str,
-    on_act: Callable[[], None],
-    on_again: Callable[[], None],
-) -> None:
-    """A training's buttons, figures, loss and film. A click puts {name, count} into the state as `act`; `again`: a part
-    of the film is missing. What the token bar brings along later replaces what it shows.
-
-    header: status, step, facts ({text, title}), losses, sentence, words, `possible`, the names of what can be done, and
-    `film` with `frames` as of `viz.film_feed.film_data`.
-    """
-    _training_strip(data=pack(header, frames), key=key, on_act_change=on_act, on_again_change=on_again)

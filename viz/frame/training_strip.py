@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
+from numpy.typing import NDArray
 
+from viz.components.registry import component, pack
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import clock, no_training, significant
-from viz.pages.training.components import training_strip
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
 from viz.state.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from model.inference.model import Inspectable
     from model.training.live.session import LiveTraining
     from model.training.live.snapshot import Snapshot
@@ -153,3 +153,22 @@ def _act(lens: Inspectable) -> None:
     bench.begun = True  # the whole page is drawn: a step may be done before anybody sees that it moves
     name, steps = act["name"], int(act.get("count") or 1)
     {"advance": lambda: live.advance(steps), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()
+
+
+_training_strip = component("training_strip", "film_store")
+
+
+def training_strip(
+    header: Mapping[str, Any],
+    frames: Sequence[NDArray[Any]],
+    key: str,
+    on_act: Callable[[], None],
+    on_again: Callable[[], None],
+) -> None:
+    """A training's buttons, figures, loss and film. A click puts {name, count} into the state as `act`; `again`: a part
+    of the film is missing. What the token bar brings along later replaces what it shows.
+
+    header: status, step, facts ({text, title}), losses, sentence, words, `possible`, the names of what can be done, and
+    `film` with `frames` as of `viz.film_feed.film_data`.
+    """
+    _training_strip(data=pack(header, frames), key=key, on_act_change=on_act, on_again_change=on_again)

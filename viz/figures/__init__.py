@@ -1,1 +1,0 @@
-"""Arrays and strings in, plotly figures out."""

@@ -1,0 +1,253 @@
+"""Vitrine: page configuration, navigation, and the frame around every page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.errors import StreamlitInvalidLayoutContextError
+
+from viz.frame import input_bar, token_bar, training_strip
+from viz.frame.command_line import unfollowed
+from viz.frame.components import page_file
+from viz.i18n import catalogue
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import as_sentence, literal, page_name
+from viz.state import assumptions, checkpoints, positions, shown_model, texts, training
+from viz.state.film_feed import is_behind
+from viz.state.workbench import Key, Workbench, choose, workbench
+from viz.ui.parts import ARRANGED, Views, nothing, theirs
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import StreamlitPage
+
+    from model.inference.model import Inspectable
+    from model.training.live.session import LiveTraining
+
+PAGES = {
+    name: f"viz/pages/{name}/page.py"
+    for name in (
+        *("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions"),
+        *("training", "checkpoints", "lab"),
+    )
+}
+SECTION = {"training": "change", "checkpoints": "know", "lab": "know"}  # the others are for seeing
+FIRST = "attention"
+HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
+STYLE = Path(__file__).parent / "frame.css"
+
+
+def main() -> None:
+    st.set_page_config(page_title="Vitrine", page_icon="🔍", layout="wide", initial_sidebar_state=250)
+    st.html(STYLE)
+    bench = workbench()
+    heading = st.sidebar.container(
+        key="heading", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    )
+    heading.markdown("### Vitrine", width="content")
+    choose_language(heading)
+    sections = {"see": _("See"), "change": _("Change"), "know": _("Know")}
+    pages: dict[str, list[StreamlitPage]] = {title: [] for title in sections.values()}
+    for name, path in PAGES.items():
+        first = name == FIRST
+        made = st.Page(path, title=page_name(name), url_path="first" if first else name, default=first)
+        pages[sections[SECTION.get(name, "see")]].append(made)
+    # The first page has no name in the address; who writes it there all the same means that page.
+    named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
+    for name in HELD:
+        if value := st.query_params.get(name):
+            bench.say(name, value)
+    chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
+    bench.say_again()
+    with st.sidebar:
+        here = checkpoints.all_places(bench)
+        names = [*([training.ENTRY] if training.training(bench) else []), *shown_model.model_names(here)]
+        name = choose_model(training.training(bench), names, shown_model.first_index(here, names))
+        summary = st.empty()
+        for section, links in pages.items():
+            st.caption(section)
+            for link in links:
+                st.page_link(link)
+        st.caption(_("Steps of training"))
+        strip_place = st.container()
+        page_file(
+            {
+                "save": _("Save this page"),
+                "explanation": _("One HTML file that opens without a network"),
+                "saved": _("Saved from Vitrine"),
+                "language": catalogue.language(),
+            },
+            Key.FILE,
+        )
+    live = training.training(bench)
+    trained = live is not None and name == training.ENTRY
+    try:
+        if live and trained:
+            lens = live.start
+        else:
+            with summary, st.spinner(_("Opening {name} …").format(name=name)):  # seen where it takes half a second
+                lens = shown_model.open_shown(here, name)
+    except ValueError as error:
+        if shown_model.fall_back(name, said(error), chosen, names):
+            st.rerun()
+        st.error(as_sentence(said(error)))
+        return
+    for sentence in unfollowed():
+        st.warning(sentence)
+    shown_model.show_refusal(chosen)
+    summary.caption(describe(lens, shown_model.format_of(here, name, lens)), help=assumptions.in_short(lens) or None)
+    texts.follow_model(bench, lens)
+    moving = training.is_moving(live)
+    every = training.EVERY if moving else None
+    with strip_place:
+        stands = training.standing(live)
+        st.fragment(training_strip.strip, run_every=training_strip.pace(live, moving, trained))(
+            bench, lens, moving, stands
+        )
+    st.fragment(arrange, key=ARRANGED)(bench, lens, chosen, trained, every if trained else None)
+
+
+def arrange(bench: Workbench, lens: Inspectable, page: str, trained: bool, every: float | None) -> None:
+    """The input bar and the page under it: their places and controls, which a keystroke leaves as they are.
+
+    trained: the model in training is shown, and not the one that it began with. every: seconds between looks at it,
+    where it moves.
+    """
+    catalogue.use(st.session_state[Key.LANGUAGE])
+    # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
+    # the whole script.
+    drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
+    # Always as many containers: what is within the inner fragment is asked for by the place of that fragment, and a
+    # click on what another run has drawn there must still find it.
+    note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
+    if not trained:
+        with note:
+            lens = positions.look(bench, lens)
+    theirs.set(lens.model.code)
+    with bar:
+        fields = input_bar.show_controls(lens)
+    views = nothing
+    with controls, telling():
+        views = drawn_by.page(lens)
+    st.fragment(look, run_every=every)(bench, lens, trained, bar, fields, views)
+
+
+@contextmanager
+def within_places() -> Iterator[None]:
+    """A place that held nothing when the page was arranged cannot be filled later: then all is arranged anew."""
+    try:
+        yield
+    except StreamlitInvalidLayoutContextError:
+        st.rerun()
+
+
+@within_places()
+def look(
+    bench: Workbench, lens: Inspectable, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
+) -> None:
+    """All that a keystroke draws again, and each look at a training: the texts, their tokens, and the page's views.
+
+    fields: places of the source and, where the model has one, of the target.
+    """
+    live = training.training(bench) if trained else None
+    if bench.begun or (trained and live is None):  # outside this fragment, the list of models has other entries
+        bench.begun = False
+        st.rerun()
+    catalogue.use(st.session_state[Key.LANGUAGE])
+    theirs.set(lens.model.code)
+    input_bar.show_source(fields[0], lens)  # the browser draws it while the model computes
+    if live:
+        lens = training.shown(bench, live)
+    else:
+        try:
+            texts.look(bench, lens)
+        except ValueError as error:  # a text that this model cannot read
+            bar.error(as_sentence(said(error)))
+            return
+    for place in fields[1:]:
+        input_bar.show_target(place, bench)  # drawn while the rest is packed
+    # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
+    late = bench.is_long
+    news = partial(training_strip.news, bench, live) if live and bench.moving else None
+    mount_tokens = None if late else token_bar.pack_tokens(bench, news)
+    drawing = views(lens)
+    with telling():
+        next(drawing, None)
+    if late:
+        with telling():
+            next(drawing, None)
+    with bar:
+        (mount_tokens or token_bar.pack_tokens(bench, news))()
+    with telling():
+        next(drawing, None)
+    if live and (is_behind(bench, live) or (bench.moving and not training.is_moving(live))):
+        st.rerun()
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Where a page needs what the model does not have, this is said in place of the rest."""
+    from model.runtime.errors import AbsentError
+    from viz.i18n.errors import absent_words
+
+    try:
+        yield
+    except AbsentError as absent:
+        st.info(absent_words(absent))
+
+
+def choose_language(place: DeltaGenerator) -> None:
+    names = list(catalogue.LANGUAGES)
+    preferred = catalogue.preferred(st.context.locale)
+    catalogue.use(choose("Language", names, preferred, Key.LANGUAGE, lambda name: catalogue.LANGUAGES[name], place))
+
+
+def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
+    asked = st.query_params.get(Key.MODEL)
+    words = {training.ENTRY: _("in training: {name}").format(name=live.start.name)} if live else {}
+    called = (
+        {each.format(name=live.start.name) for each in catalogue.everywhere("in training: {name}")} if live else set()
+    )
+    shown_model.take_wanted(training.ENTRY, called - set(words.values()))
+    name = st.selectbox(
+        _("Model"),
+        names,
+        index=first,
+        key=Key.MODEL,
+        bind="query-params",
+        format_func=lambda name: words.get(name, name),
+    )
+    name = name or ""
+    known = (*names, *called, *shown_model.state().gone)  # the address has what the list shows, here or elsewhere
+    if asked is not None and asked not in known:
+        st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
+    return name
+
+
+def describe(lens: Inspectable, form: str) -> str:
+    config = lens.config
+    dtype = str(lens.dtype).removeprefix("torch.")
+    millions = lens.model.parameter_count() / 1e6
+    text = _(
+        "{kind} · {layers} layers\n{heads} heads · d {d} · {millions:.3g} M parameters\n{device} · {dtype}"
+    ).format(
+        kind=_(lens.kind),
+        layers="+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count),
+        heads=config.n_heads,
+        d=config.d_model,
+        millions=millions,
+        device=lens.device,
+        dtype=dtype,
+    )
+    text = f"{text} · {form}"
+    # A line that is too long ends behind a point, and never within a part.
+    kept = html.escape(text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· "))
+    return kept.replace("\n", "  \n")

@@ -1,0 +1,220 @@
+"""The token bar under the texts: both sides' tokens, what the model guesses, the checks of the trace, and the pin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from viz.components.plots import Mount
+from viz.frame.components import token_bar
+from viz.i18n.catalogue import _
+from viz.i18n.errors import said
+from viz.i18n.format import attention_name, check_explanation, check_name, significant
+from viz.state.texts import lens_and_text, write_source
+from viz.state.what_if import note, restore
+from viz.state.workbench import Key, Workbench, workbench
+from viz.ui.parts import arrange_again
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from model.analysis.comparison import Alignment, Comparison
+    from model.inference.decoding import Guess
+    from model.inference.model import Inspectable
+
+News = tuple[Mapping[str, Any], Sequence["NDArray[Any]"]]
+
+
+def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mount:
+    """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace.
+
+    news: for the strip of the training, of `training_strip.news`, taken when the bar is mounted: what is taken counts
+    as sent.
+    """
+    from model.text.tokenizer import Tokens
+
+    assert bench.trace is not None
+    assert bench.source is not None
+    assert bench.lens is not None
+    cut = _("{count} tokens left out: this model reads {length}")
+    length = bench.lens.config.max_length
+    sides = {"source": bench.source, "target": bench.target or Tokens([], [])}
+    data: dict[str, Any] = {
+        side: [{"label": label, "special": label in bench.trace.special_labels} for label in tokens.labels]
+        for side, tokens in sides.items()
+    }
+    notes = {
+        side: cut.format(count=tokens.left_out, length=length) if tokens.left_out else ""
+        for side, tokens in sides.items()
+    }
+    badges = [
+        {
+            "text": " · ".join(
+                [check_name(check.name), significant(check.error), *([] if check.passed else [check.tensor])]
+            ),
+            "passed": check.passed,
+            "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e} ({check.tensor})",
+        }
+        for check in bench.trace.checks()
+        if check.cells
+    ]
+    words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
+    guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
+    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
+    data["changed"] = {"text": note(bench), "refused": said(bench.what_if.refused), "words": _changed_words(bench)}
+
+    def mounted() -> None:
+        strip, frames = news() if news else (None, ())
+        token_bar({**data, "strip": strip}, frames, Key.TOKENS, on_token, on_guess, on_pin, on_restore)()
+
+    return mounted
+
+
+def on_token() -> None:
+    """A click on a token makes it the query, where its side is the one that the page asks for."""
+    clicked, bench = st.session_state[Key.TOKENS].token, workbench()
+    if clicked["side"] == bench.selection.side:
+        bench.select(query=int(clicked["position"]))
+
+
+def on_pin() -> None:
+    """Keep this trace as the reference, let it go, or choose what the views show of it."""
+    act, bench = st.session_state[Key.TOKENS].pin, workbench()
+    if act == "keep":
+        bench.keep()
+    elif act == "release":
+        bench.release()
+    elif act in ("values", "differences"):
+        bench.differing = act == "differences"
+    else:  # one of the largest changes
+        place = {name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None}
+        bench.select(**place)
+        if act.get("attention"):
+            bench.asked[Key.KIND] = act["attention"]
+            bench.say(Key.KIND, act["attention"])
+            arrange_again()
+
+
+def on_restore() -> None:
+    """The model computes as it was trained again."""
+    restore(workbench())
+    arrange_again()
+
+
+def on_guess() -> None:
+    """A click on what the model holds probable puts it into the text."""
+    clicked = st.session_state[Key.TOKENS].guess
+    lens, text = lens_and_text()
+    write_source(lens.take(text, int(clicked["number"]), int(clicked["token"])))
+
+
+def _guess(guess: Guess, lens: Inspectable) -> dict[str, Any]:
+    title = _("next token") if lens.kind == "decoder-only" else f"{lens.source_tokenizer.mask_label} {guess.place}"
+    choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
+    return {"title": title, "choices": choices}
+
+
+def _changed_words(bench: Workbench) -> dict[str, str]:
+    plain = _(
+        "The forward pass is changed; the target is what the unchanged model wrote: Translate lets this one write"
+    )
+    return {
+        "changed": _("changed"),
+        "explanation": plain if bench.generation else _("The forward pass is changed"),
+        "restore": _("restore"),
+    }
+
+
+# What the token bar says of the pin: what is kept, which tokens differ, what changed most.
+
+LISTED = 12  # changes of each kind
+KINDS = {"encoder": "encoder", "self": "decoder", "cross": "cross"}
+
+
+def pinned(bench: Workbench) -> dict[str, Any]:
+    """For the token bar: `kept`, None while nothing is; `alignments` of both sides; `changes`, largest first."""
+    words = {
+        "keep": _("Pin"),
+        "explanation": _("Keep this trace as the reference: every view then shows the difference"),
+        "pinned": _("pinned"),
+        "values": _("values"),
+        "differences": _("differences"),
+        "release": _("unpin"),
+        "most": _("changed most"),
+        "all": _("all changes"),
+        "none": _("nothing differs from the pin"),
+    }
+    alignments: dict[str, Any] = {side: {"inserted": [], "deleted": []} for side in ("source", "target")}
+    comparison, pin = bench.comparison, bench.pin
+    kept, changes = None, []
+    if pin and comparison:
+        kept = {"text": pin.text, "model": pin.model}
+        alignments["source"] = _alignment(comparison.source, pin.trace.source_tokens)
+        alignments["target"] = _alignment(comparison.target, pin.trace.target_tokens)
+        changes = _changes(comparison)
+        if comparison.changes.empty:
+            words["none"] = _("nothing here can be compared with the pin")
+    return {"words": words, "kept": kept, "differing": bench.differing, "alignments": alignments, "changes": changes}
+
+
+def _alignment(alignment: Alignment, labels: list[str]) -> dict[str, Any]:
+    """Which tokens are new, and those that are gone, each before the token that now stands at its place."""
+    kept = list(enumerate(alignment.places))
+    before = [max((mine + 1 for mine, other in kept if 0 <= other < place), default=0) for place in alignment.deleted]
+    deleted = [{"label": labels[place], "before": at} for place, at in zip(alignment.deleted, before, strict=True)]
+    return {"inserted": alignment.inserted, "deleted": deleted}
+
+
+def _changes(comparison: Comparison) -> list[dict[str, Any]]:
+    """A list a kind: its title, its unit, and the largest changes with what a click on them selects."""
+    titles = {
+        "head": (_("heads"), _("mean total variation of a query's weights, 0 to 1")),
+        "layer": (_("layers"), _("change of the residual stream, relative to its norm")),
+        "position": (_("positions"), _("change of the last residual stream, relative to its norm")),
+        "prediction": (_("predictions"), _("KL divergence from the pinned prediction, in nats")),
+    }
+    table = comparison.changes
+    found = []
+    for kind, (title, unit) in titles.items():
+        rows = table[(table["kind"] == kind) & (table["change"] > 0)].head(LISTED).to_dict("records")
+        if rows:
+            items = [_item(comparison, row) for row in rows]
+            found.append({"title": title, "unit": unit, "items": items})
+    return found
+
+
+def _item(comparison: Comparison, row: dict[str, Any]) -> dict[str, Any]:
+    trace, name = comparison.trace, str(row["name"])
+    parts = name.split(".")
+    act: dict[str, Any] = {}
+    side = ""
+    if row["kind"] == "head":
+        block = parts[3].removesuffix("_attention")
+        kind = "encoder" if parts[0] == "encoder" else KINDS[block]
+        act = {"attention": kind, "layer": int(row["layer"]), "head": int(row["head"])}
+        label = f"{attention_name(kind)} {row['layer'] + 1}.{row['head'] + 1}"
+    elif row["kind"] == "layer":
+        act = {"layer": int(row["layer"])}
+        label = f"{_stack(parts[0])} {row['layer'] + 1} · {_block(parts[3])}"
+    else:
+        place = int(row["position"])
+        act = {"query": place}
+        label = trace.tokens_of(name)[place]
+        side = "target" if trace.tokens_of(name) is trace.target_tokens else "source"
+    token = {"side": side, "position": act["query"]} if "query" in act else None
+    return {"label": label, "value": significant(row["change"]), "exact": row["change"], "act": act, "token": token}
+
+
+def _stack(name: str) -> str:
+    return {"encoder": _("encoder"), "decoder": _("decoder")}[name]
+
+
+def _block(name: str) -> str:
+    """What a block of a layer is called."""
+    return {
+        "self_attention_block": _("self-attention"),
+        "cross_attention_block": _("cross-attention"),
+        "feed_forward_block": _("feed-forward"),
+    }[name]

@@ -1,1 +1,0 @@
-"""What the page of masks is made of."""

@@ -1,1 +1,0 @@
-"""What pages show, packed for the components: traces in, mounts out; no streamlit here."""

@@ -1,1 +1,0 @@
-"""Parts of pages that one file cannot hold: each a generator in three parts, as a page is."""
