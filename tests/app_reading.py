@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from streamlit.testing.v1 import AppTest
 
-from tests.viz.components.test_pack import unpack
+from tests.viz.components.test_registry import unpack
 from viz.components.plots import LEVELS
 
 APP = str(Path(__file__).resolve().parents[1] / "app.py")

@@ -59,7 +59,7 @@ def as_users_run_it(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     of the tests collected first.
     """
     where = request.path.relative_to(TESTS)
-    application = (where.parts[0] == "viz" and where.parts[1] != "figures") or where.name.startswith("test_app")
+    application = (where.parts[0] == "viz" and where.name != "test_figures.py") or where.name.startswith("test_app")
     if application or request.node.get_closest_marker("unchecked"):
         monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     if application:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.app_reading import component, labels, opened, sound
-from tests.model.foreign.layout_references import GPT, random_weights
+from tests.model.checkpoints.convert.layout_references import GPT, random_weights
 from tests.test_app_kinds import here, write
 from viz.frame.app import PAGES
 from viz.i18n.format import no_predictions

@@ -12,7 +12,7 @@ from model.inference.model import Inspectable
 from model.text.tokenizer import MASK
 from tests.app_reading import component, heads, labels, opened
 from tests.model.examples import one_stack
-from tests.model.test_kinds import TOKENIZERS
+from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.small import write_small
 
 TEXTS = {"decoder-only": "The cat sees", "encoder-only": f"The {MASK} sees the {MASK}."}

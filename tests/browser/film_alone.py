@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.alone import MOUNT
 from tests.browser.server import PATIENCE
-from tests.model.live_examples import watched
+from tests.model.training.live.live_examples import watched
 from viz.components.registry import pack, sources
 from viz.pages.training.film import described, norm_groups, words
 from viz.state.film_feed import Sent, film_data

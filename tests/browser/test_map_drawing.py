@@ -17,7 +17,7 @@ from tests.app_reading import opened
 from tests.browser.alone import MOUNT
 from tests.browser.looking import eventually
 from tests.browser.server import PATIENCE
-from tests.viz.components.test_pack import unpack
+from tests.viz.components.test_registry import unpack
 from tests.viz.small import write_small
 from viz.components.registry import sources
 

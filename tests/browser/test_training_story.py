@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.looking import eventually, source, stands_still
 from tests.browser.test_checkpoints import line, upload
 from tests.browser.test_training import field, part, reaches, step
-from tests.model.test_curves import read
+from tests.model.training.test_tensorboard import read
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 WORDS = [f"{first}{second}{third}" for first in "abcd" for second in "abcd" for third in "ab"]

@@ -24,11 +24,12 @@ from model.network.transformer import Network
 from model.training.live.recorded_trainer import Watched
 from model.training.live.session import LiveTraining
 from model.training.trainer import Trainer
-from tests.model import examples, live_examples
+from tests.model import examples
+from tests.model.checkpoints.bridge import models
+from tests.model.checkpoints.convert import twins
 from tests.model.elsewhere import KINDS, TEXT, alike, elsewhere, lens_of, trace_of
-from tests.model.foreign import twins
-from tests.model.hosted import models
-from tests.model.live_examples import SETTINGS, losses, settled
+from tests.model.training.live import live_examples
+from tests.model.training.live.live_examples import SETTINGS, losses, settled
 from tests.pretended_device import NAME, pretending, run_as_on_mps
 
 pytestmark = pytest.mark.unchecked

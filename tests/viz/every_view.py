@@ -11,7 +11,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from model.network.attention import MultiHeadAttention
 from tests.app_reading import sound
-from tests.viz.components.test_pack import unpack
+from tests.viz.components.test_registry import unpack
 from viz.pages.feed_forward.text import UNIT_VIEWS
 from viz.pages.masks.page import EXPERIMENTS
 from viz.pages.positions.laboratory import EXPERIMENTS as LABORATORY

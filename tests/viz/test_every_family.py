@@ -8,8 +8,8 @@ import pytest
 
 import viz.state.checkpoints
 from tests.app_reading import opened, sound
-from tests.model.foreign.twins import KINDS, saved
-from tests.model.hosted.models import FAMILIES, PACKED, theirs, write_tokenizer
+from tests.model.checkpoints.bridge.models import FAMILIES, PACKED, theirs, write_tokenizer
+from tests.model.checkpoints.convert.twins import KINDS, saved
 
 PAGES = ("map", "positions", "masks", "residual", "feed_forward", "predictions", "checkpoints", "lab", "attention")
 WORDS, NUMBERS = "the cat sees a dog .", "5 6 7 8 9"  # of a model without a tokenizer

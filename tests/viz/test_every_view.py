@@ -17,9 +17,9 @@ import pytest
 import viz.state.checkpoints
 from model.checkpoints.native import save_checkpoint
 from tests.app_reading import opened
+from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.model.examples import one_stack
-from tests.model.hosted.models import theirs, write_tokenizer
-from tests.model.test_kinds import TOKENIZERS
+from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.every_view import EVERY, Seen, walk
 from tests.viz.explanations import EXPLAINED, HOSTED, LAYER, OTHERS, OURS
 from tests.viz.hostile import WORDS, hostile_lens

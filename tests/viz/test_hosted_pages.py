@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 import viz.state.checkpoints
 from model.checkpoints.bridge.load import open_hosted
 from tests.app_reading import component, heads, opened, sent, sound
-from tests.model.hosted.models import settings_in, theirs, write_tokenizer
+from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
 
 TEXTS = {"gemma2": "the cat sees a dog .", "electra": "the cat sees a <mask> .", "pegasus": "the cat sees a dog ."}
 SEEN = {  # a page and the beginning of what it says of a model that lacks something

@@ -11,7 +11,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from tests.app_reading import opened, sound
-from tests.viz.pages.training_page import live, short_trainings
+from tests.viz.pages.training.training_page import live, short_trainings
 from viz.state import training
 from viz.state.workbench import Key, Selection
 from viz.ui.parts import ARRANGED

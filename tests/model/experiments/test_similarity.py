@@ -12,7 +12,7 @@ from model.analysis.attention_maps import Maps
 from model.capture.trace import record
 from model.experiments.similarity import agreement, cosines, dots, plane, rank_keys, ranks, spearman
 from model.runtime.errors import AbsentError
-from tests.model.hosted.models import hosted, inputs
+from tests.model.checkpoints.bridge.models import hosted, inputs
 from tests.viz.small import small_lens
 
 

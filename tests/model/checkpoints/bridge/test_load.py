@@ -1,0 +1,257 @@
+"""Folders of transformers opened as they are, and refused where they must not be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+import transformers
+
+from model.capture.trace import record
+from model.checkpoints.bridge.load import open_hosted, open_network
+from model.checkpoints.bridge.missing import Reason
+from model.runtime.errors import CheckpointError
+from tests.model.checkpoints.bridge.models import (
+    GROUPED,
+    ONE,
+    T5,
+    TWO,
+    hosted,
+    inputs,
+    settings_in,
+    theirs,
+    write_tokenizer,
+)
+
+CPU, SINGLE = torch.device("cpu"), torch.float32
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def copied(name: str):
+        shutil.copytree(theirs(name)[1], tmp_path / name)
+        return tmp_path / name
+
+    return copied
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("gemma2", "The cat sees"), ("electra", "the <mask> sees"), ("pegasus", "the cat")]
+)
+def test_a_folder_is_read_written_and_filled(folder, name, text):
+    path = folder(name)
+    write_tokenizer(path)
+    lens = open_hosted(path, settings_in(path), CPU, SINGLE)
+    trace = lens.trace(text)
+    assert "the" in trace.source_tokens
+    assert f"{name}, run by transformers" in lens.training["format"]
+    if lens.kind == "encoder-only":
+        assert len(lens.guesses(trace)[0].choices) == 5
+    else:
+        assert len(lens.generate(text, length=3).ids) <= 3
+    assert lens.model.parameter_count() == sum(each.numel() for each in theirs(name)[0].parameters())
+
+
+def test_code_in_a_folder_is_never_run(folder):
+    path = folder("gpt2")
+    for settings in ({"auto_map": {"AutoModel": "evil.Model"}}, {"text_config": {"auto_map": {"AutoModel": "e.M"}}}):
+        (path / "evil.py").write_text("raise SystemExit('ran')")
+        with pytest.raises(CheckpointError, match="code of its own"):
+            open_network(path, settings_in(path) | settings, CPU, SINGLE)
+
+
+def test_no_module_of_the_model_writes_into_its_folder(folder):
+    path = folder("llama")
+    before = {each: each.read_bytes() for each in path.iterdir()}
+    network = open_network(path, settings_in(path), CPU, SINGLE)
+    network(*inputs(network))
+    assert {each: each.read_bytes() for each in path.iterdir()} == before
+
+
+def test_weights_that_are_missing_are_not_made_up(folder):
+    path = folder("bare")
+    settings = settings_in(path) | {"architectures": ["BertForMaskedLM"]}
+    (path / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(CheckpointError, match=r"lacks weights of BertForMaskedLM, such as cls\."):
+        open_network(path, settings, CPU, SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("made", "config", "options"),
+    [
+        ("BertForSequenceClassification", "BertConfig", ONE),
+        ("RobertaForTokenClassification", "RobertaConfig", ONE | {"max_position_embeddings": 66}),
+        ("ElectraForPreTraining", "ElectraConfig", ONE),
+        ("T5EncoderModel", "T5Config", T5),
+        ("T5ForSequenceClassification", "T5Config", T5 | {"tie_word_embeddings": False}),
+        ("LlamaForSequenceClassification", "LlamaConfig", ONE),
+        ("Gemma2Model", "Gemma2Config", GROUPED | {"tie_word_embeddings": False}),
+        ("M2M100Model", "M2M100Config", TWO | {"tie_word_embeddings": False}),
+    ],
+)
+def test_a_model_that_predicts_no_words_opens_without_an_output(made, config, options, tmp_path):
+    torch.manual_seed(0)
+    model = getattr(transformers, made)(getattr(transformers, config)(**options, attn_implementation="eager")).eval()
+    model.save_pretrained(tmp_path)
+    network = open_network(tmp_path, settings_in(tmp_path), CPU, SINGLE)
+    assert network.missing["output.logits"] == Reason.OUTPUT
+    given = inputs(network)
+    with torch.inference_mode(), record(network) as trace:
+        network(*given)
+    named = dict(zip(("input_ids", "decoder_input_ids"), given, strict=False))
+    with torch.inference_mode():
+        wanted = model.base_model(**named, output_attentions=True)
+    two = network.kind == "encoder-decoder"
+    for stack in ("encoder", "decoder") if two else (network.kind.removesuffix("-only"),):
+        expected = wanted[f"{stack}_attentions" if two else "attentions"]
+        for weights, theirs_ in zip(trace.attention(stack), expected, strict=True):
+            torch.testing.assert_close(weights, theirs_[0], atol=1e-5, rtol=0)
+
+
+def test_experts_are_counted_in_the_model_and_not_in_its_config(folder):
+    path = folder("llama")
+    settings = settings_in(path) | {"num_experts": 16_384}
+    (path / "config.json").write_text(json.dumps(settings))
+    open_network(path, settings, CPU, SINGLE)
+
+
+def test_several_streams_of_states_are_refused(tmp_path):
+    config = transformers.Gemma3nTextConfig(
+        **GROUPED, vocab_size_per_layer_input=49, hidden_size_per_layer_input=8, laurel_rank=4, num_kv_shared_layers=0
+    )
+    transformers.Gemma3nForCausalLM(config).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match="several streams of states side by side"):
+        open_network(tmp_path, settings_in(tmp_path), CPU, SINGLE)
+
+
+def test_other_models_are_refused_by_name(folder):
+    path = folder("gpt2")
+    for family in ("vit", "unheard-of"):
+        (path / "config.json").write_text(json.dumps({"model_type": family}))
+        with pytest.raises(CheckpointError, match=family):
+            open_network(path, {"model_type": family}, CPU, SINGLE)
+
+
+def test_a_bin_is_read_without_running_what_is_in_it(folder, tmp_path):
+    path = folder("gpt2")
+    (path / "model.safetensors").unlink()
+    state = theirs("gpt2")[0].state_dict()
+    torch.save(state, path / "pytorch_model.bin")
+    network = open_network(path, settings_in(path), CPU, SINGLE)
+    torch.testing.assert_close(network(*inputs(network)), hosted("gpt2")(*inputs(network)))
+    torch.save(state | {"evil": Evil(tmp_path / "ran")}, path / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="could run code"):
+        open_network(path, settings_in(path), CPU, SINGLE)
+    assert not (tmp_path / "ran").exists()
+
+
+class Evil:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        import os
+
+        return os.mkdir, (str(self.path),)
+
+
+def test_the_environment_spreads_a_model(folder, monkeypatch):
+    path = folder("gpt2")
+    monkeypatch.setenv("VITRINE_DEVICE_MAP", "auto")
+    network = open_hosted(path, settings_in(path), CPU, SINGLE).model
+    torch.testing.assert_close(network(*inputs(network)), hosted("gpt2")(*inputs(network)))
+    monkeypatch.setenv("VITRINE_DEVICE_MAP", "everywhere")
+    with pytest.raises(ValueError, match="must be auto"):
+        open_hosted(path, settings_in(path), CPU, SINGLE)
+
+
+def test_half_precision_and_a_device_map(folder):
+    path = folder("llama")
+    half = open_network(path, settings_in(path), CPU, torch.bfloat16)
+    assert next(half.parameters()).dtype == torch.bfloat16
+    assert not half.missing
+    spread = open_network(path, settings_in(path), CPU, SINGLE, device_map={"": "cpu"})
+    torch.testing.assert_close(spread(*inputs(spread)), hosted("llama")(*inputs(spread)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"num_hidden_layers": 10**9}, "says num_hidden_layers 1,000,000,000, and the weights hold"),
+        ({"num_hidden_layers": 10**9, "layer_types": None}, "says num_hidden_layers"),
+        ({"text_config": {"num_hidden_layers": 10**9}}, "says num_hidden_layers"),
+        ({"num_labels": 10**9}, "says num_labels"),
+        ({"vocab_size": 10**9}, "asks for more than [0-9,]+ weights"),
+        ({"hidden_size": 10**5}, "asks for more than"),
+        ({"architectures": {"a": 1}}, "must be a list of names"),
+        ({"architectures": [1]}, "must be a list of names"),
+        ({"transformers_weights": "other.safetensors"}, "names another file"),
+        ({"x": [{"auto_map": {"AutoModel": "evil.Model"}}]}, "code of its own"),
+        ({"num_attention_heads": 1, "head_dim": 0}, "lacks weights|cannot"),
+        (
+            {"intermediate_size": 40},
+            r"down_proj.weight has shape \(32, 48\), and config.json asks for \(32, 40\) \(6 such",
+        ),
+        (
+            {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": 10**9},
+            "asks for more",
+        ),
+        (
+            {"architectures": ["NllbMoeForConditionalGeneration"], "model_type": "nllb-moe", "num_experts": 10**9},
+            "than",
+        ),
+    ],
+)
+def test_a_config_that_asks_for_more_than_the_files_hold_is_refused_at_once(folder, changes, sentence):
+    path = folder("llama")
+    settings = settings_in(path) | changes
+    (path / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(CheckpointError, match=sentence):
+        open_network(path, settings, CPU, SINGLE)
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 49}
+REFUSED = {
+    "BertLMHeadModel": (ONE, "was saved as one that writes, and its tokens see later ones: set is_decoder to true"),
+    "MambaForCausalLM": (SMALL, "no attention could be seen in this mamba model: it does not attend, or by code"),
+    "LEDForConditionalGeneration": (
+        {**TWO, "attention_window": 8, "max_encoder_position_embeddings": 64},
+        "no attention could be seen in this led model",
+    ),
+    "ProphetNetForCausalLM": (
+        {"hidden_size": 32, "vocab_size": 49}
+        | {f"num_{stack}_{part}": 2 for stack in ("encoder", "decoder") for part in ("layers", "attention_heads")},
+        "ProphetNetForCausalLM reads more than the states",
+    ),
+    "DiffLlamaForCausalLM": ({**ONE, "num_key_value_heads": 2}, "DiffLlamaAttention attends twice in one step"),
+    "DogeForCausalLM": (
+        {**ONE, "is_moe": True, "num_experts": 4, "num_experts_per_tok": 2},
+        "this doge model writes, and what it makes of a token depends on later ones, as by a router",
+    ),
+    "RecurrentGemmaForCausalLM": (
+        {**SMALL, "num_hidden_layers": 3, "intermediate_size": 48, "lru_width": 32, "attention_window_size": 8},
+        "2 layers of this recurrent_gemma model do not attend, as they are recurrent or convolutional",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_view_could_show_truly_is_refused_in_a_sentence(name, tmp_path):
+    options, sentence = REFUSED[name]
+    kind = getattr(transformers, name)
+    torch.manual_seed(0)
+    kind(kind.config_class(**options, pad_token_id=1, bos_token_id=0, eos_token_id=2)).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match=sentence):
+        open_network(tmp_path, settings_in(tmp_path), CPU, SINGLE)
+
+
+def test_a_model_may_end_a_text_with_several_tokens(folder):
+    path = folder("llama")
+    settings = settings_in(path) | {"eos_token_id": [2, 3]}
+    (path / "config.json").write_text(json.dumps(settings))
+    network = open_network(path, settings, CPU, SINGLE)
+    torch.testing.assert_close(network(*inputs(network)), hosted("llama")(*inputs(network)))

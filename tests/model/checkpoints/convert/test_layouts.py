@@ -1,0 +1,202 @@
+"""Weights without a config: each layout computes as the model it was saved from, or is refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from model.checkpoints.convert.state_dict import HeadsNeededError
+from model.checkpoints.hints import Told
+from model.checkpoints.load import open_checkpoint
+from model.runtime.errors import CheckpointError
+from tests.model.checkpoints.convert.layout_references import (
+    GPT,
+    Annotated,
+    FirstGPT,
+    Seq2Seq,
+    quietly,
+    random_weights,
+    sines,
+)
+
+CPU, EXACT = torch.device("cpu"), {"atol": 1e-5, "rtol": 1e-5}
+IDS, TARGET = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]]), torch.tensor([[2, 7, 1, 8]])
+
+
+def opened(path, **options):
+    return open_checkpoint(path, CPU, torch.float32, **options)
+
+
+def saved(folder, model, wrapped=None):
+    path = folder / "model.pt"
+    torch.save(model.state_dict() if wrapped is None else wrapped(model.state_dict()), path)
+    return path
+
+
+def nano(state):
+    """As train.py of nanoGPT saves a compiled model."""
+    own = {f"_orig_mod.{name}": each for name, each in state.items()}
+    arguments = {"n_layer": 2, "n_head": 3, "n_embd": 12, "block_size": 16, "bias": False, "vocab_size": 19}
+    moments = {0: {"step": torch.tensor(7.0), "exp_avg": torch.zeros(19, 12)}}
+    optimizer = {"state": moments, "param_groups": [{"lr": 6e-4, "foreach": None}]}
+    return {"model": own, "optimizer": optimizer, "model_args": arguments, "iter_num": 7, "config": {"dataset": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "wrapped"),
+    [
+        (GPT(bias=False), {}, nano),
+        (GPT(bias=True), {"heads": 3}, None),
+        (GPT(mini=True), {"heads": 3}, None),
+        (FirstGPT(), {"heads": 3}, lambda state: {f"module.{name}": each for name, each in state.items()}),
+    ],
+    ids=["nanoGPT", "nanoGPT with biases", "minGPT", "minGPT of 2020"],
+)
+def test_a_gpt_computes_as_its_model(model, options, wrapped, tmp_path):
+    random_weights(model)
+    lens = opened(saved(tmp_path, model, wrapped), **options)
+    assert lens.kind == "decoder-only"
+    assert lens.config.n_heads == 3
+    with torch.inference_mode():
+        torch.testing.assert_close(lens.model(IDS), model(IDS), **EXACT)
+    assert lens.trace("3 1 4")["output.logits"].shape == (3, 19)
+
+
+def test_an_annotated_transformer_computes_as_its_model(tmp_path):
+    model = random_weights(Annotated())
+    lens = opened(saved(tmp_path, model), heads=3)
+    with torch.inference_mode():
+        torch.testing.assert_close(lens.model(IDS, TARGET), model(IDS, TARGET), **EXACT)
+    assert lens.trace("3 1 4", "2 7").target_tokens == ["0", "2", "7"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"norm_first": True}, {"activation": "gelu", "learned": True}, {"bias": False}],
+    ids=["as it is", "pre-norm", "learned positions", "no biases"],
+)
+def test_a_model_around_torch_nn_transformer_computes_as_it(options, tmp_path):
+    model = random_weights(Seq2Seq(**options))
+    said = {name: value for name, value in options.items() if name in ("norm_first", "activation")}
+    path = saved(tmp_path, model, lambda state: {"state_dict": state, "hparams": {"nhead": 3, **said}})
+    lens = opened(path)
+    with torch.inference_mode():
+        torch.testing.assert_close(lens.model(IDS, TARGET), model(IDS, TARGET), **EXACT)
+    assert any("norm_first" in each for each in lens.training["assumed"]) == ("norm_first" not in options)
+
+
+def test_an_encoder_of_torch_gives_states_and_no_logits(tmp_path):
+    layer = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, batch_first=True)
+    stack = quietly(nn.TransformerEncoder, layer, 2)
+    model = random_weights(nn.ModuleDict({"embedding": nn.Embedding(17, 12), "encoder": stack}))
+    save_file(model.state_dict(), tmp_path / "encoder.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps({"model": {"nhead": 3, "scale_embedding": False}}))
+    lens = opened(tmp_path)
+    trace = lens.trace("3 1 4")
+    assert (lens.kind, lens.predicts, "output.logits" in trace.names()) == ("encoder-only", False, False)
+    with torch.inference_mode():
+        expected = model["encoder"](model["embedding"](torch.tensor([[3, 1, 4]])) + sines(3, 12))[0]
+    torch.testing.assert_close(trace["encoder.layers.1.feed_forward_block.norm.output"], expected, **EXACT)
+
+
+def test_positions_and_the_start_can_be_told_where_nothing_says_them(tmp_path):
+    model = random_weights(Seq2Seq(positions=False))
+    path = saved(tmp_path, model, lambda state: {"state_dict": state, "hparams": {"nhead": 3}})
+    assumed = opened(path).training
+    assert {
+        "sinusoidal positions (there is no table of them)",
+        "targets begin with token 0 (there is no tokenizer)",
+    } <= {*assumed["assumed"]}
+    assert assumed["open"] == {"positions": "sinusoidal", "start": 0}
+    lens = opened(path, positions="none", start=2)
+    assert lens.training["open"] == {"positions": "none", "start": 2}
+    assert not [each for each in lens.training["assumed"] if "position" in each or "token 0" in each]
+    with torch.inference_mode():
+        torch.testing.assert_close(lens.model(IDS, TARGET), model(IDS, TARGET), **EXACT)
+    assert lens.trace("3 1 4", "7").target_tokens == ["2", "7"]
+    with pytest.raises(CheckpointError, match=r"start \(19\) must be the id of one of its 19 tokens"):
+        opened(path, start=19)
+    annotated = random_weights(Annotated()).state_dict()
+    torch.save({name: each for name, each in annotated.items() if not name.endswith(".pe")}, path)
+    assert opened(path, heads=3).training["open"] == {"heads": 3, "positions": "sinusoidal", "start": 0}
+    assert opened(path, heads=3, positions="none").config.position == "none"
+    torch.save(annotated, path)  # with its table
+    assert opened(path, heads=3, positions="none").training["open"] == {"heads": 3, "start": 0}
+
+
+def test_what_is_told_is_written_and_read():
+    for told in (Told(), Told(8, "none", 0), Told(positions="sinusoidal"), Told(start=3)):
+        assert Told.read(told.text()) == told
+    assert Told(8, None, 1).text() == "heads:8,start:1"
+    for wrong in ("heads:x", "positions:learned", "start:-1", "x:1", "heads"):
+        with pytest.raises(ValueError, match="must be heads:N"):
+            Told.read(wrong)
+
+
+def test_the_number_of_heads_is_asked_for(tmp_path):
+    path = saved(tmp_path, GPT())
+    sentence = r"open it with heads=N \(on the command line --heads N\), for d_model 12 one of 1, 2, 3, 4, 6, 12"
+    with pytest.raises(HeadsNeededError, match=sentence) as asked:
+        opened(path)
+    assert asked.value.possible == [1, 2, 3, 4, 6, 12]
+    with pytest.raises(CheckpointError, match=r"d_model \(12\) cannot be divided among heads \(5\)"):
+        opened(path, heads=5)
+    with pytest.raises(CheckpointError, match="sort says itself that it has 4 heads: leave heads=3 out"):
+        opened("checkpoints/sort", heads=3)
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ({"a.weight": torch.ones(2, 2)}, "model.pt holds 1 tensors, and is none of nanoGPT, minGPT"),
+        (quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), "layers of torch.nn.Transformer without embeddings"),
+        (
+            GPT().state_dict() | {"transformer.h.0.attn.q_norm.weight": torch.ones(4)},
+            "has no transformer.h.0.attn.q_norm",
+        ),
+        ({k: v for k, v in GPT().state_dict().items() if "ln_f" not in k}, "lacks transformer.ln_f.weight"),
+        ({k: v for k, v in GPT().state_dict().items() if ".h.0.ln" not in k}, "lacks transformer.h.0.ln_1.weight"),
+        (GPT().state_dict() | {"transformer.wpe.weight": torch.ones(16)}, "has shape .16,., not 2 dimensions"),
+        (GPT().state_dict() | {"transformer.ln_f.weight": torch.ones(13)}, "decoder.norm.weight has shape .13,."),
+    ],
+)
+def test_what_is_not_known_is_refused_in_a_sentence(state, sentence, tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save(state, path)
+    with pytest.raises(CheckpointError, match=sentence):
+        opened(path, heads=3)
+
+
+def test_a_pickle_of_characters_is_never_read(tmp_path):
+    path = saved(tmp_path, random_weights(GPT()))
+    with (tmp_path / "meta.pkl").open("wb") as file:
+        pickle.dump(Bomb(), file)
+    lens = opened(path, heads=3)
+    assert "meta.pkl beside the weights is a pickle" in lens.source_tokenizer.reason
+    assert lens.trace(lens.example).source_tokens == [str(token) for token in range(8)]
+    with pytest.raises(ValueError, match=r"'I' is not the id of a token: .* numbers from 0 to 18, such as 12 5 7"):
+        lens.trace("I am")
+
+
+class Bomb:
+    def __reduce__(self):
+        return pytest.fail, ("the pickle was read",)
+
+
+def test_folders_without_one_file_of_weights_are_refused(tmp_path):
+    with pytest.raises(CheckpointError, match=r"has 0 files of weights and no config.json"):
+        opened(tmp_path)
+    for name in ("a.pt", "b.pt"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"has 2 files of weights and no config.json"):
+        opened(tmp_path)
+    with pytest.raises(CheckpointError, match=r"a.pt"):
+        opened(tmp_path / "a.pt")
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(CheckpointError, match=r"notes.txt must be a checkpoint folder or end in"):
+        opened(tmp_path / "notes.txt")

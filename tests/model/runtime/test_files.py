@@ -1,0 +1,173 @@
+"""Files and folders written so that a death at any step leaves the old or the new content."""
+
+import itertools
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_tensors, write_text
+from tests.model.checkpoints.killing import dying_at
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def fill(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.txt").write_text(text)
+    return folder
+
+
+OLD, NEW = ({f"{number}.txt": text for number in range(3)} for text in ("old", "new"))
+
+
+def test_tensors_come_back(tmp_path):
+    tensors = {"a": torch.randn(3, 4).T, "b": torch.tensor(5), "c": torch.randn(2, requires_grad=True)}
+    path = tmp_path / "below" / "x.safetensors"
+    write_tensors(path, tensors, {"note": "é"})
+    for name, tensor in load_file(path).items():
+        assert torch.equal(tensor, tensors[name])
+    with safe_open(path, framework="pt") as file:
+        assert file.metadata() == {"note": "é"}
+    assert [each.name for each in path.parent.iterdir()] == ["x.safetensors"]
+
+
+def test_a_death_at_any_step_leaves_the_old_or_the_new_tensors(tmp_path, monkeypatch):
+    path, found, deaths = tmp_path / "x.safetensors", [], []
+    for step in itertools.count(1):
+        write_tensors(path, {"a": torch.zeros(100)}, {"version": "old"})
+        with dying_at(step, monkeypatch) as died:
+            write_tensors(path, {"a": torch.ones(100)}, {"version": "new"})
+        with safe_open(path, framework="pt") as file:
+            found.append(file.metadata()["version"])
+            assert torch.equal(file.get_tensor("a"), torch.full((100,), float(found[-1] == "new")))
+        if not died:
+            break
+        deaths += died
+    assert deaths == ["mkdir", "save_file", "fsync", "replace", "unlink"]
+    assert found == sorted(found, reverse=True)
+    assert found.count("old") > 2
+    assert found[-1] == "new"
+
+
+def test_a_death_at_any_step_leaves_the_old_or_the_new_text(tmp_path, monkeypatch):
+    path, found = tmp_path / "README.md", []
+    for step in itertools.count(1):
+        path.write_text("old é", encoding="utf-8")
+        with dying_at(step, monkeypatch) as died:
+            write_text(path, "new é")
+        found.append(path.read_text(encoding="utf-8"))
+        if not died:
+            break
+    assert found == sorted(found, reverse=True)
+    assert set(found) == {"old é", "new é"}
+
+
+def test_an_error_while_writing_leaves_no_scraps(tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise OSError("no space left on device")
+
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, {"a": torch.zeros(1)}, {})
+    monkeypatch.setattr("model.runtime.files.save_file", fail)
+    with pytest.raises(OSError, match="no space left"):
+        write_tensors(path, {"a": torch.ones(1)}, {})
+    assert [each.name for each in tmp_path.iterdir()] == ["x.safetensors"]
+    assert load_file(path)["a"].item() == 0
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_death_at_any_step_leaves_the_old_or_the_new_folder(exists, tmp_path, monkeypatch):
+    deaths = []
+    for step in itertools.count(1):
+        place = tmp_path / str(step)
+        place.mkdir()
+        folder = place / "checkpoint"
+        if exists:
+            fill(folder, "old")
+        written = fill(place / "written", "new")
+        with dying_at(step, monkeypatch) as died:
+            replace_folder(folder, written)
+        finish_replacing(folder)
+        found = content(folder) if folder.exists() else None
+        assert found in (OLD if exists else None, NEW)
+        # Whatever was left behind, the next one goes through and clears up.
+        replace_folder(folder, fill(place / "again", "again"))
+        assert set(content(folder).values()) == {"again"}
+        assert {path.name for path in place.iterdir()} <= {"checkpoint", "written"}
+        if not died:
+            assert found == NEW
+            break
+        deaths += died
+    assert deaths.count("rename") >= 2
+    assert (deaths.count("unlink"), deaths.count("rmdir")) == ((3, 1) if exists else (0, 0))
+
+
+def test_a_second_death_while_finishing_loses_nothing(tmp_path, monkeypatch):
+    """The folder is away, both halves lie beside it: the worst moment to die in."""
+    fill(tmp_path / ".checkpoint.old", "old")
+    fill(tmp_path / ".checkpoint.new", "new")
+    with dying_at(1, monkeypatch) as died:
+        finish_replacing(tmp_path / "checkpoint")
+    assert died == ["rename"]
+    finish_replacing(tmp_path / "checkpoint")
+    assert content(tmp_path / "checkpoint") == NEW
+
+
+def test_without_the_new_half_the_old_one_comes_back(tmp_path):
+    fill(tmp_path / ".checkpoint.old", "old")
+    finish_replacing(tmp_path / "checkpoint")
+    assert content(tmp_path / "checkpoint") == OLD
+
+
+def test_nothing_to_finish_is_no_error(tmp_path, monkeypatch):
+    finish_replacing(tmp_path / "missing")
+    monkeypatch.chdir(fill(tmp_path / "here", "old"))
+    finish_replacing(Path())
+    assert content(Path()) == OLD
+
+
+def test_a_reader_does_not_disturb_a_writer(tmp_path, monkeypatch):
+    """An application opens the checkpoint that a training is saving."""
+    monkeypatch.setattr("model.runtime.files.flush", lambda path: None)  # waits for the disk
+    folder, stop, errors = fill(tmp_path / "checkpoint", "old"), threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            try:
+                finish_replacing(folder)
+            except Exception as error:
+                errors.append(error)
+            time.sleep(0)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(100):
+            replace_folder(folder, fill(tmp_path / "written", str(number)))
+            assert set(content(folder).values()) == {str(number)}
+    finally:
+        stop.set()
+        reader.join()
+    assert errors == []
+
+
+def test_what_a_killed_process_was_writing_is_removed_by_a_later_one(tmp_path):
+    old, young, other = (tmp_path / name for name in (".x.7.writing", ".x.8.writing", ".y.7.writing"))
+    for folder in (old, young, other):
+        fill(folder, "half")
+    for folder in (old, other):
+        os.utime(folder, (0, 0))
+    written = begin_folder(tmp_path / "x")
+    assert not list(written.iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == {written.name, young.name, other.name}
+    fill(written / "below", "again")
+    assert not list(begin_folder(tmp_path / "x").iterdir())

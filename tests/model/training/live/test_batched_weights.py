@@ -1,0 +1,104 @@
+"""Several sets of weights in one pass: each example as a network with its weights alone would read it."""
+
+import copy
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from model.inference.copies import alone
+from model.training.flat_parameters import weights_in_a_row
+from model.training.live.camera import Camera
+from model.training.live.moments import READERS, Several, can_be_several
+from tests.model.network.test_options import OPTIONS
+from tests.model.training.live.live_examples import material, probe, start
+from tests.model.training.live.test_film import check_frame
+
+KINDS = [
+    {"kind": "encoder-only"},
+    {"kind": "decoder-only", "activation": "swiglu", "position": "alibi"},
+    {"position": "rotary", "qk_norm": True},
+    {"norm": "rms", "position": "learned"},
+    {"norm": "textbook", "bias": False},
+    {"norm": "none"},
+]
+EVERY = [*KINDS, *({name: value for name, value in each.items() if name != "kind"} for each in OPTIONS)]
+
+
+def several_of(count: int, **options):
+    """A new model in float64, `count` copies of it with other weights each, and these read together."""
+    lens = start(material(options.get("kind", "encoder-decoder")), **options)
+    lens.model.double()
+    row = weights_in_a_row(tuple(lens.model.parameters()))
+    rows = row.whole * torch.linspace(0.5, 1.5, count, dtype=torch.float64)[:, None]
+    rows = rows + 0.1 * torch.randn(rows.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    several = Several(lens, row)
+    several.load(rows)
+    singles = []
+    for weights in rows:
+        row.whole.copy_(weights)
+        singles.append(alone(lens))
+    return several, singles
+
+
+@pytest.mark.parametrize("options", EVERY, ids=str)
+def test_each_example_is_read_with_weights_of_its_own(options):
+    several, singles = several_of(3, **options)
+    if not can_be_several(singles[0].model):
+        assert options.get("position") == "relative"
+        return
+    chosen = probe(singles[0], "abcd")
+    together = several.lens.trace_tokens(chosen.source, chosen.target, 3)
+    for number, single in enumerate(singles):
+        trace, mine = single.trace_tokens(chosen.source, chosen.target), together.example(number)
+        assert trace.names() == mine.names()
+        for name in trace.names():
+            if name.endswith(".visible"):
+                assert torch.equal(mine[name], trace[name])
+            else:
+                assert_close(mine[name], trace[name], rtol=1e-9, atol=1e-11, msg=f"{name}: {{}}".format)
+    last = together.names()[-1]
+    assert torch.equal(together[last], together.example(2)[last])
+    assert together.source_tokens == trace.source_tokens
+
+
+def test_weights_that_are_used_twice_are_one_in_every_set():
+    several, singles = several_of(2, tied_embeddings="output")
+    model, first = several.lens.model, singles[0].model
+    assert model.output.logits.weight is model.decoder.embedding.tokens.weight
+    assert len(list(model.parameters())) == len(list(first.parameters()))
+    assert [weight.shape for weight in model.parameters()] == [weight.shape for weight in first.parameters()]
+
+
+def test_what_reads_its_weights_in_another_way_is_refused_and_not_read_wrongly():
+    several, singles = several_of(2)
+    assert can_be_several(singles[0].model)
+    assert not can_be_several(start(material(), position="relative").model)
+    other = copy.copy(singles[0].model)
+    other.added = torch.nn.Conv1d(2, 2, 1)
+    assert type(other.added) not in READERS
+    assert not can_be_several(other)
+    weight = several.lens.model.output.logits.weight
+    with pytest.raises(NotImplementedError, match="sigmoid"):
+        torch.sigmoid(weight)
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": "decoder-only", "position": "alibi"}], ids=str)
+def test_frames_that_are_taken_in_one_pass_hold_what_each_trace_says(options):
+    lens = start(material(options.get("kind", "encoder-decoder")), **options)
+    row = weights_in_a_row(tuple(lens.model.parameters()))
+    rows = torch.stack([row.whole, row.whole * 1.3, row.whole * 0.8])
+    several = Several(lens, row)
+    several.load(rows)
+    camera = Camera(lens, probe(lens, "abcd"))
+    taken = camera.take([3, 7, 8], several.lens)
+    assert [frame.step for frame, _ in taken] == [3, 7, 8]
+    for (frame, figures), weights in zip(taken, rows, strict=True):
+        row.whole.copy_(weights)
+        trace = lens.trace_tokens(camera.probe.source, camera.probe.target)
+        check_frame(camera, frame, figures, trace)
+    assert camera.latest
+    step, newest = camera.latest
+    assert (step, newest.model, newest.source_tokens) == (8, lens.model, trace.source_tokens)
+    assert_close(newest["output.logits"], trace["output.logits"])
+    assert all(check.passed for check in newest.checks())

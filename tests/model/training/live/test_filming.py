@@ -1,0 +1,110 @@
+"""A live run leaves every step on its film, and the one where it stands."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from model.data import sources
+from model.training.live import moments, saving
+from model.training.live.worker import Driver
+from tests.model.training.live.live_examples import (
+    LONG,
+    SETTINGS,
+    Gate,
+    expected_losses,
+    live,
+    losses,
+    settled,
+    status,
+    watched,
+)
+
+pytestmark = pytest.mark.unchecked
+
+
+def test_a_run_to_the_end_is_filmed_step_by_step():
+    training = live()
+    training.run()
+    assert status(training) == "finished"
+    assert training.current.film.steps.tolist() == list(range(41))
+    assert losses(training) == expected_losses(40)
+    assert (training.snapshot.film_every, training.snapshot.frames) == (1, 41)
+    training.close()
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_where_a_run_stands_still_there_is_a_frame(looked_at):
+    """The film is full, so that the step where it is held would be left out."""
+    size = watched().run.film.frame_size
+    training = settled(live(budget=3 * size))
+    training.advance(5)
+    gate = Gate(settled(training))
+    training.run()
+    assert gate.reached.wait(LONG)
+    if looked_at:
+        training.view()  # so that step 6 leaves a look while the training still runs
+    training.pause()
+    gate.open.set()
+    assert status(training) == "paused"
+    assert training.snapshot.film_every == 4
+    assert training.current.film.steps[-1] == training.snapshot.step == 6
+    assert training.snapshot.frames == len(training.current.film)
+    training.close()
+
+
+def test_where_fewer_steps_end_a_run_there_is_a_frame():
+    training = settled(live(budget=3 * watched().run.film.frame_size))
+    training.advance(6)
+    gate = Gate(settled(training))
+    training.run()
+    assert gate.reached.wait(LONG)
+    training.view()
+    training.change(steps=7)
+    gate.open.set()
+    assert status(training) == "finished"
+    assert training.current.film.steps[-1] == training.snapshot.step == 7
+    training.close()
+
+
+def test_what_is_shown_is_on_film_and_curves():
+    training = settled(live())
+    gate = Gate(training)
+    training.run()
+    assert gate.reached.wait(LONG)
+    training.view()
+    training.pause()
+    gate.open.set()
+    settled(training)
+    shown = training.view()
+    assert shown.step == training.current.film.latest == training.current.curves.get("loss")[0][-1]
+    weights = shown.trace.attention("cross")
+    assert torch.equal(
+        (weights * 255).round().to(torch.uint8), torch.from_numpy(training.current.film.series("cross")[-1])
+    )
+    training.close()
+
+
+def test_a_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
+    looks, look = [], Driver._look
+    monkeypatch.setattr(Driver, "_look", lambda driver: (looks.append(driver), look(driver)))
+    training = settled(live())
+    training.view()
+    looks.clear()
+    training.advance(1)
+    settled(training)
+    assert len(looks) == 1
+    training.close()
+
+
+def test_what_waits_is_on_the_curves_that_are_saved(monkeypatch):
+    monkeypatch.setattr(moments, "LONGEST", LONG)
+    training = settled(live(replace(SETTINGS, validate_every=1)))
+    own = training._driver.own
+    for _ in range(2):
+        own.step(at_once=False)
+    assert own.run.curves.latest("loss") is None
+    _lens, record = saving.frozen(own, training.start, sources.Source())
+    assert record["validation_loss"] == own.latest("validation") is not None
+    assert own.run.curves.get("loss")[1].tolist() == expected_losses(2, validate_every=1)
+    training.close()

@@ -1,0 +1,94 @@
+"""Live training that stands still: told to, broken off within a step, or looked at by nobody."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, expected_losses, live, losses, settled, status
+
+pytestmark = pytest.mark.unchecked
+
+
+def test_it_pauses_between_steps_and_goes_on():
+    given = settled(live())
+    gate = Gate(given)
+    given.run()
+    assert gate.reached.wait(LONG)
+    assert (given.snapshot.status, given.snapshot.busy) == ("running", True)
+    assert given.snapshot.wanted == 40
+    given.pause()
+    gate.open.set()
+    assert status(given) == "paused"
+    assert given.snapshot.step == 1
+    given.advance(2)
+    assert status(given) == "idle"
+    given.pause()  # there is nothing to pause
+    assert status(given) == "idle"
+    given.stop()
+    assert (given.snapshot.status, given.snapshot.busy) == ("stopped", False)
+    given.run()
+    assert status(given) == "stopped"
+    assert losses(given) == expected_losses(3)
+    given.rewind(given.current.film.key_frames[0])
+    given.advance(3)
+    assert status(given) == "idle"
+    assert losses(given) == expected_losses(3)
+
+
+MANY = 50  # batches a step: more than an epoch has
+
+
+@pytest.mark.parametrize("command", ["pause", "stop", "reset", "close", "nobody looks"])
+def test_a_step_of_many_batches_is_broken_off_and_done_again(command):
+    now = [0.0]
+    given = settled(live(replace(SETTINGS, accumulation=MANY), clock=lambda: now[0]))
+    given.advance()
+    settled(given)
+    trainer, break_off, done = given._driver.own.trainer, given._driver.break_off, threading.Semaphore(0)
+    before = [each.clone() for each in trainer.model.parameters()]
+    compute, go_on = trainer._loss, threading.Event()
+
+    def loss(*arguments):
+        done.release()
+        assert go_on.wait(LONG)
+        return compute(*arguments)
+
+    trainer._loss = loss
+    given.run()
+    assert done.acquire(timeout=LONG)
+    if command == "nobody looks":
+        now[0] = 9.5
+        go_on.set()
+    else:
+        given._driver.break_off = lambda: (break_off(), go_on.set())
+        getattr(given, command)()
+    settled(given)
+    assert not done.acquire(blocking=False)  # no second batch
+    if command != "reset":
+        assert all(torch.equal(one, other) for one, other in zip(before, trainer.model.parameters(), strict=True))
+    if command in ("pause", "nobody looks"):
+        assert (given.snapshot.status, given.snapshot.step) == ("paused", 1)
+        given.advance(2)
+        assert status(given) == "idle"
+        assert losses(given) == expected_losses(3, accumulation=MANY)
+
+
+def test_it_pauses_when_nobody_looks_any_more():
+    now = [0.0]
+    given = settled(live(clock=lambda: now[0]))
+    gate = Gate(given)
+    given.run()
+    assert gate.reached.wait(LONG)
+    now[0] = 9.5  # a step that is under way has the rest of the ten seconds
+    gate.open.set()
+    assert status(given) == "paused"
+    assert given.snapshot.unseen
+    assert given.snapshot.step == 1
+    given.heartbeat()
+    assert status(given) == "paused"  # the state is kept, the user goes on
+    given.advance(2)
+    assert status(given) == "idle"
+    assert not given.snapshot.unseen
+    assert losses(given) == expected_losses(3)

@@ -1,0 +1,247 @@
+"""A watched run can be gone back in and branched, and is the plain trainer's run step for step."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+from model.training.live.camera import KINDS
+from model.training.live.recorded_trainer import RUNS, Watched
+from model.training.live.runs import Mark
+from model.training.settings import learning_rate
+from model.training.trainer import Trainer
+from tests.model.training.live.live_examples import SETTINGS, material, start, watched
+
+pytestmark = pytest.mark.unchecked
+
+
+def losses(given: Watched, count: int) -> list[float]:
+    return [given.step().loss for _ in range(count)]
+
+
+def assert_same(one: Watched, other: Watched) -> None:
+    """Weights, film and curves."""
+    others = dict(other.trainer.model.named_parameters())
+    for name, parameter in one.trainer.model.named_parameters():
+        assert torch.equal(parameter, others[name]), name
+    assert_array_equal(one.run.film.steps, other.run.film.steps)
+    for kind in KINDS:
+        assert_array_equal(one.run.film.attention(kind), other.run.film.attention(kind))
+    assert one.run.curves.names == other.run.curves.names
+    for name in one.run.curves.names:
+        assert_array_equal(one.run.curves.get(name), other.run.curves.get(name), name)
+    assert one.trainer.progress == other.trainer.progress
+
+
+def test_watching_changes_no_step():
+    learned = material()
+    lens = start(learned)
+    before = {name: tensor.clone() for name, tensor in lens.model.state_dict().items()}
+    given = watched()
+    model = start(learned).model.train().requires_grad_()
+    plain = Trainer(model, *learned.corpora(16, 0.0), SETTINGS)
+    assert losses(given, 6) == [report.loss for report in plain.steps(6)]
+    for name, parameter in given.trainer.model.named_parameters():
+        assert torch.equal(parameter, model.get_parameter(name))
+    assert given.trainer.progress == plain.progress
+    assert all(torch.equal(tensor, before[name]) for name, tensor in lens.model.state_dict().items())
+
+
+@pytest.mark.parametrize("options", [{}, {"average": 0.9}, {"precision": "bfloat16", "accumulation": 2}], ids=str)
+def test_a_run_that_went_back_is_the_uninterrupted_one(options):
+    settings = replace(SETTINGS, **options)
+    whole, given = watched(settings), watched(settings)
+    expected = losses(whole, 10)
+    assert losses(given, 9) == expected[:9]
+    given.rewind(given.run.film.key_frames[1])
+    assert given.stands == 4
+    assert given.run.curves.get("loss")[0][-1] == given.run.film.steps[-1] == 4
+    assert losses(given, 6) == expected[4:]
+    assert_same(given, whole)
+    given.rewind(given.run.film.key_frames[0])
+    assert losses(given, 2) == expected[:2]
+
+
+def test_two_futures_have_the_same_batches_and_both_go_on():
+    whole, given = watched(), watched()
+    expected = losses(whole, 9)
+    batches: list[list[int]] = []
+    batch_of = given.trainer.train.batch
+    given.trainer.train.batch = lambda indices, chance: batches.append(list(indices)) or batch_of(indices, chance)
+    losses(given, 6)
+    given.branch(given.run.film.key_frames[1], {"rate": 0.02, "attention_dropout": 0.3})
+    other = losses(given, 3)
+    assert batches[6:8] == batches[4:6]
+    assert other[0] != expected[4]  # dropout on the same weights
+    first, second = given.runs
+    assert (second.parent, second.begins, second.number) == (1, 4, 2)
+    assert second.turns == (Mark(4, {"rate": (5e-3, 0.02), "attention_dropout": (0.0, 0.3)}),)
+    assert second.film.steps.tolist() == list(range(8))
+    assert first.film.steps.tolist() == list(range(7))
+    assert_array_equal(first.film.attention("cross")[:5], second.film.attention("cross")[:5])
+    assert_array_equal(first.curves.get("loss")[1][:4], second.curves.get("loss")[1][:4])
+    given.rewind(first.film.key_frames[-1])  # kept when it was left
+    assert (given.stands, given.run, given.choices) == (6, first, first.choices)
+    assert losses(given, 3) == expected[6:]
+    for name, parameter in given.trainer.model.named_parameters():
+        assert torch.equal(parameter, whole.trainer.model.get_parameter(name))
+    given.rewind(second.film.key_frames[1])  # with the settings of the branch
+    assert losses(given, 3) == other
+
+
+def test_what_was_changed_at_a_key_frame_s_step_before_it_was_taken_stays():
+    given = watched()
+    losses(given, 3)
+    given.change({"rate": 1e-3})
+    given.branch(given.run.film.key_frames[0], {})  # the state that is left is kept, changed as it is
+    first = given.runs[0]
+    key = first.film.key_frames[-1]
+    assert (key.step, key.choices.settings.rate) == (3, 1e-3)
+    given.branch(key, {"clip": 0.5})
+    assert [mark.changes for mark in given.run.changes] == [{"rate": (5e-3, 1e-3)}, {"clip": (1.0, 0.5)}]
+    given.rewind(key)
+    assert given.run.marks == (Mark(3, {"rate": (5e-3, 1e-3)}),)
+    given.change({"rate": 2e-3})
+    given.change({"rate": 1e-3})
+    given.rewind(key)  # these came after it was taken
+    assert given.run.marks == (Mark(3, {"rate": (5e-3, 1e-3)}),)
+
+
+def test_of_two_changes_at_a_key_frame_s_step_those_before_it_was_taken_stay():
+    given = watched()
+    losses(given, 3)
+    for rate in (1e-3, 2e-3):
+        given.change({"rate": rate})
+    given.branch(given.run.film.key_frames[0], {})
+    first = given.runs[0]
+    given.rewind(first.film.key_frames[-1])
+    assert [mark.changes for mark in first.marks] == [{"rate": (5e-3, 1e-3)}, {"rate": (1e-3, 2e-3)}]
+
+
+def test_a_new_beginning_keeps_the_settings_and_the_old_run():
+    given = watched()
+    losses(given, 3)
+    given.change({"rate": 1e-3, "dropout": 0.0})
+    losses(given, 2)
+    given.restart()
+    assert (given.stands, len(given.runs), given.choices.settings.rate) == (0, 2, 1e-3)
+    assert given.runs[0].film.steps.tolist() == [0, 1, 2, 3, 4, 5]
+    assert losses(given, 3) == losses(watched(replace(SETTINGS, rate=1e-3), dropout=0.0), 3)
+    for _ in range(RUNS):
+        given.restart()
+    assert len(given.runs) == RUNS
+    with pytest.raises(ValueError, match="run 1 is not kept any more: choose a key frame of a newer one"):
+        given.rewind(replace(given.run.film.keys[0], run=1))
+
+
+def test_changes_hold_from_the_next_step_and_are_marked():
+    given = watched()
+    losses(given, 2)
+    changes = {"rate": 0.01, "schedule": "constant", "clip": 1e-4, "dropout": 0.0, "warmup": 0, "label_smoothing": 0.1}
+    given.change(changes)
+    report = given.step()
+    assert report.rate == 0.01 == learning_rate(3, 40, given.choices.settings)
+    (mark,) = given.run.marks
+    assert (mark.step, mark.changes["rate"]) == (2, (5e-3, 0.01))
+    assert set(mark.changes) == set(changes)
+    assert given.lens.config.dropout == given.trainer.model.config.dropout == 0.0
+    assert report.gradient_norm > 1e-4
+    gradients = [parameter.grad for parameter in given.trainer.model.parameters()]
+    assert torch.nn.utils.get_total_norm(gradients).item() == pytest.approx(1e-4, rel=1e-2)
+    given.change({"rate": 0.01})  # nothing is changed, nothing marked
+    assert given.run.marks == (mark,)
+    given.rewind(given.run.film.keys[0])
+    assert given.run.marks == ()
+    assert losses(given, 2) == losses(watched(), 2)
+    for name, value in {"average": 0.5, "d_model": 4}.items():
+        with pytest.raises(ValueError, match=f"{name} cannot be changed in a run; these can: epochs, "):
+            given.change({name: value})
+    with pytest.raises(ValueError, match=r"dropout \(1.5\) must be at least 0 and below 1"):
+        given.change({"dropout": 1.5})
+
+
+def test_a_changed_batch_is_that_of_a_run_that_had_it_from_the_beginning():
+    given, other = watched(), watched(replace(SETTINGS, batch_tokens=30))
+    losses(given, 3)
+    given.change({"batch_tokens": 30})
+    for each in (given, other):
+        each.trainer.seen = []
+        batch_of = each.trainer.train.batch
+        each.trainer.train.batch = lambda indices, chance, each=each, batch_of=batch_of: (
+            each.trainer.seen.append(list(indices)) or batch_of(indices, chance)
+        )
+    losses(given, 2)
+    losses(other, 5)
+    assert given.trainer.seen == other.trainer.seen[3:]
+
+
+def test_the_figures_of_a_step():
+    """Ratio of update to weight, drift of γ, exact match and accuracy, by hand."""
+    given = watched(replace(SETTINGS, validate_every=3))
+    beginning = {name: parameter.detach().clone() for name, parameter in given.trainer.model.named_parameters()}
+    losses(given, 2)
+    before = {name: parameter.detach().clone() for name, parameter in given.trainer.model.named_parameters()}
+    report = given.step()
+    now = {name: parameter.detach() for name, parameter in given.trainer.model.named_parameters()}
+    for part in ("encoder.layers.0", "decoder.embedding"):
+        names = [name for name in now if name.startswith(f"{part}.")]
+        moved = math.sqrt(sum(float((now[name] - before[name]).double().square().sum()) for name in names))
+        norm = math.sqrt(sum(float(now[name].double().square().sum()) for name in names))
+        assert given.run.curves.latest(f"update ratio/{part}") == pytest.approx(moved / norm, rel=1e-4)
+        assert given.run.curves.latest(f"gradient norm/{part}") == report.gradient_norms[part]
+    name = "decoder.layers.1.feed_forward_block.norm"
+    drift = (now[f"{name}.weight"] - beginning[f"{name}.weight"]).square().mean().sqrt()
+    assert given.run.curves.latest(f"γ drift/{name}") == pytest.approx(float(drift), rel=1e-5)
+    pairs = given.material.pairs["validation"]
+    right = [given.lens.generate(pair.source).text == pair.target for pair in pairs]
+    assert given.run.curves.latest("exact match") == sum(right) / len(right)
+    hits = count = 0
+    for source, target in given.trainer.validation.examples:
+        logits = given.lens.model(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
+        hits += sum(int(row.argmax()) == token for row, token in zip(logits, target[1:], strict=True))
+        count += len(target) - 1
+    assert given.run.curves.latest("accuracy") == hits / count
+    assert given.run.curves.get("accuracy")[0].tolist() == [3]
+
+
+@pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
+def test_models_of_one_stack_are_watched_too(kind):
+    given = watched(kind=kind)
+    losses(given, 5)
+    assert (given.run.curves.latest("exact match") is None) == (kind == "encoder-only")
+    assert given.run.film.attention(kind.split("-")[0]).shape[:3] == (6, 2, 2)
+
+
+def test_marks_of_the_past_are_kept_by_a_branch():
+    given = watched()
+    losses(given, 2)
+    given.change({"rate": 1e-3})
+    losses(given, 3)
+    given.branch(given.run.film.keys[1], {"seed": 5})
+    assert given.run.marks == (Mark(2, {"rate": (5e-3, 1e-3)}),)
+    assert given.choices.settings.rate == 1e-3
+
+
+def test_what_changed_where_runs_left_each_other_is_kept_in_order():
+    given = watched()
+    losses(given, 2)
+    given.change({"rate": 1e-3})
+    losses(given, 3)
+    given.branch(given.run.film.keys[1], {"rate": 5e-4})
+    losses(given, 3)
+    given.change({"clip": 0.5})
+    losses(given, 2)
+    expected = [
+        Mark(2, {"rate": (5e-3, 1e-3)}),
+        Mark(4, {"rate": (1e-3, 5e-4)}),
+        Mark(7, {"clip": (1.0, 0.5)}),
+    ]
+    assert given.run.changes == expected
+    assert given.run.choices == given.runs[0].choices
+    given.rewind(next(key for key in given.run.film.key_frames if key.step == 4))
+    assert given.run.changes == expected[:2]
+    assert given.choices.settings.rate == 5e-4
+    given.rewind(given.run.film.keys[0])
+    assert (given.run.changes, given.choices.settings.rate) == ([], 5e-3)

@@ -1,0 +1,175 @@
+"""Live trainings side by side: many at once, with nobody who looks, kept for a reconnect, freed."""
+
+import gc
+import threading
+import weakref
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from model.training.cost import forecast, table_memory
+from model.training.live import moments
+from model.training.live.registry import LiveTrainings
+from model.training.live.worker import Slots
+from tests.model.training.live.live_examples import (
+    LONG,
+    SETTINGS,
+    Gate,
+    live,
+    losses,
+    settled,
+    status,
+    threads,
+    watched,
+)
+
+pytestmark = pytest.mark.unchecked
+
+CPU = torch.device("cpu")
+
+
+def test_two_sessions_at_once_train_as_each_does_alone():
+    """Both draw dropout and validate while the other does; attention is dropped out too."""
+    slots = Slots(2)
+    seeds = (1, 2)
+    given = [live(replace(SETTINGS, seed=seed), slots=slots) for seed in seeds]
+    barrier = threading.Barrier(2, timeout=LONG)
+    for each in given:
+        each.change(attention_dropout=0.3)
+        settled(each)
+        corpus = each._driver.own.trainer.train
+        batch_of = corpus.batch
+        corpus.batch = lambda indices, chance, batch_of=batch_of: barrier.wait() * 0 or batch_of(indices, chance)
+    for each in given:
+        each.advance(6)
+    for seed, each in zip(seeds, given, strict=True):
+        assert status(each) == "idle"
+        alone = watched(replace(SETTINGS, seed=seed))
+        alone.change({"attention_dropout": 0.3})
+        assert losses(each) == [alone.step().loss for _ in range(6)]
+    assert losses(given[0]) != losses(given[1])
+
+
+def test_more_than_the_limit_wait_for_their_turn():
+    slots = Slots(1)
+    first, second, third = (settled(live(slots=slots)) for _ in range(3))
+    gate = Gate(first)
+    first.advance(2)
+    assert gate.reached.wait(LONG)
+    for each in (second, third):  # a thread each: the second one is to come first
+        each.advance(1)
+        assert status(each) == "waiting"
+    assert (second.snapshot.ahead, third.snapshot.ahead) == (0, 1)
+    assert second.snapshot.step == 0
+    second.change(rate=1e-3)  # is done while it waits
+    assert status(second) == "waiting"
+    assert second.snapshot.choices.settings.rate == 1e-3
+    second.pause()
+    assert status(second) == "paused"
+    assert third.snapshot.ahead == 0
+    gate.open.set()
+    settled(first)
+    while third.snapshot.step == 0:  # woken by the first
+        settled(third)
+    assert (status(third), second.snapshot.step) == ("idle", 0)
+    second.advance(1)
+    assert settled(second).snapshot.step == 1
+    with pytest.raises(ValueError, match=r"limit \(0\) must be at least 1"):
+        Slots(0)
+
+
+class Timer:
+    """Stands for threading.Timer; nothing happens by itself."""
+
+    def __init__(self, seconds, call) -> None:
+        self.seconds, self.call, self.running = seconds, call, False
+
+    def start(self) -> None:
+        self.running = True
+
+    def cancel(self) -> None:
+        self.running = False
+
+
+def test_trainings_are_kept_for_a_reconnect_and_then_freed():
+    now, timers = [0.0], []
+
+    def timer(seconds, call):
+        timers.append(Timer(seconds, call))
+        return timers[-1]
+
+    kept = LiveTrainings(clock=lambda: now[0], timer=timer)
+    given = kept.begin("one", lambda slots: live(slots=slots, clock=lambda: now[0]))
+    given.advance(1)
+    model = weakref.ref(settled(given)._driver.own.trainer.model)
+    assert (timers[-1].seconds, timers[-1].running) == (600.0, True)
+    now[0] = 500.0
+    assert kept.get("one") is given  # somebody is back
+    assert kept.get("two") is None
+    now[0] = 600.0
+    timers[-1].call()
+    assert len(kept) == 1
+    assert (timers[-1].seconds, timers[-1].running) == (500.0, True)
+    assert [timer.running for timer in timers].count(True) == 1
+    now[0] = 1100.0
+    timers[-1].call()
+    assert len(kept) == 0
+    assert kept.get("one") is None
+    assert not any(timer.running for timer in timers)
+    gc.collect()
+    assert model() is None
+    given.advance(1)
+    assert status(given) == "failed"
+    assert given.snapshot.message == "this training has been freed: begin another one"
+    first = kept.begin("one", lambda slots: live(slots=slots))
+    second = kept.begin("one", lambda slots: live(slots=slots))
+    assert (first.current, settled(second).current is None) == (None, False)
+    kept.end("one")
+    kept.end("one")
+    assert not any(timer.running for timer in timers)
+
+
+def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkeypatch):
+    monkeypatch.setattr(moments, "HELD", 1)
+    kept = LiveTrainings()
+    given = settled(kept.begin("one", lambda slots: live(slots=slots)))
+    weights = 4 * given.start.model.parameter_count()
+    # Model, gradients, first key frame, the film's own model, and room for a step that waits to be filmed.
+    assert 6 * weights <= given.size < 7 * weights  # rows are longer: each weight begins where kernels like it
+    given.advance(5)
+    settled(given)
+    assert given.size > 11 * weights  # gradients, moments, two key frames with theirs
+    before = given.size
+    given.branch(given.current.film.key_frames[1], rate=1e-3)
+    assert settled(given).size < 2 * before  # its key frames are the other run's
+    config = given.start.config
+    require = partial(kept.require_room, config=config, material=given.material, settings=SETTINGS, device=CPU)
+    found = forecast(config, given.material.corpora(16, 0.0)[0], SETTINGS)
+    needed = 2 * (found.training_memory + table_memory(config)) + 3 * weights
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: needed - given.size)
+    require("one")
+    with pytest.raises(ValueError, match=r"^the training needs about 0\.\d GB, and 0\.0 GB are free: lower d_model"):
+        require("two")
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: needed - given.size - 1)
+    with pytest.raises(ValueError, match="lower d_model"):
+        require("one")
+    assert kept.get("one") is given
+    kept.end("one")
+
+
+def test_twenty_runs_leave_no_thread_and_no_memory():
+    before, models = threads(), []
+    for _ in range(20):
+        given = live()
+        given.advance(1)
+        settled(given)
+        models.append(weakref.ref(given._driver.own.trainer.model))
+        given.run()
+        given.stop()
+        assert given.snapshot.status == "stopped"
+        given.close()
+    assert threads() == before
+    gc.collect()
+    assert [model() for model in models] == [None] * 20

@@ -1,0 +1,50 @@
+"""Which tensor of a training step that failed is named."""
+
+import math
+import random
+from typing import get_args
+
+import pytest
+import torch
+
+from model.network.config import Kind
+from model.training.trainer import culprit
+from tests.model.training.live.live_examples import watched
+from tests.model.training.training_examples import make
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_the_first_quantity_of_the_forward_pass_is_named(kind):
+    """Its weight is finite, though what it makes of its input is not."""
+    given = watched(kind=kind).trainer
+    name = "decoder.layers.0.feed_forward" if kind != "encoder-only" else "encoder.layers.0.feed_forward"
+    with torch.no_grad():
+        given.model.get_parameter(f"{name}.hidden.weight").fill_(3e38)
+    with pytest.raises(FloatingPointError, match=rf"^step 1: loss nan, .*, not finite first in {name}\.hidden; "):
+        next(given.steps())
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_of_a_healthy_step_nothing_is_named(kind):
+    given = watched(kind=kind).trainer
+    examples = given.epochs.after(0)[2]
+    assert culprit(given, [given.train.batch(each, random.Random(1)) for each in examples], "seed") == ""
+
+
+def test_every_batch_and_example_of_a_step_is_looked_at(monkeypatch):
+    """One token's embedding is too large, of an example behind the first."""
+    given = make(accumulation=2)
+    batches = [given.train.batch(each, random.Random(1)) for each in given.epochs.after(0)[2]]
+    first = {int(token) for token in batches[0].inputs[0].flatten()}
+    late = next(int(token) for token in batches[1].inputs[0][1:].flatten() if int(token) not in first)
+    with torch.no_grad():
+        given.model.encoder.embedding.tokens.weight[late, 0] = 3e38
+    assert culprit(given, batches[:1], "seed") == ""
+    assert culprit(given, batches, "seed").startswith(", not finite first in encoder.embedding.")
+
+
+def test_a_weight_that_was_not_finite_before_the_step_comes_first():
+    given = make()
+    with torch.no_grad():
+        given.model.decoder.layers[0].feed_forward.output.bias[0] = math.inf
+    assert culprit(given, (), "seed") == ", not finite first in decoder.layers.0.feed_forward.output.bias"

@@ -1,0 +1,132 @@
+"""Every text that the application looks up, read from its code."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from pathlib import Path
+from typing import get_args
+
+from model.checkpoints.formats.files import REFUSED
+from model.checkpoints.formats.pickle import UNREADABLE, why_not
+from model.checkpoints.hub import REASONS
+from model.cli.options import HELP
+from model.data.tasks import TASKS
+from model.experiments import runner
+from model.network.config import Kind
+from model.runtime import errors
+from model.runtime.errors import (
+    AGAIN,
+    NO_PREDICTIONS,
+    NO_ROOM,
+    NO_WAY_BACK,
+    NOT_FINITE,
+    STANDS,
+    TRAINING_BROKEN_OFF,
+    WENT_BACK,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+# What `_()` is given that is not a literal, and every value it can have.
+DYNAMIC = {
+    "lens.kind": set(get_args(Kind)),
+    "found.kind": set(get_args(Kind)),
+    "HELP[name]": set(HELP.values()),
+    "task.description": {task.description for task in TASKS.values()},
+}
+
+
+# The files of model/ whose errors a page shows.
+SPEAKING = (
+    *("network/config", "capture/interventions", "text/**/*", "data/*", "checkpoints/**/*", "runtime/memory"),
+    *("runtime/untrusted_json", "inference/model", "inference/models", "inference/decoding", "inference/beam_search"),
+    *("training/settings", "training/cost", "training/trainer", "training/live/session"),
+    *("training/live/recorded_trainer", "analysis/weights/heads", "experiments/arms", "experiments/attention_cost"),
+)
+INHERITED = "super().__init__"  # an error with a sentence of its own
+ERRORS = (
+    "ValueError",
+    "FloatingPointError",
+    "CheckpointError",
+    "UnmeasuredError",
+    "FormatError",
+    "RefusedError",
+    INHERITED,
+)
+# Sentences that are put together elsewhere: an error said again, or words of a known set.
+TOLD = (
+    *("str(error)", "why_not(asked.path)", "settled(self, error)"),
+    "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')",
+)
+PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
+PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
+PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "step {0}: loss {1}, gradient norm {2}"}
+PIECES |= {", not finite first in {0}"}
+PIECES |= {"{0} ({1} is not said)", "norms behind each block", "relu in the feed-forward networks"}  # what is assumed
+PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
+PIECES |= {"there is no tokenizer.json beside the weights"}
+PIECES |= {"meta.pkl beside the weights is a pickle, which could run code and is never read"}
+PIECES |= {"targets begin with token 0 (there is no tokenizer)"}
+PIECES |= {"every token sees every other (a causal mask is in no tensor)"}
+PIECES |= {f"{{0}} {why_not(path)}".replace(UNREADABLE[path], "{1}") for path in UNREADABLE}
+
+
+def lookups() -> list[tuple[str, ast.expr]]:
+    """Where a text is looked up, and the expression that is."""
+    found = []
+    for file in [ROOT / "app.py", *sorted((ROOT / "viz").rglob("*.py"))]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_", "i18n._"):
+                (argument,) = node.args
+                found.append((f"{file.relative_to(ROOT)}:{node.lineno}", argument))
+    return found
+
+
+def texts() -> set[str]:
+    """Every text that is looked up, where it is a literal or one of a known set."""
+    found = set()
+    for place, argument in lookups():
+        if isinstance(argument, ast.Constant):
+            assert isinstance(argument.value, str), place
+            found.add(argument.value)
+        else:
+            assert ast.unparse(argument) in DYNAMIC, f"{place}: {ast.unparse(argument)} cannot be found in a catalogue"
+            found |= DYNAMIC[ast.unparse(argument)]
+    return found | said_by_model()
+
+
+def said_by_model() -> set[str]:
+    """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
+    found = PIECES | {numbered(text) for text in (NO_ROOM, TRAINING_BROKEN_OFF, STANDS, WENT_BACK, NO_WAY_BACK)}
+    found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS)}
+    found |= {numbered(text) for text in (runner.NO_ROOM, runner.BROKEN_OFF, errors.BROKEN_OFF)}
+    files = {name: sorted((ROOT / "model").glob(f"{name}.py")) for name in SPEAKING}
+    assert all(files.values()), f"no file is called so: {[name for name, found in files.items() if not found]}"
+    for path in itertools.chain(*files.values()):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ERRORS:
+                continue
+            if ast.unparse(node.func) == INHERITED and [type(each) for each in node.args] != [ast.JoinedStr]:
+                continue  # a module's, not an error's
+            (sentence,) = node.args
+            if ast.unparse(sentence) in TOLD:
+                continue
+            for each in (sentence.body, sentence.orelse) if isinstance(sentence, ast.IfExp) else (sentence,):
+                before = "{file} " if ast.unparse(node.func) == "RefusedError" else ""  # it is said of a file
+                found.add(numbered(before + template(each)))
+    return {text for text in found if re.search(r"[a-z]", text)}
+
+
+def numbered(text: str) -> str:
+    numbers = itertools.count()
+    return re.sub(r"\{\w+(:[^}]*)?\}", lambda _found: f"{{{next(numbers)}}}", text)
+
+
+def template(sentence: ast.expr) -> str:
+    if isinstance(sentence, ast.Constant):
+        return str(sentence.value)
+    assert isinstance(sentence, ast.JoinedStr), ast.unparse(sentence)
+    numbers = itertools.count()
+    parts = (part.value if isinstance(part, ast.Constant) else f"{{{next(numbers)}}}" for part in sentence.values)
+    return "".join(map(str, parts))

@@ -1,0 +1,150 @@
+"""The pin on the page of attention: one query step by step, and BertViz, of this trace and of the pinned one."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import viz.state.workbench
+from tests.app_reading import component, opened
+from tests.viz.pages.attention.test_bertviz import given
+from tests.viz.pages.attention.test_page import TEXT
+from tests.viz.pages.positions.positions_page import one
+from tests.viz.small import write_small
+from viz.i18n.format import significant
+
+OTHER = "The cat sees the bird."  # one token in the middle is another
+PATH = "decoder.layers.1.cross_attention"
+
+
+@pytest.fixture
+def pinned(small, here):
+    """The page with one text pinned, another shown, and its workbench; another checkpoint is there too."""
+    write_small(here / "wide", d_model=32)
+    app = opened(model="small", source=TEXT, target="一七丞世", layer="1", head="0", query="1")
+    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
+    bench.keep()
+    app.text_input(key="source").set_value(OTHER).run()
+    assert not app.exception
+    return app, bench
+
+
+def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
+    app, bench = pinned
+    header, arrays = component(app, "steps")
+    compared = bench.comparison
+    assert header["pinned"] == {"differing": False}
+    steps = ["scores", "scaled", "masked", "weights"]
+    expected = {name: compared.counterpart(f"{PATH}.{name}")[0, 1].numpy() for name in steps}
+    assert np.isnan(expected["weights"]).any()
+    for array, name in zip(arrays[6:], steps, strict=False):
+        assert np.allclose(array, expected[name], atol=1e-6, equal_nan=True)
+    values = compared.counterpart(f"{PATH}.value")[0].numpy()
+    assert np.allclose(arrays[10], expected["weights"][:, None] * values, atol=1e-6, equal_nan=True)
+    assert np.allclose(arrays[11], compared.counterpart(f"{PATH}.heads")[0, 1], atol=1e-6)
+    moved = np.nan_to_num(arrays[3] - arrays[9])
+    assert f"change of a weight: {header['keys'][int(np.abs(moved).argmax())]} " in header["note"]
+    app.session_state["data"] = True
+    app.session_state["data_of"] = 1
+    (table,) = [each.value for each in app.run().dataframe]
+    assert app.selectbox(key="data_of").options[1].endswith("head 2.1")
+    app.session_state["data_of"] = 1
+    bench.select(head=1)
+    app.run()
+    assert app.selectbox(key="data_of").value == 1  # the same table of another head
+    bench.select(head=0)
+    assert np.allclose(table["weight, pinned"], expected["weights"], atol=1e-6, equal_nan=True)
+    bench.differing = True
+    header, differences = component(app.run(), "steps")
+    for difference, own, before in zip(differences[:6], arrays[:6], arrays[6:], strict=True):
+        assert np.allclose(difference, own - before, atol=1e-6, equal_nan=True)
+    assert all(np.array_equal(*pair, equal_nan=True) for pair in zip(differences[6:], arrays[6:], strict=True))
+
+
+def test_pinned_weight_on_tokens_that_are_gone_is_told_where_the_sum_lacks_it(pinned):
+    app, bench = pinned
+    app.text_input(key="source").set_value("The dog.").run()
+    header, arrays = component(app, "steps")
+    gone = 1 - float(np.nansum(arrays[9]))
+    places = bench.comparison.source.deleted
+    assert gone == pytest.approx(float(bench.pin.trace[f"{PATH}.weights"][0, 1, places].sum()), abs=1e-6)
+    assert gone > 0.01
+    assert f"of the pinned weight {significant(gone)} is on tokens that are gone" in header["note"]
+    app.text_input(key="source").set_value(TEXT).run()
+    assert component(app, "steps")[0]["note"] == "nothing differs from the pin"
+
+
+def test_what_changed_most_is_ranked_and_its_tokens_light_up(pinned):
+    app, bench = pinned
+    lists = {each["title"]: each["items"] for each in component(app, "token_bar")["pin"]["changes"]}
+    assert list(lists) == ["heads", "layers", "positions", "predictions"]
+    for items in lists.values():
+        assert [each["exact"] for each in items] == sorted((each["exact"] for each in items), reverse=True)
+    tokens = {"source": bench.trace.source_tokens, "target": bench.trace.target_tokens}
+    for each in (*lists["positions"], *lists["predictions"]):
+        side, position = each["token"]["side"], each["token"]["position"]
+        assert position == each["act"]["query"]
+        assert tokens[side][position] == each["label"]
+
+
+def test_the_numbers_of_every_head_stand_beside_the_pinned_ones(pinned):
+    app, bench = pinned
+    app.session_state["metrics"] = True
+    (table,) = [each.value for each in app.run().dataframe]
+    weights = bench.pin.trace.attention("cross").numpy()
+    expected = -(weights * np.log(weights)).sum(axis=-1).mean(axis=-1).flatten()
+    assert np.allclose(table["H · entropy, pinned"], expected, atol=1e-5)
+
+
+def test_what_is_masked_both_times_stays_so_in_the_differences(pinned):
+    app, bench = pinned
+    bench.differing = True
+    app.session_state["attention"] = "decoder"
+    header, arrays = component(app.run(), "steps")
+    assert header["masked"] == [False, False, True, True, True][: len(header["keys"])]
+    assert np.array_equal(arrays[2] == -np.inf, header["masked"])
+
+
+def test_without_a_counterpart_the_steps_say_why(pinned):
+    app, bench = pinned
+    bench.differing = True
+    app.text_input(key="target").set_value("世世世世世世").run()
+    bench.select(query=5)
+    header, arrays = component(app.run(), "steps")
+    assert header["pinned"] is None
+    assert len(arrays) == 6
+    assert "not in the pinned text" in header["note"]
+    bench.select(query=0)
+    app.selectbox(key="model").set_value("wide").run()
+    assert not app.exception
+    header, _arrays = component(app, "steps")
+    assert header["pinned"] is None
+    assert "another width" in header["note"]
+
+
+def test_bertviz_is_switched_to_the_pinned_trace(pinned, here):
+    app, bench = pinned
+
+    def page() -> dict:
+        (frame,) = app.get("iframe")
+        return given(base64.b64decode(frame.proto.src.partition("base64,")[2]).decode("utf-8"))
+
+    app.session_state["bertviz_open"] = True
+    app.run()
+    assert any("one trace at a time" in each.value for each in app.caption)
+    assert page()["attention"][0]["right_text"] == bench.trace.source_tokens
+    app.session_state["bertviz_trace"] = "pinned"
+    app.run()
+    (shown,) = page()["attention"]
+    assert shown["right_text"] == bench.pin.trace.source_tokens
+    assert np.allclose(shown["attn"], bench.pin.trace.attention("cross"), atol=6e-5)
+    bench.pin = replace(bench.pin, trace=one(here / "one", "decoder-only").trace(TEXT))
+    app.run()
+    assert not app.get("iframe")
+    assert any("no attention of this kind" in each.value for each in app.info)
+    bench.release()
+    app.run()
+    assert page()["attention"][0]["right_text"] == bench.trace.source_tokens

@@ -1,0 +1,228 @@
+"""The page Checkpoints without a browser: paths of the command line and typed ones, names at Hugging Face."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+import zipfile
+
+import pytest
+
+import model.checkpoints.hub
+import viz.state.checkpoints
+from model.checkpoints.hub import Offer
+from model.runtime.errors import CheckpointError
+from tests.app_reading import component, opened, sound
+from tests.viz.pages.checkpoints.checkpoints_page import page, places, rows, said, uploaded
+from tests.viz.small import write_small
+from viz.pages.checkpoints.add import is_local
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """See `places`."""
+    yield from places(tmp_path, monkeypatch)
+
+
+def test_a_path_of_the_command_line_is_shown_first(here, monkeypatch):
+    write_small(here / "given", n_heads=4, n_decoder_layers=1)
+    (here / "models" / "plain.pt").unlink()
+    monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'given'}", "--checkpoint", str(here / "none")])
+    app = sound(page())
+    assert app.selectbox(key="model").value == "given"
+    assert rows(app)["none"]["problem"]
+    assert sound(page(model="small")).selectbox(key="model").value == "small"
+
+
+def test_a_wrong_path_of_the_command_line_is_a_sentence(here, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["app.py", "--checkpoint", str(here / "none")])
+    app = opened()
+    assert not app.exception
+    assert str(here / "none") in app.error[0].value
+    assert app.selectbox(key="model").value == "small"
+    assert component(app, "token_bar")["source"]
+
+
+def test_a_path_is_asked_for_only_where_visitors_sit_at_this_machine(here, monkeypatch):
+    write_small(here / "elsewhere")
+    app = page()
+    app.text_input(key="adding_path").set_value(str(here / "elsewhere")).run()
+    app.button(key="adding_look").click().run()
+    assert "elsewhere" in rows(sound(app))
+    for wrong, sentence in ((str(here / "none"), "not there"), (str(here / "models" / "notes.txt"), "notes.txt")):
+        app.text_input(key="adding_path").set_value(wrong).run()
+        app.button(key="adding_look").click().run()
+        assert sentence in app.error[0].value
+    monkeypatch.setattr("viz.pages.checkpoints.add.is_local", lambda *_given: False)
+    assert not [field for field in page().text_input if field.key == "adding_path"]
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "local"),
+    [
+        ("127.0.0.1", {"Host": "127.0.0.1:8501"}, True),
+        ("localhost", {"Host": "localhost"}, True),
+        ("::1", {"Host": "[::1]:8501"}, True),
+        ("", {"Host": "localhost:8501"}, False),
+        ("0.0.0.0", {"Host": "localhost:8501"}, False),
+        ("127.0.0.1", {"Host": "vitrine.example.org"}, False),
+        ("127.0.0.1", {"Host": "localhost.example.org:80"}, False),
+        ("127.0.0.1", {"Host": "localhost:8501", "X-Forwarded-For": "10.0.0.1"}, False),
+        ("127.0.0.1", {"host": "localhost", "forwarded": "for=10.0.0.1"}, False),
+    ],
+)
+def test_who_sits_at_this_machine(address, headers, local):
+    assert is_local(address, headers) is local
+
+
+def test_a_name_at_hugging_face_is_asked_for_then_fetched(here, monkeypatch):
+    write_small(here / "fetched")
+    monkeypatch.setattr(model.checkpoints.hub, "ask", lambda name: Offer(name, "abc", ("a", "b"), 5_000_000))
+    made = []
+
+    class Fetched:
+        path, problem, busy, cancelled, share = None, "", True, False, 0.25
+
+        def __init__(self, offer):
+            self.offer = offer
+            made.append(self)
+
+        def cancel(self):
+            self.cancelled = True
+
+    monkeypatch.setattr(model.checkpoints.hub, "Download", Fetched)
+    app = page()
+    app.text_input(key="adding_hub").set_value("me/fetched").run()
+    app.button(key="adding_ask").click().run()
+    assert "5 MB in 2 files" in app.button(key="adding_fetch").label
+    assert not made
+    app.button(key="adding_fetch").click().run()
+    assert sound(app).button(key="adding_cancel")
+    made[0].busy, made[0].path = False, here / "fetched"
+    assert "fetched" in rows(sound(app.run()))
+    app.button(key="adding_ask").click().run()
+    app.button(key="adding_fetch").click().run()
+    app.button(key="adding_cancel").click().run()
+    assert made[1].cancelled
+    assert sound(app).button(key="adding_ask")
+
+
+def test_without_a_network_it_is_one_sentence(monkeypatch):
+    def refuse(name):
+        raise CheckpointError(f"{name} cannot be asked for")
+
+    monkeypatch.setattr(model.checkpoints.hub, "ask", refuse)
+    app = page()
+    app.text_input(key="adding_hub").set_value("me/mine").run()
+    app.button(key="adding_ask").click().run()
+    assert [each.value for each in app.error] == ["me/mine cannot be asked for."]
+
+
+def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
+    answer = threading.Event()
+
+    def wait(name):
+        assert answer.wait(60)
+        return Offer(name, "abc", ("a",), 5_000_000)
+
+    monkeypatch.setattr(model.checkpoints.hub, "ask", wait)
+    monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 1e9)
+    app = page()
+    app.text_input(key="adding_hub").set_value("me/mine").run()
+    app.button(key="adding_ask").click().run()
+    assert sound(app).button(key="adding_ask").disabled
+    app.selectbox(key="model").set_value("mine").run()
+    assert rows(sound(app))["mine"]["shown"]
+    app.button(key="adding_give_up").click().run()
+    assert not sound(app).button(key="adding_ask").disabled
+    monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 0.0)
+    app.button(key="adding_ask").click().run()
+    assert "Hugging Face has not answered about me/mine in 0 s" in app.error[0].value
+    monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 1e9)
+    app.button(key="adding_ask").click().run()
+    answer.set()
+    app.session_state["adding_question"].wait(60.0)
+    assert "5 MB" in sound(app.run()).button(key="adding_fetch").label
+
+
+def test_names_that_lead_elsewhere_are_not_those_of_the_list(here):
+    """A folder called ".." was written beside the temporary one, and everything there packed with it."""
+    folder = write_small(here / "sent", seed=2, n_decoder_layers=1)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as packing:
+        for file in folder.iterdir():
+            packing.write(file, file.name)
+    app = sound(uploaded(page(), "...zip", archive.getvalue()))
+    assert "checkpoint is in the list" in said(app)
+    assert viz.state.checkpoints.unused("a/../..", ["checkpoint"]) == "checkpoint-2"
+
+
+def test_every_way_to_type_a_path(here, monkeypatch):
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(here))
+    write_small(here / "with spaces" / "of mine")
+    (here / "broken").symlink_to(here / "nowhere")
+    os.mkfifo(here / "pipe.pt")
+    whole = (here / "saved" / "mine" / "model.safetensors").read_bytes()
+    (here / "growing.safetensors").write_bytes(whole[: len(whole) // 2])
+    app = page()
+
+    def look(path: str) -> str:
+        app.text_input(key="adding_path").set_value(path).run()
+        app.button(key="adding_look").click().run()
+        assert not app.exception
+        return said(app)
+
+    for path in (
+        "with spaces/of mine",
+        "~/with spaces/of mine/",
+        f' "{here}/with spaces/of mine" ',
+        "./saved/../models",
+    ):
+        found = look(path)
+        assert found == "of mine is in the list." or "models is a folder without model.safetensors" in found, path
+    assert "of mine-2" not in rows(app)
+    for path, sentence in {
+        "/": "/ is a folder without model.safetensors",
+        "broken": f"leads to {here}/nowhere, which is not there",
+        "pipe.pt": "is neither a file nor a folder",
+        "growing.safetensors": "the file",
+    }.items():
+        found = look(path)
+        assert sentence in found.replace("\\", ""), path
+        assert found.endswith("."), path
+    assert "or wait until it is written" in found
+    monkeypatch.setattr(os, "access", lambda *_asked: False)
+    assert "saved may not be read by Vitrine" in look("saved")
+
+
+def test_a_path_that_no_disk_has_is_said_as_it_was_typed():
+    """In a sentence, and not as Markdown: a picture in it would be fetched."""
+    app = page()
+    for path in ("~nobody-of-that-name/x", "/" + "x" * 5000, "a\0b", "/![x](http://evil/a.png)"):
+        app.text_input(key="adding_path").set_value(path).run()
+        app = app.button(key="adding_look").click().run()
+        assert not app.exception
+        assert "is not there" in app.error[0].value
+    assert "!\\[x\\]" in app.error[0].value
+
+
+def test_what_the_command_line_and_the_environment_ask_for_in_vain_is_said(here, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["app.py", "--help", f"--checkpoint={here / 'saved' / 'mine'}", "--checkpoint"])
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "nowhere"))
+    app = sound(opened())
+    assert app.selectbox(key="model").value == "mine"
+    said = [warning.value for warning in app.warning]
+    assert [sentence.split()[0] for sentence in said] == ["--help", "After", "VITRINE_MODELS"]
+    assert "-- --checkpoint PATH" in said[0]
+    assert str(here / "nowhere") in said[2]
+
+
+def test_the_folder_of_models_may_be_one_model(here, monkeypatch):
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "saved" / "mine"))
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(here / "empty"))
+    app = sound(page())
+    assert not app.warning
+    assert list(rows(app)) == ["mine", "small"]

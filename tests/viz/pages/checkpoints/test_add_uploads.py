@@ -1,0 +1,128 @@
+"""Page Checkpoints: what is sent to it is this session's, and whatever it is gets a sentence."""
+
+from __future__ import annotations
+
+import io
+import tomllib
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_token_string
+
+from tests.app_reading import sound
+from tests.viz.pages.checkpoints.checkpoints_page import packed, page, places, rows, said, uploaded
+from tests.viz.small import write_small
+from viz.pages.checkpoints.add import LIMIT
+from viz.state import checkpoints as session
+from viz.state.checkpoints import browser
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """See `places`."""
+    yield from places(tmp_path, monkeypatch)
+
+
+def test_an_upload_is_in_this_session_only(here, monkeypatch):
+    session.sessions().patience = 0.0
+    folder = write_small(here / "sent", seed=2, n_decoder_layers=1)
+    app = sound(uploaded(page(), "sent.zip", packed(folder)))
+    assert "sent is in the list" in said(app)
+    assert rows(app)["sent"]["removable"]
+    assert app.selectbox(key="model").options[0] == "sent"
+    app.selectbox(key="model").set_value("sent").run()
+    assert any("2+1" in caption.value for caption in sound(app).caption)
+    assert app.session_state["workbench"].lens.name == "sent"
+    key = app.query_params["opened"]
+    assert "sent" not in rows(page())
+    for address in (key, "guessed"):
+        link = page(opened=address, checkpoint="sent")  # in another browser, or in a window beside the first
+        assert "sent" not in rows(sound(link))
+        assert "opened" not in link.query_params
+    session.sessions().leave(key)  # its window is closed
+    again = sound(page(opened=key, model="sent"))  # as after a reload
+    assert rows(again)["sent"]["shown"]
+    session.sessions().leave(key)
+    monkeypatch.setattr(session, "browser", lambda: "another")
+    assert "sent" not in rows(sound(page(opened=key)))
+    monkeypatch.setattr(session, "browser", lambda: "")  # takes no cookies
+    assert "sent" not in rows(sound(page(opened=key)))
+
+
+def test_a_browser_is_known_by_its_cookie(monkeypatch):
+    def cookie(value: str) -> str:
+        monkeypatch.setattr("streamlit.context", SimpleNamespace(cookies={session.TOKEN: value}))
+        return browser()
+
+    token, written = b"sixteen secrets!", set()
+    for _time in range(2):  # each time under another mask
+        made = generate_xsrf_token_string(token)
+        assert made not in written
+        written.add(made)
+        assert cookie(made) == token.hex()
+    assert cookie(generate_xsrf_token_string()) != token.hex()
+    assert [cookie(value) for value in ("", "2|xyz", "2|0|0|0", "a|b|c|d")] == [""] * 4
+
+
+def test_an_upload_has_a_limit_that_the_field_says_and_the_server_keeps():
+    (field,) = page().file_uploader
+    assert field.proto.max_upload_size_mb == LIMIT
+    assert f"at most {LIMIT} MB" in field.label
+    config = tomllib.loads((Path(__file__).parents[4] / ".streamlit" / "config.toml").read_text())
+    assert config["server"]["maxUploadSize"] == LIMIT
+
+
+def test_two_of_one_name_are_told_apart(here):
+    folder = write_small(here / "small", seed=2)
+    app = uploaded(page(), "small.zip", packed(folder))
+    assert "small-2 is in the list" in said(sound(app))
+    app = uploaded(app, "small.zip", packed(folder))
+    assert {"small", "small-2", "small-3"} <= rows(sound(app)).keys()
+
+
+def test_files_that_no_checkpoint_needs_are_named(here):
+    folder = write_small(here / "sent")
+    (folder / "run.py").write_text("x")
+    assert "left out: sent/run.py" in said(sound(uploaded(page(), "sent.zip", packed(folder))))
+
+
+def test_a_refused_upload_is_a_sentence_and_nothing_is_lost(here):
+    app = uploaded(page(), "sent.zip", packed(write_small(here / "sent")))
+    for name, inside in (("up.zip", "../x.safetensors"), ("empty.zip", ""), ("code.zip", "x.py")):
+        held = io.BytesIO()
+        with zipfile.ZipFile(held, "w") as archive:
+            if inside:
+                archive.writestr(inside, b"x")
+        app = uploaded(app, name, held.getvalue())
+        assert not app.exception
+        assert said(app).startswith(f"{name} was not opened: ")
+        assert {"sent", "small"} <= rows(app).keys()
+        assert app.selectbox(key="model").value == "small"
+
+
+def test_what_is_sent_and_is_no_model_is_said_to_be_tensors_only():
+    held = io.BytesIO()
+    torch.save({"a": torch.zeros(3)}, held)
+    app = sound(uploaded(page(), "other.pt", held.getvalue(), ""))
+    assert "It is no model that is known here: its tensors can be read." in said(app)
+    assert not rows(app)["other.pt"]["computes"]
+    assert "other.pt" not in app.selectbox(key="model").options
+
+
+def test_weights_without_their_config_are_tensors_only_and_the_list_says_why():
+    held = io.BytesIO()
+    torch.save({"model.layers.0.self_attn.q_proj.weight": torch.zeros(4, 4)}, held)
+    app = sound(uploaded(page(), "pytorch_model.bin", held.getvalue(), ""))
+    assert said(app) == "pytorch_model.bin is in the list, which says why only its tensors can be read."
+    assert "without the config.json" in rows(app)["pytorch_model.bin"]["refused"]
+    assert not rows(app)["pytorch_model.bin"]["problem"]
+
+
+def test_what_is_sent_and_cannot_be_opened_is_no_success(here):
+    app = uploaded(page(), "mine.safetensors", b"\xff" * 2000, "")
+    assert not app.success
+    assert said(app) == "mine.safetensors is in the list, which says why it cannot be opened."
+    assert rows(app)["mine.safetensors"]["problem"]

@@ -1,0 +1,173 @@
+"""Comparing checkpoints without a browser: two of them, and several of one run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.checkpoints.load import open_checkpoint
+from tests.app_reading import sent, sound
+from tests.model.checkpoints.bridge.models import theirs
+from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, at_once, change, columns, page
+from tests.viz.small import write_small
+from viz.pages.checkpoints.subjects import Subject, nearest
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """See `at_once`."""
+    at_once(monkeypatch)
+
+
+def pair(here, scale: float = 0.1):
+    """Two checkpoints of one run: a matrix moved, and one row of the queries of a head."""
+    write_small(here / "run-1")
+    write_small(here / "run-2")
+
+    def noise(x):
+        return x + scale * torch.randn_like(x)
+
+    old = load_file(here / "run-1" / WEIGHTS)
+    query = "encoder.layers.0.self_attention.query.weight"
+
+    def second_head(x):
+        x[-1] += 1
+        return x
+
+    new = change(here / "run-2", **{MATRIX: noise, query: second_head})
+    return old, new
+
+
+def test_two_checkpoints_are_compared(here):
+    old, new = pair(here)
+    app = page("compare", compare_a="run-1", compare_b="run-2", tensor=MATRIX)
+    found = columns(app, "moved_tree")
+    for name in old:
+        moved = float((new[name] - old[name]).norm() / old[name].norm())
+        assert found[name]["‖B−A‖/‖A‖"] == pytest.approx(moved, rel=1e-4, abs=1e-7), name
+    header, (difference, _visible) = sent(app, "w_map")
+    assert header["scale"]["difference"]
+    assert np.array_equal(difference, new[MATRIX] - old[MATRIX])
+    _header, arrays = sent(app, "w_spectrum")
+    assert np.allclose(arrays[1], torch.linalg.svdvals(old[MATRIX].double()), rtol=1e-5)
+    assert np.allclose(arrays[3], torch.linalg.svdvals(new[MATRIX].double()), rtol=1e-5)
+    header, arrays = sent(page("compare", compare_a="run-1", compare_b="run-2", compare_view="heads"), "moved_heads")
+    query = "encoder.layers.0.self_attention.query.weight"
+    one, other = (weights[query].unflatten(0, (2, -1)) for weights in (old, new))
+    expected = (other - one).norm(dim=(1, 2)) / one.norm(dim=(1, 2))
+    assert np.allclose(arrays[0][0], expected, rtol=1e-4)
+    assert expected[0] == 0 < expected[1]
+    address = {"compare_a": "run-1", "compare_b": "run-2", "compare_view": "layers", "compare_stack": "encoder.layers"}
+    header, arrays = sent(page("compare", **address), "moved_layers")
+    names = [series["name"] for series in header["series"]]
+    changes = arrays[2 * names.index("feed_forward.output") + 1]
+    assert changes[0] == 0 < changes[1]
+
+
+@pytest.mark.slow
+def test_heads_of_others_are_compared_or_a_sentence_says_why_not(here):
+    write_small(here / "a")
+    for name in ("llama-1", "llama-2"):
+        shutil.copytree(theirs("llama")[1], here / name)
+    for name in ("falcon-40b", "deepseek_v2"):
+        shutil.copytree(theirs(name)[1], here / name)
+    shutil.copytree(here / "falcon-40b", here / "falcon-2")
+    change(here / "llama-2", **{"model.layers.1.self_attn.o_proj.weight": lambda x: x * torch.tensor(2.0)})
+    address = {"model": "a", "compare_a": "llama-1", "compare_b": "llama-2", "compare_view": "heads"}
+    _header, arrays = sent(page("compare", **address), "moved_heads")
+    assert [array.tolist() for array in arrays[::2]] == [[[0.0] * 4] * 2] * 3 + [[[0.0] * 4, [1.0] * 4]]
+    app = page("compare", **(address | {"compare_b": "deepseek_v2"}))
+    assert any("has no matrices of queries" in each.value for each in app.info)
+    packed = "transformer.h.1.self_attention.query_key_value.weight"
+    turned = torch.ones(64, 1)
+    turned[40:48] = -1  # of two groups the first: two queries, a key, a value; then of the fourth head the queries
+    change(here / "falcon-2", **{packed: lambda x: x * turned})
+    app = page("compare", **(address | {"compare_a": "falcon-40b", "compare_b": "falcon-2"}))
+    _header, arrays = sent(app, "moved_heads")
+    assert [array.tolist() for array in arrays[::2]] == [[[0.0] * 4, [0, 0, 0, 2.0]], *[[[0.0] * 4] * 2] * 3]
+    app = page("compare", **(address | {"compare_b": "a"}))
+    assert any("not of the same number and shapes" in each.value for each in app.info)
+
+
+@pytest.mark.parametrize("typed", ["The cat sees the dog.", ""])
+def test_their_traces_are_pinned_and_shown(here, typed):
+    pair(here)
+    write_small(here / "other")
+    (here / "run-2" / "training.json").write_text(json.dumps({"example": "The bird sings."}))
+    address = {"model": "other", "compare_a": "run-1", "compare_b": "run-2"}
+    app = page("compare", **address, **({"source": typed} if typed else {}))
+    app.button(key="compare_traces").click().run()
+    bench = sound(app).session_state["workbench"]
+    assert bench.pin.model == "run-1"
+    assert bench.lens.name == "run-2"
+    assert bench.differing
+    # A text that was only an example gives way to B's example, in both.
+    text = typed or "The bird sings."
+    assert bench.traced[0] == text
+    expected = open_checkpoint(here / "run-1").trace(text)
+    assert torch.equal(bench.pin.trace["output.logits"], expected["output.logits"])
+
+
+def test_what_only_one_has_is_said(here):
+    write_small(here / "run-1")
+    write_small(here / "run-2", d_ff=48)
+    app = page("compare", compare_a="run-1", compare_b="run-2")
+    header, _arrays = sent(app, "moved_tree")
+    assert "12 of another shape" in header["sentence"]
+    assert MATRIX not in header["names"]
+
+
+def test_a_statistic_is_shown_over_steps(here):
+    old, new = pair(here)
+    for name, step in (("run-1", 300), ("run-2", 100)):
+        (here / name / "training.json").write_text(json.dumps({"steps": step}))
+    write_small(here / "other-1", d_model=12)
+    write_small(here / "another", d_model=20)
+    app = page("compare", compare_view="steps", compare_pattern=MATRIX, model="run-1")
+    app.text_input(key="compare_pattern").set_value(MATRIX).run()
+    header, (steps, norms) = sent(sound(app), "steps_chart")
+    assert steps.tolist() == [100, 300]
+    assert norms.tolist() == pytest.approx([float(new[MATRIX].norm()), float(old[MATRIX].norm())], rel=1e-5)
+    assert header["x"]["title"] == "step"
+
+
+def test_it_begins_with_the_nearest_other_checkpoint(here):
+    """First of its own folder, then of its shapes, then of its width; where nothing is near, nothing is chosen."""
+    write_small(here / "run" / "step-2")
+    write_small(here / "a")
+    write_small(here / "b", n_encoder_layers=3)
+    write_small(here / "c", d_model=32)
+    write_small(here / "z")
+    stack = {name: x for name, x in load_file(here / "z" / WEIGHTS).items() if name.startswith("decoder")}
+    alone = {name: x for name, x in stack.items() if "cross" not in name}  # a model of another kind
+    save_file(alone, here / "decoder.safetensors")
+    other = Subject("decoder", here / "decoder.safetensors")
+    assert nearest("z", [Subject("z", here / "z"), other]) is None
+    found = [Subject(path.name, path) for path in (*(here / name for name in "abcz"), here / "run" / "step-2")]
+    assert nearest("z", found) == "a"
+    assert nearest("step-2", found) == "a"
+    write_small(here / "run" / "step-1")
+    assert nearest("step-2", [*found, Subject("step-1", here / "run" / "step-1")]) == "step-1"
+    assert nearest("b", found) in ("a", "z", "step-2")
+    assert nearest("c", found) is None
+    (here / "a" / WEIGHTS).write_bytes(b"damaged")
+    assert nearest("z", found[:4]) == "b"
+    assert nearest("no such", found) is None
+
+
+def test_where_no_other_fits_a_sentence_says_so_and_nothing_is_compared(here):
+    write_small(here / "one")
+    write_small(here / "other", d_model=32)
+    app = page("compare", model="one")
+    (said,) = (each.value for each in app.info)
+    assert said.startswith("No other checkpoint here has the tensors of one")
+    (before,) = (each for each in app.selectbox if each.key == "compare_a")
+    assert before.value is None
+    app = sound(before.set_value("other").run())
+    assert not [each for each in app.info if each.value.startswith("No other")]
+    assert [each.value for each in app.selectbox if each.key == "compare_b"] == ["one"]

@@ -1,0 +1,161 @@
+"""The page Checkpoints without a browser: the list, uploads, what weights do not tell, what cannot be opened."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import viz.state.checkpoints
+from model.checkpoints.catalog import listed
+from model.checkpoints.load import open_checkpoint
+from tests.app_reading import opened, sound
+from tests.model.checkpoints.convert.layout_references import GPT, Seq2Seq, quietly
+from tests.viz.pages.checkpoints.checkpoints_page import packed, page, places, rows, uploaded
+from tests.viz.small import write_small
+from viz.state import checkpoints as session
+from viz.state.checkpoints import Place
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """See `places`."""
+    yield from places(tmp_path, monkeypatch)
+
+
+def test_everything_that_is_here_is_listed_from_its_headers():
+    app = sound(page())
+    found = rows(app)
+    assert list(found) == ["bad.safetensors", "plain.pt", "mine", "small"]
+    assert app.selectbox(key="model").options == ["mine", "small"]
+    assert app.selectbox(key="model").value == "small"
+    count = open_checkpoint(viz.state.checkpoints.CHECKPOINTS / "small").model.parameter_count()
+    assert found["small"]["parameters"] == f"{count / 1000:.3g} k"
+    assert found["small"]["bytes"] == found["small"]["needs"] == f"{4 * count / 1000:.3g} kB"
+    assert (found["small"]["shown"], found["mine"]["shown"]) == (True, False)
+    assert (found["plain.pt"]["format"], found["plain.pt"]["parameters"]) == ("PyTorch file", "15")
+    assert [name for name, row in found.items() if not row["computes"]] == ["plain.pt"]
+    assert found["plain.pt"]["kind"] == "tensors only"
+    assert "bad.safetensors" in found["bad.safetensors"]["problem"]
+    assert not found["mine"]["problem"]
+
+
+def test_a_narrower_precision_opens_the_model_again(monkeypatch):
+    monkeypatch.setattr(
+        "model.runtime.device.slowdown", lambda precision, _device: 3.0 if precision == "bfloat16" else 1.0
+    )
+    app = page()
+    assert not app.warning
+    app.session_state["precision"] = "bfloat16"
+    app.run()
+    assert rows(sound(app))["small"]["needs"] == rows(page(precision="bfloat16"))["small"]["needs"]
+    assert any("bfloat16" in caption.value for caption in app.caption)
+    assert [warning.value.partition(" on")[0] for warning in app.warning] == [
+        "bfloat16 takes 3 times as long as float32"
+    ]
+    assert app.session_state["workbench"].lens.dtype == torch.bfloat16
+
+
+def test_what_does_not_fit_is_refused_before_it_is_opened(monkeypatch):
+    monkeypatch.setattr("model.runtime.memory.available", lambda _device=None: 1000)
+    app = opened(model="mine")
+    assert "needs 0.0 GB in float32" in app.error[0].value
+    monkeypatch.undo()
+
+
+def test_what_is_to_be_spread_over_devices_may_take_them_all(monkeypatch):
+    app = page()
+    monkeypatch.setattr("model.runtime.memory.available", lambda device=None: 10**12 if device is None else 1000)
+    assert not rows(app.run())["mine"]["fits"]
+    monkeypatch.setenv("VITRINE_DEVICE_MAP", "auto")
+    assert rows(app.run())["mine"]["fits"]
+
+
+def test_the_list_says_what_does_not_fit_and_what_would(here, monkeypatch):
+    app = page()
+    monkeypatch.setattr("model.runtime.memory.available", lambda _device=None: 1000)
+    refused = rows(app.run())["mine"]
+    assert not refused["fits"]
+    assert refused["refused"].startswith("mine needs")
+    assert refused["refused"].endswith("choose a smaller model, or a machine with more memory.")
+    half = int(1.2 * 2 * listed(here / "saved" / "mine").parameters)
+    monkeypatch.setattr("model.runtime.memory.available", lambda _device=None: half)
+    assert rows(app.run())["mine"]["refused"].endswith("choose bfloat16.")
+
+
+def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
+    torch.save(quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), here / "models" / "layers.pt")
+    app = page(model="mine")
+    app.selectbox(key="model").set_value("layers.pt").run()
+    assert app.error[0].value.startswith("layers.pt holds the layers")
+    assert app.error[0].value.endswith("→ Read.")
+    assert app.selectbox(key="model").value == "mine"
+    assert rows(app)["mine"]["shown"]
+    app.switch_page("viz/pages/attention/page.py").run()
+    assert not app.error
+
+
+def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
+    torch.save(GPT().state_dict(), here / "models" / "gpt.pt")
+    app = page()
+    app.selectbox(key="model").set_value("gpt.pt").run()
+    assert not app.error
+    assert "gpt.pt is not shown yet" in app.info[0].value
+    assert app.selectbox(key="model").value == "small"
+    assert app.button(key="telling_gpt.pt").disabled
+    app.selectbox(key="telling_heads_gpt.pt").set_value(3).run()
+    app.button(key="telling_gpt.pt").click().run()
+    assert sound(app).selectbox(key="model").value == "gpt.pt"
+    assert app.session_state["workbench"].lens.config.n_heads == 3
+    assert any("nanoGPT" in caption.value for caption in app.caption)
+    assert app.query_params["told"] == "heads:3@gpt.pt"
+    app.selectbox(key="telling_heads_gpt.pt").set_value(4).run()
+    app.button(key="telling_gpt.pt").click().run()
+    assert sound(app).session_state["workbench"].lens.config.n_heads == 4
+    again = sound(page(model="gpt.pt", told="heads:6@gpt.pt"))  # a copied link
+    assert again.session_state["workbench"].lens.config.n_heads == 6
+    app.selectbox(key="model").set_value("small").run()
+    assert "told" not in sound(app).query_params
+
+
+def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
+    torch.save(Seq2Seq(positions=False).state_dict(), here / "seq.pt")
+    monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'seq.pt'}", "--told", "heads:3,start:2"])
+    app = sound(page())
+    assert not app.warning
+    assert app.session_state["workbench"].trace.target_tokens[0] == "2"
+    assert app.session_state["workbench"].lens.config.position == "sinusoidal"
+    app.selectbox(key="telling_positions_seq.pt").set_value("none").run()
+    app.number_input(key="telling_start_seq.pt").set_value(5).run()
+    app.button(key="telling_seq.pt").click().run()
+    bench = sound(app).session_state["workbench"]
+    assert (bench.lens.config.position, bench.trace.target_tokens[0]) == ("none", "5")
+    assert app.query_params["told"] == "heads:3,positions:none,start:5@seq.pt"
+    wrong = page(told="heads:3,start:99@seq.pt")
+    assert wrong.error[0].value == "seq.pt: start (99) must be the id of one of its 19 tokens."
+    monkeypatch.setattr(sys, "argv", ["app.py", "--told", "heads=3"])
+    assert "must be heads:N" in sound(page()).warning[0].value
+
+
+def test_a_place_that_is_gone_does_not_break_the_list(here):
+    assert Place("x", here / "gone", "given").changed == 0
+    app = uploaded(page(), "sent.zip", packed(write_small(here / "sent")))
+    for folder in session.sessions().get(app.query_params["opened"]).places.values():
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    assert rows(app.run())["sent"]["problem"]
+
+
+def test_what_the_weights_do_not_tell_is_said(here):
+    path = here / "saved" / "mine" / "training.json"
+    assumed = ["norms behind each block (norm_first is not said)", "[x](http://example.org)", 3]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "assumed": assumed}))
+    texts = [each.value for each in sound(opened(model="mine")).caption]
+    (sentence,) = (each for each in texts if "assumed" in each)
+    assert r"norm\_first" in sentence
+    assert r"\[x\]\(http" in sentence
+    assert not any("assumed" in each.value for each in opened(model="small").caption)

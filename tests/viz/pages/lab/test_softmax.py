@@ -1,0 +1,119 @@
+"""The laboratory's softmax and scaling: over a temperature, with the factor and without; both verdicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from model.experiments.softmax import Against, BothWays, Thresholds, thresholds
+from tests.app_reading import sent, sound
+from tests.viz.pages.lab.lab_page import page, said
+from viz.pages.lab import scaling, softmax
+
+
+def test_a_softmax_with_a_temperature(small):
+    app = page("softmax")
+    assert "It is a distribution: 3 weights" in said(app)
+    assert "At T = 1 it is not saturated: the largest weight is 0.982" in said(app)
+    assert "Scores times 1.15: the largest weight exceeds 0.99." in said(app)
+    app.select_slider(key="softmax_t").set_value(0.1).run()
+    assert "is saturated" in said(sound(app))
+    assert app.query_params["softmax_t"] in ("0.1", ["0.1"])
+    header, arrays = sent(app, "softmax_bars")
+    assert [each["name"] for each in header["series"]] == ["at T = 1", "at T = 0.1"]
+    scores = np.array([4.0, 16.0, 12.0])
+    assert np.allclose(arrays[3], np.exp(10 * (scores - 16)) / np.exp(10 * (scores - 16)).sum(), atol=1e-6)
+    app.segmented_control(key="softmax_query").set_value("1").run()
+    assert "The 2 largest scores are equal: however large they are, each gets 50 %" in said(sound(app))
+
+
+def test_a_softmax_of_the_chosen_head(small):
+    app = page("softmax", softmax_from="head", attention="encoder", layer="1", head="1", query="3", softmax_t="2.5")
+    trace = app.session_state["workbench"].trace
+    scores = trace["encoder.layers.1.self_attention.scores"][1, 3].double()
+    header, arrays = sent(app, "softmax_bars")
+    assert header["x"]["labels"] == trace.source_tokens
+    assert np.allclose(arrays[1], scores.softmax(dim=-1), atol=1e-6)
+    assert header["series"][1]["name"].startswith("at T = 2.5")
+    marks = sent(app, "softmax_curves")[0]["marks"]
+    assert marks[1]["x"] == pytest.approx(8**0.5)
+    temperatures, largest = sent(app, "softmax_curves")[1][:2]
+    expected = [float((scores / float(t)).softmax(dim=-1).max()) for t in temperatures]
+    assert np.allclose(largest, expected, atol=1e-5)
+    page("softmax", softmax_from="head", softmax_t="</script>")
+    page("softmax", softmax_from="head", attention="decoder", query="0")  # sees itself alone
+
+
+def test_a_softmax_that_is_none_is_said_so():
+    subject = softmax.Subject(torch.tensor([float("nan"), 1.0]), ["a", "b"], 4, "x")
+    assert "It is no distribution" in softmax.verdicts(subject, 1.0, Thresholds(1.0, None, None))[0]
+
+
+def test_the_experiment_begins_of_itself_and_says_where_gradients_are_lost(small):
+    app = page("scaling")
+    kept = app.session_state["scaling_run"]
+    assert kept.running.wait(60.0)
+    sound(app.run())
+    assert kept is app.session_state["scaling_run"]
+    found = kept.running.look().result
+    assert len(found.widths) == 10
+    header, arrays = sent(app, "scaling_entropy")
+    assert header["x"]["log"]
+    assert np.allclose(arrays[1], found.entropy[0].mean(dim=-1), atol=1e-5)
+    assert "without the factor below a tenth of that with it from d_k = 128 on" in said(app)
+    app.text_input(key="scaling_keys").set_value("4").run()
+    assert app.session_state["scaling_run"].settings == (4, 0)
+    assert app.session_state["scaling_run"].running.wait(60.0)
+    app.text_input(key="scaling_keys").set_value("none").run()
+    assert any("is not a number" in each.proto.body for each in sound(app).get("html"))
+
+
+def test_the_verdicts_of_the_factor_can_come_out_either_way():
+    def verdict(unscaled: list[float]) -> str:
+        values = torch.stack([torch.tensor(unscaled), torch.ones(3)])[..., None].double()
+        return "\n".join(scaling.verdicts(Against((2, 4, 8), 5, values, values, values)))
+
+    assert "from d_k = 8 on" in verdict([1.0, 1.0, 0.01])
+    assert "Up to d_k = 4 the two derivatives differ by less than a factor 2" in verdict([1.0, 1.0, 0.01])
+    assert "never below a tenth" in verdict([1.0, 1.0, 0.9])
+    assert "Already at d_k = 2" in verdict([0.1, 0.1, 0.1])
+
+
+def test_what_a_model_would_lose_can_come_out_either_way():
+    def verdict(*derivatives: float) -> str:
+        both = torch.tensor(derivatives)[:, None, None]
+        return scaling.model_verdict(BothWays(torch.ones(2, 1, 1), both, 0.25, 16), None)
+
+    assert "less than a tenth" in verdict(0.01, 1.0)
+    assert "a tenth at least" in verdict(0.5, 1.0)
+    assert "nothing to lose" in verdict(0.0, 0.0)
+
+
+def test_scores_that_hardly_differ_saturate_at_no_factor():
+    subject = softmax.Subject(torch.tensor([1.0, 1.0 + 1e-12], dtype=torch.float64), ["a", "b"], 4, "x")
+    assert "Not even times 10⁹" in softmax.verdicts(subject, 1.0, thresholds(subject.scores))[-1]
+
+
+def test_the_models_heads_with_the_factor_and_without(small):
+    app = page("scaling", attention="encoder")
+    trace = app.session_state["workbench"].trace
+    header, arrays = sent(app, "scaling_heads")
+    assert [each["name"] for each in header["panels"]] == ["without 1/√d_k", "with 1/√d_k"]
+    weights = trace.attention("encoder").double()
+    assert np.allclose(arrays[2].reshape(2, 2), torch.special.entr(weights).sum(-1).mean(-1), atol=1e-5)
+    assert "d_k = 8, computed with the factor 0.354" in said(app)
+
+
+def test_tables_hold_what_was_computed(small):
+    app = page("scaling")
+    assert app.session_state["scaling_run"].running.wait(60.0)
+    app.session_state["scaling_data"] = True
+    frames = [each.value for each in sound(app.run()).dataframe]
+    assert any("d_k" in frame.columns and len(frame) == 10 for frame in frames)
+    app = page("example")
+    app.session_state["example_data"] = True
+    (frame,) = [each.value for each in sound(app.run()).dataframe]
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == 9 * 13

@@ -1,0 +1,115 @@
+"""Other positions and another order applied to the loaded model: what every page, loss and attention make of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from model.inference.copies import vary
+from tests.app_reading import labels
+from tests.viz.pages.positions.positions_page import TEXT, one, page, said, sound, views
+from tests.viz.small import write_small
+
+
+def test_other_positions_are_applied_to_the_model_on_every_page(small):
+    app = page("applied")
+    trained = app.session_state["workbench"].trace
+    app.segmented_control(key="applied_type").set_value("rotary").run()
+    bench = sound(app).session_state["workbench"]
+    assert app.query_params["position"] == "rotary"
+    expected = vary(small, position="rotary").trace(TEXT)
+    assert torch.equal(bench.trace["output.logits"], expected["output.logits"])
+    lens, trace = bench.lens, bench.trace
+    app.text_input(key="applied_base").set_value("50").run()
+    assert sound(app).session_state["workbench"].lens.config.position_base == 50
+    app.text_input(key="applied_base").set_value("10000").run()
+    assert "position_base" not in app.query_params
+    app.switch_page("viz/pages/attention/page.py").run()
+    assert bench.lens.config == lens.config
+    assert any("positions: rotary, base 10,000, up to 32 tokens" in each.proto.body for each in app.get("html"))
+    kept = bench.trace
+    app.run()
+    assert bench.trace is kept  # no pass for what was computed
+    app.button(key="restore").click().run()
+    assert "position" not in app.query_params
+    assert bench.lens.config == small.config
+    assert torch.equal(bench.trace["output.logits"], trained["output.logits"])
+    assert trace is not bench.trace
+
+
+def test_loss_and_attention_are_compared_with_the_trained_model_and_it_can_be_pinned(small):
+    app = page("applied", target=small.target_tokenizer.label(6) * 3, position="none")
+    now, before = vary(small, position="none"), small
+    source, target = small.source_tokens(TEXT), small.target_tokens(small.target_tokenizer.label(6) * 3)
+    asked = torch.tensor([*target.ids[1:], small.target_tokenizer.end])
+    expected = [
+        torch.nn.functional.cross_entropy(lens.trace_tokens(source, target)["output.logits"], asked, reduction="none")
+        for lens in (now, before)
+    ]
+    header, arrays = views(app)["loss"]
+    assert header["x"]["labels"] == [*target.labels, "</s>"]
+    assert [each["name"] for each in header["series"]] == ["now", "as trained"]
+    assert arrays[0].tolist() == [1, 2, 3, 4]
+    assert np.allclose(arrays[1], expected[0], atol=1e-5)
+    assert np.allclose(arrays[3], expected[1], atol=1e-5)
+    first, second = (f"{float(each.mean()):.3g}" for each in expected[::-1])
+    assert f"Loss {first} → {second} nats per token" in said(app)
+    header, (changes, _visible) = views(app)["attention-change"]
+    weights = [lens.trace_tokens(source, target).attention("cross")[1] for lens in (now, before)]
+    distance = (weights[0] - weights[1]).abs().sum(-1).mean(-1) / 2
+    assert header["rows"]["labels"] == ["Encoder 1", "Encoder 2", "Decoder 1", "Decoder 2", "Cross 1", "Cross 2"]
+    assert np.allclose(changes[5], distance, atol=1e-6)
+    app.button(key="pin_trained").click().run()
+    pin = sound(app).session_state["workbench"].pin
+    assert (pin.model, pin.text) == ("small", TEXT)
+    assert torch.equal(pin.trace["output.logits"], small.trace_tokens(source, target)["output.logits"])
+    header, arrays = views(app)["loss"]
+    assert header["series"][-1]["name"] == "pinned"
+    assert np.allclose(arrays[-1], expected[1], atol=1e-5)
+
+
+def test_more_tokens_than_were_trained_are_read(small):
+    text = "The cat sees the dog. " * 6
+    app = page("applied", source=text, target="x")
+    assert len(labels(app, "source")) == 32
+    app.text_input(key="applied_length").set_value("400").run()
+    assert len(labels(sound(app), "source")) == len(small.source_tokenizer.encode(text)) + 1
+    app.text_input(key="applied_length").set_value("5000").run()
+    assert any("5000 is out of range: 1 to 4096." in each.proto.body for each in app.get("html"))
+
+
+def test_a_text_without_a_loss_is_told_and_no_nan_is_shown(here):
+    one(here / "goes-on", "decoder-only", position="rotary")
+    one(here / "hides", "encoder-only", position="rotary")
+    assert "No token of this text has a loss" in said(page("applied", model="goes-on", source=""))
+    app = page("applied", model="goes-on", source="cat " * 99, max_length="33")  # the token beyond predicts nothing
+    assert "nan" not in said(app)
+    app = page("applied", model="hides", source="The cat. " * 99, max_length="99")  # hidden are the first 64 alone
+    assert "Loss" in said(app)
+    assert "nan" not in said(app)
+
+
+def test_a_wish_is_for_one_model_and_an_impossible_one_is_refused(small, here):
+    write_small(here / "zother", seed=2)
+    app = page("applied", model="small", position="alibi")
+    app.selectbox(key="model").set_value("zother").run()
+    assert "position" not in app.query_params
+    assert app.session_state["workbench"].lens.config.position == "sinusoidal"
+    app = page("tokens", model="small", position="learned", max_length="12x", position_base="1e3")
+    assert any("small has no learned positions" in each.proto.body for each in app.get("html"))
+    assert app.session_state["workbench"].lens.config == small.config
+
+
+def test_without_positions_the_reversed_text_has_the_same_states(small):
+    app = page("order")
+    text = said(app)
+    assert "so the outputs are a permutation of each other" in text
+    sent = views(app)
+    header, arrays = sent["order-differences"]
+    assert arrays[1].max() < 1e-4
+    assert arrays[3].max() > 1e-3
+    _header, (cosines, _visible) = sent["order_off"]
+    count = len(cosines) - 1  # </s> stays where it is
+    assert np.allclose([cosines[place, count - 1 - place] for place in range(count)], 1, atol=1e-5)
+    assert not np.allclose(sent["order_on"][1][0], cosines, atol=1e-3)
+    assert header["x"]["labels"] == small.source_tokens(TEXT).labels

@@ -1,0 +1,256 @@
+"""The page Training before a training: the demonstration, data, the form of a new model, what it will cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from model.data.pairs import Pair, in_split
+from model.data.sources import task_data
+from model.training.cost import forecast, memory_needed
+from model.training.demonstration import REVERSE
+from model.training.settings import TrainingSettings
+from tests.app_reading import sound
+from tests.viz.pages.training.training_page import TABLE, TINY, demonstrated, live, page, pasted, short_trainings, words
+from viz.pages.training import begin, cost, own_data, settings
+from viz.pages.training import start as training_start
+from viz.state import training
+from viz.ui.fields import field_text, whose
+
+WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """See `short_trainings`."""
+    yield from short_trainings(tmp_path, monkeypatch)
+
+
+def test_the_demonstration_is_the_first_thing_and_runs_at_once():
+    app = page()
+    assert "99 %" in app.markdown[0].value
+    app = demonstrated()
+    given = live(app)
+    assert (given.snapshot.status, given.snapshot.step) == ("finished", 3)
+    assert given.material.record()["task"] == "reverse"
+    assert app.session_state["model"] == training.ENTRY
+    assert app.text_input(key="source").value == REVERSE.text
+    assert app.query_params["attention"] == "cross"
+    assert "ended after step 3" in words(app)
+    assert app.button(key="demonstration_begin").label == "Begin again"
+
+
+def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
+    app = pasted(TABLE + WRONG)
+    assert not app.exception
+    assert "rows to learn from: 7 · duplicates left out: 1 · empty lines: 0 · rows in error: 2" in words(app)
+    faults, preview = (each.value for each in app.dataframe)
+    assert list(faults["line"]) == [9, 10]
+    assert list(faults["begins with"]) == ["lonely", ",empty"]
+    assert list(preview.columns) == ["source", "target"]
+    assert list(preview.index) == [2, 3, 4, 5, 6]
+    app.text_input(key="network_n_encoder_layers").set_value("1")
+    for name, value in {"steps": "2", "batch_tokens": "40", "validate_every": "1"}.items():
+        app.session_state[f"setting_{name}"] = value
+    app.run()
+    app.button(key="begin_button").click().run()
+    given = live(sound(app.run()))
+    assert (given.snapshot.step, given.start.config.d_model, given.start.config.n_encoder_layers) == (2, 8, 1)
+    assert given.choices.settings.batch_tokens == 40
+    labels = [given.material.tokenizers[1].label(token) for token in range(len(given.material.tokenizers[1]))]
+    assert {"a", "b", "c", "d"} <= set(labels)
+    assert app.session_state["model"] == training.ENTRY
+
+
+def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(monkeypatch):
+    app = demonstrated()
+    before = live(app)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
+    monkeypatch.setattr(training_start, "fresh", pytest.fail)  # a model that there is no room for is not made
+    app.session_state["begin_formTrue"] = True
+    for way in ("new", "on"):  # said before anybody clicks
+        app.session_state["begin"] = way
+        assert "max_length, the layers or batch_tokens" in app.run().error[0].value
+        assert ("A copy of" in words(app)) == (way == "on")
+        assert app.button(key="begin_button").disabled
+    app.button(key="demonstration_begin").click().run()
+    assert not app.exception
+    assert len([each for each in app.error if "max_length, the layers or batch_tokens" in each.value]) == 2
+    assert training.trainings().get(app.session_state["workbench"].run) is before
+    assert before.current is not None
+
+
+def test_a_size_that_does_not_fit_is_said_before_the_start_until_it_is_another(monkeypatch):
+    app = pasted(TABLE)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 1 << 30)
+    app.text_input(key="network_max_length").set_value("100000000").run()
+    (error,) = app.error
+    assert error.value.startswith("the training needs about ")
+    needed = re.search(r"needs about ([\d.]+) GB", error.value)
+    shown = re.search(r"about ([\d.]+) GB of memory while it trains", words(app))
+    assert float(needed[1]) == pytest.approx(float(shown[1]), rel=0.01)
+    assert app.button(key="begin_button").disabled
+    app.text_input(key="network_max_length").set_value("64").run()
+    assert not sound(app).error
+    assert not app.button(key="begin_button").disabled
+
+
+def test_what_kept_a_training_from_beginning_is_said_of_that_one_only(monkeypatch):
+    app = pasted(TABLE)
+    monkeypatch.setattr(begin, "start", raising(RuntimeError("can't allocate memory")))
+    app.button(key="begin_button").click().run()
+    assert "allocate memory" in app.error[0].value
+    app.text_input(key="network_d_model").set_value("4").run()
+    assert not sound(app).error
+
+
+def raising(error):
+    def start(*_args):
+        raise error
+
+    return start
+
+
+def test_a_number_that_nothing_holds_is_refused_beside_its_field():
+    app = pasted(TABLE, d_ff="9" * 306)
+    assert not app.exception
+    assert "d_ff (“99999999999999999999”) must be at most 1,000,000,000,000,000" in app.error[0].value
+    app.text_input(key="network_d_ff").set_value("8")
+    app.session_state["setting_steps"] = "7" * 330
+    assert not app.run().exception
+    assert app.button(key="begin_button").disabled
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("n_heads", "3", "d_model (8) must be divisible by n_heads (3)"),
+        ("d_model", "many", "d_model (“many”) must be a whole number"),
+        ("dropout", "1.5", "dropout (1.5) must be at least 0 and below 1"),
+        ("n_encoder_layers", "0", "a model without these layers is of another kind"),
+    ],
+)
+def test_what_cannot_be_is_said_beside_the_form_and_nothing_begins(field, value, sentence):
+    app = pasted(TABLE, **{field: value})
+    assert not app.exception
+    assert sentence in " ".join(each.value for each in app.error)
+    assert app.button(key="begin_button").disabled
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"source,target\n", "No row can be used: choose other columns"),
+        (b"source,target\n" + "é,à\n".encode("latin-1") * 9, "No row can be used: save the file as UTF-8."),
+        (
+            b"a\tb\nc\td\ncaf\xe9\tx",
+            "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1",
+        ),
+        ("é\tà\n".encode("latin-1") * 9, "no line of the file is in UTF-8"),
+        ("a\tb\n".encode("utf-16"), "the file is in UTF-16"),
+        (b'"a,b\nc,d\ne,f\n', "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1"),
+        (b"ab," * 20_000, "columns: 100 · rows to learn from: 1"),
+        (b"a\tb\n" + b"x" * 100_000 + b"\ty\n", "rows to learn from: 2"),
+        (b"<b>a</b>\t**b**\n" * 3, "rows to learn from: 1 · duplicates left out: 2"),
+        (
+            "我,你\n\n他,\n".encode(),
+            "rows to learn from: 1 · duplicates left out: 0 · empty lines: 1 · rows in error: 1",
+        ),
+    ],
+)
+def test_a_strange_file_is_read_or_refused_in_a_sentence(content, said):
+    app = page(training_data="own")
+    app.file_uploader(key="own_file").set_value(("数据 (1)’.csv", content, "text/csv")).run()
+    assert not app.exception
+    assert said in " ".join([words(app), *(each.value for each in app.error)])
+
+
+def test_no_columns_is_said_and_one_stack_reads_the_text():
+    app = pasted("just one line\nand another\n")
+    assert "No columns were found" in app.error[0].value
+    app.session_state["kind"] = "encoder-only"
+    assert "rows to learn from: 2" in words(sound(app.run()))
+    app.session_state["kind"] = "decoder-only"
+    app.run()
+    assert "read in its order: 2 lines, 26 characters" in words(app)
+
+
+def test_costs_are_shown_and_a_step_is_measured_when_asked():
+    app = pasted(TABLE, **TINY)
+    config_words = words(sound(app))
+    costs = re.search(r"([\d,]+) parameters · about ([\d.]+ [kM]B) of memory while it trains · ", config_words)
+    assert costs
+    app.button(key="cost_measure").click()
+    assert re.search(r" · [\d.]+ ms a step · \d+:\d\d in all", words(sound(app.run())))
+    app.session_state["setting_steps"] = "1"
+    app.run().button(key="begin_button").click().run()
+    given = live(sound(app))
+    assert costs[1] == f"{given.start.model.parameter_count():,}"
+    train, _validation = given.material.corpora(given.start.config.max_length, 0.0)
+    config = given.start.config
+    needed = memory_needed(config, forecast(config, train, given.choices.settings))  # what a refusal would name
+    assert costs[2] == cost.size(needed)
+    assert re.search(r"about [\d.]+ ms a step, estimated · about \d+:\d\d in all", config_words)
+
+
+def test_what_is_learned_from_is_the_task_the_pairs_and_the_share_that_were_chosen():
+    app = page()
+    for name, value in {"network_d_model": "8", "network_n_heads": "2", "setting_steps": "1"}.items():
+        app.session_state[name] = value
+    app.selectbox(key="data_task").set_value("sort")
+    app.number_input(key="data_count").set_value(300)
+    app.selectbox(key="data_share").set_value(20).run()
+    app.button(key="begin_button").click().run()
+    material = live(sound(app)).material
+    pairs = task_data("sort", 300).pairs
+    assert material.record() == {"task": "sort", "training_pairs": len(in_split(pairs, "train", 20))}
+    assert material.pairs["validation"] == in_split(pairs, "validation", 20)
+
+
+def test_sentences_made_by_rule_are_those_of_the_kind():
+    for kind, example in (
+        ("encoder-decoder", "I bought a book. → 我买了一本书。"),
+        ("encoder-only", "I bought a book."),
+    ):
+        app = page(training_data="phrases", kind=kind)
+        said = next(each.value for each in app.caption if "put together by rule" in each.value)
+        assert said == f"3,200 sentences put together by rule, such as: {example}"
+
+
+def test_columns_and_what_is_between_them_are_those_that_were_chosen():
+    app = pasted("no;Source;target\n1;chat;cat\n2;chien;dog\n")
+    assert "Between columns: ; · columns: 3 · rows to learn from: 2" in words(sound(app))
+    app.selectbox(key="own_source3").set_value(2)
+    app.selectbox(key="own_target3").set_value(1)
+    app.session_state["setting_steps"] = "1"
+    app.run()
+    app.button(key="begin_button").click().run()
+    found = live(sound(app)).material.pairs
+    assert {*found["train"], *found["validation"]} <= {Pair("cat", "chat"), Pair("dog", "chien")}
+    app.session_state["begin_formTrue"] = True
+    app.run().toggle(key="own_titledTrue").set_value(False).run()
+    assert "rows to learn from: 3" in words(sound(app))
+    app.selectbox(key="own_delimiter").set_value("\t").run()
+    assert "No columns were found" in app.error[0].value
+
+
+def test_columns_are_named_once_each():
+    found = SimpleNamespace(records=[SimpleNamespace(cells=("a", "a", ""))], width=4)
+    assert own_data.column_names(found, True) == ["a (1)", "a (2)", "column 3", "column 4"]
+
+
+def test_values_come_back_from_their_fields():
+    options = settings.form().described
+    for name, value in dataclasses.asdict(TrainingSettings(clip=float("inf"), rate=3e-4)).items():
+        if name in options:
+            assert options[name].read(field_text(value)) == value
+    with pytest.raises(ValueError, match="must be a number"):
+        options["rate"].read("nan")
+
+
+def test_the_field_of_a_message_is_found():
+    assert whose("n_heads (3) must be divisible by n_key_value_heads (2)", ["heads", "n_heads"]) == "n_heads"
+    assert whose("something else", ["heads"]) == ""

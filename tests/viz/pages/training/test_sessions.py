@@ -1,0 +1,71 @@
+"""Two users of one server, each with a training; and one whose model is gone meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.app_reading import sound
+from tests.viz.pages.training.training_page import demonstrated, live, page, part, short_trainings, words
+from viz.state import training
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """See `short_trainings`."""
+    yield from short_trainings(tmp_path, monkeypatch)
+
+
+def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
+    apps = demonstrated(), demonstrated()
+    assert live(apps[0]) is not live(apps[1])
+    assert len(training.trainings()) == 2
+    for app, clip, text in zip(apps, ("0.5", "0.25"), ("abc", "edcba"), strict=True):
+        part(app, "settings").text_input(key="setting_clip").set_value(clip).run()
+        app.text_input(key="source").set_value(text).run()
+        live(app).reset()
+        live(app).run()
+    for app, clip, text in zip(apps, (0.5, 0.25), ("abc", "edcba"), strict=True):
+        given, bench = live(app), sound(app.run()).session_state["workbench"]
+        assert (given.snapshot.step, len(given.runs)) == (3, 2)
+        assert given.choices.settings.clip == clip
+        assert app.text_input(key="setting_clip").value == f"{clip:g}"
+        assert bench.source.labels == [*text, "</s>"]
+        assert bench.lens is given.view().lens
+        assert given.current.film.probe.source.labels == [*text, "</s>"]
+    first, second = (each.current.curves.get("loss")[1].tolist() for each in map(live, apps))
+    assert first[0] == second[0]  # the same task and seed; only what they were told differs
+    training.trainings().end(apps[0].session_state["workbench"].run)
+    assert live(apps[1]).snapshot.step == 3
+
+
+def test_two_tabs_of_one_training_with_two_texts_leave_its_film_alone():
+    first = demonstrated()
+    given, key = live(first), first.session_state["workbench"].run
+    second = page(run=key, model=f"in training: {given.start.name}")
+    second.text_input(key="source").set_value("abc").run()
+    assert live(second) is given
+    assert given.current.film.probe.source.labels == [*"abc", "</s>"]
+    edition = given.current.film.edition
+    for app, text in ((first, "transformer"), (second, "abc"), (first, "transformer")):
+        assert sound(app.run()).session_state["workbench"].source.labels == [*text, "</s>"]
+        assert given.settled(20.0)
+    assert given.current.film.edition == edition  # of the text that was chosen last
+    first.text_input(key="source").set_value("edcba").run()
+    assert live(first).current.film.probe.source.labels == [*"edcba", "</s>"]
+
+
+def test_a_training_whose_model_was_deleted_goes_on_and_is_saved(here):
+    app = page(begin="on", training_data="phrases")
+    app.session_state["setting_steps"] = "1"
+    app.run()
+    app.button(key="begin_button").click().run()
+    live(app)
+    shutil.rmtree(here / "bundled" / "small")
+    app.text_input(key="source").set_value("").run()
+    part(sound(app), "runs").text_input(key="saving_name").set_value("kept").run()
+    app.button(key="saving_save").click().run()
+    assert "Saved as kept" in words(sound(app))
+    app.button(key="runs_give_up").click().run()
+    assert sound(app.run()).session_state["model"] == "kept"

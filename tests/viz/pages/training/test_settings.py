@@ -1,0 +1,108 @@
+"""The settings of a training on its page: the schedule that they make, and each of them changed while it lasts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from model.training.settings import CHANGEABLE, RATES, learning_rate
+from tests.app_reading import sound
+from tests.viz.components.test_registry import unpack
+from tests.viz.pages.training.training_page import demonstrated, live, page, part, short_trainings, words
+from viz.pages.training import settings as training_settings
+from viz.ui.fields import field_text
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """See `short_trainings`."""
+    yield from short_trainings(tmp_path, monkeypatch)
+
+
+def test_the_schedule_is_that_of_the_settings():
+    app = sound(part(page(), "settings"))
+    proto = next(e.proto for e in app.get("bidi_component") if e.proto.id.endswith("-training_schedule"))
+    _header, (steps, rates) = unpack(proto.bytes)
+    settings = training_settings.BEGINNING
+    expected = [learning_rate(int(step), settings.steps, settings) for step in steps]
+    assert np.allclose(rates, expected, rtol=1e-6)
+    app.text_input(key="setting_rate").set_value("fast").run()
+    assert "drawn once" in words(app)
+    assert not app.exception
+
+
+@pytest.mark.parametrize(("times", "said"), [(14.2, True), (0.5, False)])
+def test_a_precision_that_is_slow_here_is_said(monkeypatch, times, said):
+    monkeypatch.setattr("model.runtime.device.slowdown", lambda *_: times)
+    app = sound(part(page(), "settings"))
+    app.selectbox(key="setting_precision").set_value("bfloat16").run()
+    sound(app)
+    assert any("bfloat16 takes 14.2 times" in warning.value for warning in app.warning) == said
+
+
+def test_a_setting_changes_the_training_and_is_marked():
+    app = sound(part(demonstrated(), "settings"))
+    assert app.text_input(key="setting_steps").value == "3"
+    app.text_input(key="setting_clip").set_value("0.5").run()
+    given = live(sound(app))
+    assert [mark.changes for mark in given.current.marks] == [{"clip": (1.0, 0.5)}]
+    app.text_input(key="setting_clip").set_value("0").run()
+    live(app)
+    assert given.choices.settings.clip == 0.5
+    app.text_input(key="setting_dropout").set_value("0.25").run()
+    assert live(app).choices.rates["dropout"] == 0.25
+
+
+def test_what_is_wrong_stays_said_while_another_field_is_changed():
+    app = sound(part(demonstrated(), "settings"))
+    for name, value in {"label_smoothing": "2", "clip": "-1", "seed": "5"}.items():
+        app.text_input(key=f"setting_{name}").set_value(value).run()
+    said = alerts(app)
+    assert "label_smoothing (2" in said
+    assert "clip (-1" in said
+    assert live(app).choices.settings.seed == 5
+    app.text_input(key="setting_clip").set_value("1").run()
+    said = alerts(app)
+    assert "label_smoothing (2" in said
+    assert "clip (-1" not in said
+
+
+def test_what_was_refused_is_forgotten_where_going_back_writes_the_field(monkeypatch):
+    app = sound(part(demonstrated(), "settings"))
+    app.text_input(key="setting_batch_tokens").set_value("60").run()
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
+    app.text_input(key="setting_batch_tokens").set_value("9000").run()
+    assert "GB are free" in alerts(app)
+    monkeypatch.setattr("model.training.cost.free_memory", lambda: 1 << 40)
+    given = live(app)
+    given.rewind(given.current.film.key_frames[0])
+    assert given.settled(20.0)
+    app.run()
+    assert app.text_input(key="setting_batch_tokens").value == str(given.choices.settings.batch_tokens)
+    assert not alerts(app)
+
+
+def alerts(app):
+    """What is said beside the fields."""
+    return " ".join(each.proto.body for each in app.get("html") if 'role="alert"' in each.proto.body)
+
+
+def test_every_setting_and_dropout_is_changed_from_its_field():
+    app = sound(part(demonstrated(), "settings"))
+    given = live(app)
+    wanted = {"batch_tokens": 40, "accumulation": 2, "rate": 0.02, "warmup": 7, "schedule": "constant", "steps": 9}
+    wanted |= {"label_smoothing": 0.1, "weight_decay": 0.2, "clip": 0.5, "precision": "bfloat16", "seed": 5}
+    wanted |= {"validate_every": 3, "dropout": 0.25, "attention_dropout": 0.1, "activation_dropout": 0.05}
+    assert {*wanted, "epochs"} == {*CHANGEABLE, *RATES}
+    for name, value in wanted.items():
+        fields = app.selectbox if isinstance(value, str) else app.text_input
+        fields(key=f"setting_{name}").set_value(field_text(value))
+    sound(app.run())
+    changes = [mark.changes for mark in live(app).current.marks]
+    assert {name: new for change in changes for name, (_old, new) in change.items()} == wanted
+    choices = given.choices
+    assert dataclasses.asdict(choices.settings) | dict(choices.rates) | wanted == (
+        dataclasses.asdict(choices.settings) | dict(choices.rates)
+    )

@@ -1,0 +1,142 @@
+"""What-if changes of a session: made once, seen everywhere, taken back."""
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import viz.state.workbench
+from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, RemovedHead, Window
+from model.checkpoints.bridge.load import open_hosted
+from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
+from tests.viz.small import small_lens
+from viz.state.what_if import WhatIf, change, change_name, note, restore
+from viz.state.workbench import Workbench
+
+
+def hosted_lens(folder, name):
+    shutil.copytree(theirs(name)[1], folder)
+    write_tokenizer(folder)
+    return open_hosted(folder, settings_in(folder), torch.device("cpu"), torch.float32)
+
+
+@pytest.fixture
+def address(monkeypatch):
+    """The address bar, without a server."""
+    fake = SimpleNamespace(query_params={}, session_state={})
+    monkeypatch.setattr(viz.state.workbench, "st", fake)
+    return fake.query_params
+
+
+def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address):
+    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    plain = bench.look(lens, "The cat sees.", "")
+    assert bench.what_if.plain is plain is bench.trace
+    change(bench, [Causal("decoder", False)])
+    trace = bench.look(lens, "The cat sees.", "")
+    assert bench.look(lens, "The cat sees.", "") is trace is bench.trace is not plain
+    assert bench.what_if.plain is plain
+    assert trace.target_tokens == plain.target_tokens
+    assert trace["decoder.layers.0.self_attention.visible"].all()
+    assert not torch.equal(trace["output.logits"], plain["output.logits"])
+    assert address == {"changes": "decoder:causal:off"}
+    other = bench.look(lens, "The dog sees.", "")
+    assert other["decoder.layers.0.self_attention.visible"].all()
+    assert not bench.what_if.plain["decoder.layers.0.self_attention.visible"].all()
+    change(bench, [])
+    assert bench.look(lens, "The dog sees.", "") is bench.what_if.plain
+    assert address == {}
+
+
+def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
+    """The pages show it as it is and say why, so that nobody is caught on it."""
+    able, unable, bench = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gptj", "gptj"), Workbench()
+    change(bench, [RemovedHead("decoder", 0, 0)])
+    changed = bench.look(able, "The cat sees.", "")
+    assert not changed["decoder.layers.0.self_attention.heads"][0].any()
+    for text in ("the cat", "the dog"):
+        assert bench.look(unable, text, "") is bench.what_if.plain
+        assert bench.what_if.changes == ()
+        assert bench.what_if.refused.startswith("the heads of this model cannot be removed")
+    again = bench.look(able, "The cat sees.", "")
+    assert torch.equal(again["output.logits"], changed["output.logits"])
+    assert bench.what_if.refused == ""
+    bench.look(unable, "the cat", "")
+    restore(bench)
+    assert address == {}
+    assert bench.look(able, "The cat sees.", "") is bench.what_if.plain
+
+
+def test_what_a_model_can_make_of_the_changes_is_made_and_a_click_there_loses_nothing(tmp_path, address):
+    """A mask of code of its own, heads that can be removed."""
+    able, partly = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gpt_oss", "gpt_oss")
+    removed, other, unmasked = RemovedHead("decoder", 0, 0), RemovedHead("decoder", 1, 1), Causal("decoder", False)
+    bench = Workbench()
+    change(bench, [unmasked, removed])
+    changed = bench.look(able, "The cat sees.", "")
+    assert bench.look(partly, "the cat", "").changes == bench.what_if.changes == (removed,)
+    assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
+    assert torch.equal(bench.look(able, "The cat sees.", "")["output.logits"], changed["output.logits"])
+    assert bench.what_if.refused == ""
+    bench.look(partly, "the cat", "")
+    change(bench, [Window("decoder", 2), removed, other])
+    assert bench.look(partly, "the cat", "").changes == (removed, other)
+    assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
+    change(bench, [])
+    assert address == {"changes": "decoder:causal:off;decoder:window:2"}
+    assert bench.look(partly, "the cat", "") is bench.what_if.plain
+    assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
+    assert bench.look(able, "The cat sees.", "").changes == (unmasked, Window("decoder", 2))
+    bench.look(partly, "the cat", "")
+    change(bench, [Cells("cross", False, query) for query in range(MOST - 1)])
+    assert bench.what_if.refused.startswith(f"{MOST + 1} changes are too many")
+
+
+def test_a_session_begins_with_the_changes_of_its_address(address):
+    address["changes"] = "cross.*.*:hide:1,1"
+    bench = viz.state.workbench.workbench()
+    assert bench.what_if == WhatIf((Cells("cross", False, 1, 1),))
+    change(bench, [])
+    address["changes"] = "cross.*.*:hide:1,1"  # as another page's link leaves it
+    bench.say_again()
+    assert address == {}
+
+
+def test_an_address_that_is_no_change_changes_nothing_and_says_so(address):
+    address["changes"] = "no change"
+    what_if = viz.state.workbench.workbench().what_if
+    assert what_if.changes == ()
+    assert what_if.refused.startswith("'no change' is no change")
+
+
+def test_too_many_changes_are_refused_in_a_sentence(address):
+    bench = Workbench()
+    change(bench, [Cells("cross", False, query) for query in range(MOST + 1)])
+    assert bench.what_if.changes == ()
+    assert bench.what_if.refused.startswith(f"{MOST + 1} changes are too many")
+
+
+NAMES = {
+    Causal("encoder", True): "Encoder: causal mask on",
+    PaddingSeen("cross"): "Cross: padding mask off",
+    Window("decoder", None): "Decoder: window off",
+    Window("decoder", 3): "Decoder: window 3",
+    Cells("cross", False, 0, 1): "Cross: all heads, query 1 ↛ key 2",
+    Cells("cross", True, None, 1, layer=1): "Cross: layer 2, all heads, every query → key 2",
+    Cells("cross", False, 0, None, layer=1, head=3): "Cross: Layer 2, head 4, query 1 ↛ every key",
+    RemovedHead("decoder", 1, 0): "Decoder: Layer 2, head 1 removed",
+}
+
+
+def test_changes_are_named_and_those_that_concern_another_model_are_not():
+    assert {each: change_name(each, 32) for each in NAMES} == NAMES
+    wide = change_name(Window("decoder", 90_000), 32)
+    assert wide == "Decoder: window 32, the longest text (90,000 is asked for)"
+    changes = tuple(NAMES)
+    trace = SimpleNamespace(attention_paths=lambda kind: [] if kind == "encoder" else ["path"])
+    lens = SimpleNamespace(config=SimpleNamespace(max_length=32, n_encoder_layers=2, n_decoder_layers=2, n_heads=2))
+    bench = SimpleNamespace(trace=trace, lens=lens, what_if=WhatIf(changes))
+    assert note(bench) == " · ".join([NAMES[each] for each in changes[1:4]] + ["and 4 more"])
+    bench.what_if = WhatIf((changes[0], RemovedHead("decoder", 2, 0), RemovedHead("cross", 1, 2)))
+    assert note(bench) == ""
