@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from model.analysis.checks import checks
+    from model.analysis.norms import norm_table
     from model.capture.trace import Trace, record
     from model.checkpoints.load import open_checkpoint
     from model.checkpoints.native import save_checkpoint
@@ -19,6 +21,8 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "build",
+    "checks",
+    "norm_table",
     "open_checkpoint",
     "record",
     "save_checkpoint",
@@ -30,6 +34,8 @@ _PLACES = {
     "Transformer": "model.network.transformer",
     "TransformerConfig": "model.network.config",
     "build": "model.network.transformer",
+    "checks": "model.analysis.checks",
+    "norm_table": "model.analysis.norms",
     "open_checkpoint": "model.checkpoints.load",
     "record": "model.capture.trace",
     "save_checkpoint": "model.checkpoints.native",

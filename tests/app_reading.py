@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
 from tests.viz.components.test_registry import unpack
 from viz.components.plots import LEVELS
@@ -19,7 +20,9 @@ def opened(page: str = "", /, **address: str) -> AppTest:
     """The application at an address: on the page of that name, and no other is drawn before; else on the first."""
     app = AppTest.from_file(APP, default_timeout=240)
     if page:
-        app.switch_page(f"viz/pages/{page}/page.py")
+        app._page_hash = calc_hash(
+            page
+        )  # before its first run, AppTest.switch_page looks for pages by their files' names
     app.query_params.update(address)
     return app.run()
 

@@ -18,8 +18,6 @@ ORDER = {
 }
 UPWARD: dict[str, tuple[str, ...]] = {
     "model": (
-        "model/capture/trace.py: model.analysis.checks",
-        "model/capture/trace.py: model.analysis.norms",
         "model/network/attention.py: model.capture.hooks",
         "model/network/attention.py: model.fast.attention",
         "model/network/decoding_state.py: model.fast.decoding",
@@ -29,10 +27,6 @@ UPWARD: dict[str, tuple[str, ...]] = {
     "viz": (),
 }
 CIRCLES: tuple[tuple[str, ...], ...] = (
-    (
-        *("model.analysis.attention_maps", "model.analysis.checks", "model.analysis.norms"),
-        *("model.capture.interventions", "model.capture.trace", "model.inference.model"),
-    ),
     ("model.training.state", "model.training.trainer"),
     ("viz.state.assumptions", "viz.state.shown_model"),
     ("viz.state.film_feed", "viz.state.what_if", "viz.state.workbench"),

@@ -21,9 +21,8 @@ from model.network.positions import Unbiased
 from model.runtime.errors import require
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
-    from model.analysis.checks import Check
 
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once it has been computed
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
@@ -116,18 +115,6 @@ class Trace:
     def values(self, path: str) -> Float[Tensor, "head key channel"]:
         """The values that each head of the attention at `path` adds up, those it shares with others too."""
         return for_each_head(self[f"{path}.value"], self[f"{path}.query"].shape[-3])
-
-    def norms(self) -> pandas.DataFrame:
-        """A row per norm and position: mean, population deviation, and Euclidean norms in and out."""
-        from model.analysis.norms import norm_table
-
-        return norm_table(self)
-
-    def checks(self) -> list[Check]:
-        """What was verified on these very tensors, each with its largest error."""
-        from model.analysis.checks import checks
-
-        return checks(self)
 
     def example(self, index: int) -> Trace:
         """The trace of another example of the same batch; it shares the tensors."""

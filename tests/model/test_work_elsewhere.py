@@ -15,6 +15,7 @@ import pytest
 import torch
 import torchgen
 
+from model.analysis.checks import checks
 from model.capture.trace import record
 from model.checkpoints.bridge.load import open_network
 from model.checkpoints.load import open_checkpoint
@@ -140,7 +141,7 @@ def test_a_checkpoint_is_saved_from_there_and_opened_there(pretended, tmp_path, 
     again = open_checkpoint(tmp_path / "saved", pretended, dtype)
     trace = trace_of(again)
     assert (again.device.type, again.dtype) == (NAME, dtype)
-    assert all(check.passed for check in trace.checks())
+    assert all(check.passed for check in checks(trace))
     if dtype == torch.float32:
         alike(trace["output.logits"], trace_of(lens)["output.logits"])
     assert again.generate(TEXT, beam=2).ids
@@ -154,7 +155,7 @@ def same_quantities(here: Network, there: Network, ids: tuple[torch.Tensor, ...]
             network(*(each.to(device) for each in ids))
         traces.append(trace)
     alike(*({name: trace[name] for name in trace.names()} for trace in reversed(traces)))
-    assert all(check.passed for check in traces[1].checks())
+    assert all(check.passed for check in checks(traces[1]))
 
 
 @pytest.mark.parametrize("kind", REBUILT)
@@ -175,7 +176,7 @@ def test_every_operation_so_far_has_a_kernel_on_mps():
     """By torch's own table of operations; which types of numbers a kernel takes is not in it."""
     with pretending(float64=False):
         lens = elsewhere(lens_of("decoder-only", position="rotary", norm="rms"))
-        assert len(trace_of(lens).checks()) == 5
+        assert len(checks(trace_of(lens))) == 5
         lens.generate(TEXT, beam=2)
         next(trainer(0.1, NAME, {"precision": "bfloat16"}).steps(1))
     table = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"

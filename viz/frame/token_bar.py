@@ -33,6 +33,7 @@ def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mou
     news: for the strip of the training, of `training_strip.news`, taken when the bar is mounted: what is taken counts
     as sent.
     """
+    from model.analysis.checks import checks
     from model.text.tokenizer import Tokens
 
     assert bench.trace is not None
@@ -57,7 +58,7 @@ def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mou
             "passed": check.passed,
             "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e} ({check.tensor})",
         }
-        for check in bench.trace.checks()
+        for check in checks(bench.trace)
         if check.cells
     ]
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}

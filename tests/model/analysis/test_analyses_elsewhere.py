@@ -28,6 +28,7 @@ from model.analysis import comparison as effects
 from model.analysis import norms as batches
 from model.analysis import predictions as loss
 from model.analysis.attention_maps import Maps, Quantity
+from model.analysis.checks import checks
 from model.analysis.weights import heads as head_weights
 from model.analysis.weights import spectra, statistics
 from model.capture.trace import Trace
@@ -54,7 +55,7 @@ def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callab
     seen.add(trace, config)
     seen.add(before, config)
     made: dict[str, Callable[[], Any]] = {
-        "checks": lambda: {check.name: (check.passed, check.cells) for check in trace.checks()},
+        "checks": lambda: {check.name: (check.passed, check.cells) for check in checks(trace)},
         "heads": lambda: [
             metric(maps[kinds[0]], marked) for name, metric in head_metrics.METRICS.items() if name != "induction"
         ],

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.analysis.checks import TOLERANCES, Check
+from model.analysis.checks import TOLERANCES, Check, checks
 from model.capture.interventions import Causal, Cells, PaddingSeen, intervening
 from model.capture.trace import Trace, record
 from tests.model.examples import network
@@ -27,7 +27,7 @@ def traced(model, *changes, maps=False, padded=True) -> Trace:
 
 
 def failed(trace: Trace) -> list[str]:
-    return [check.name for check in trace.checks() if not check.passed]
+    return [check.name for check in checks(trace) if not check.passed]
 
 
 class Broken(nn.Module):
@@ -56,14 +56,14 @@ def largest(trace: Trace, *endings: str) -> float:
 def test_they_pass_on_a_real_trace(placement, dtype, maps):
     batch = traced(network(norm_placement=placement).to(dtype), maps=maps)
     for trace in (batch, batch.example(1), traced(network().to(dtype), maps=maps, padded=False)):
-        checks = trace.checks()
-        assert [check.name for check in checks] == NAMES
-        assert not failed(trace), checks
-        errors = {check.name: check.error for check in checks}
+        made = checks(trace)
+        assert [check.name for check in made] == NAMES
+        assert not failed(trace), made
+        errors = {check.name: check.error for check in made}
         assert errors["future"] == errors["padding"] == 0
         sizes = [largest(trace, ".heads"), largest(trace, "norm.output")]
         expected = [TOLERANCES[dtype], 0, 0, *(TOLERANCES[dtype] * max(1, size) for size in sizes)]
-        assert [check.tolerance for check in checks] == pytest.approx(expected)
+        assert [check.tolerance for check in made] == pytest.approx(expected)
 
 
 LEAKS = [
@@ -77,7 +77,7 @@ LEAKS = [
 @pytest.mark.parametrize(("change", "name", "tensor", "cell"), LEAKS)
 def test_what_an_intervention_shows_fails_and_says_where_and_by_how_much(change, name, tensor, cell):
     trace = traced(network(), change).example(1)
-    (check,) = [check for check in trace.checks() if not check.passed]
+    (check,) = [check for check in checks(trace) if not check.passed]
     assert check.name == name
     assert check.tensor in [tensor.format(layer) for layer in range(2)]
     weights = trace[check.tensor]
@@ -90,14 +90,14 @@ def test_what_an_intervention_shows_fails_and_says_where_and_by_how_much(change,
 
 
 def test_a_cell_that_was_hidden_from_outside_is_compared_too():
-    checks = {check.name: check for check in traced(network(), Cells("cross", False, 2, 1), padded=False).checks()}
-    assert checks["padding"].cells == 2 * 2
-    assert all(check.passed for check in checks.values())
+    made = {check.name: check for check in checks(traced(network(), Cells("cross", False, 2, 1), padded=False))}
+    assert made["padding"].cells == 2 * 2
+    assert all(check.passed for check in made.values())
 
 
 def test_every_layer_head_and_kind_is_compared():
     trace = traced(network()).example(1)  # two real source tokens of five, two real target tokens of four
-    cells = {check.name: check.cells for check in trace.checks()}
+    cells = {check.name: check.cells for check in checks(trace)}
     layers, heads, n, m = 2, 2, 5, 4
     assert cells["rows"] == layers * heads * (n + m + m)
     assert cells["future"] == layers * heads * (m * (m - 1) // 2)
@@ -108,7 +108,7 @@ def test_every_layer_head_and_kind_is_compared():
 
 
 def test_without_padding_there_is_nothing_to_compare_with_it():
-    cells = {check.name: check.cells for check in traced(network(), padded=False).checks()}
+    cells = {check.name: check.cells for check in checks(traced(network(), padded=False))}
     assert cells["padding"] == 0
     assert cells["future"] > 0
 
@@ -118,7 +118,7 @@ def test_rows_that_do_not_add_up_to_1_fail(path):
     trace = traced(network())
     break_weights(trace, path, lambda weights, visible: weights * 1.001)
     assert failed(trace) == ["rows", "fused"]
-    error = trace.checks()[0].error
+    error = checks(trace)[0].error
     assert error == pytest.approx(0.001, rel=0.01)
 
 
@@ -131,7 +131,7 @@ def test_a_tiny_weight_on_the_future_fails_though_rows_still_add_up():
     trace = traced(network())
     break_weights(trace, "decoder.layers.0.self_attention", move)
     assert failed(trace) == ["future"]
-    assert trace.checks()[1].error == pytest.approx(1e-7, rel=0.01)
+    assert checks(trace)[1].error == pytest.approx(1e-7, rel=0.01)
 
 
 @pytest.mark.parametrize("path", ATTENTIONS)
@@ -152,7 +152,7 @@ def test_heads_that_are_not_weights_times_values_fail(maps):
     trace._tensors[name] = trace._tensors[name].clone()
     trace._tensors[name][0, 1, 3, 5] += 0.001
     assert failed(trace) == ["fused"]
-    assert trace.checks()[3].error == pytest.approx(0.001, rel=0.02)
+    assert checks(trace)[3].error == pytest.approx(0.001, rel=0.02)
 
 
 def test_a_scale_that_the_kernel_did_not_use_fails():
@@ -168,7 +168,7 @@ def test_a_norm_that_is_not_the_formula_fails(placement):
     output = trace._tensors[f"{path}.output"] = trace._tensors[f"{path}.output"].clone()
     output[0, 2, 7] += 0.01
     assert failed(trace) == ["norm"]
-    assert trace.checks()[4].error == pytest.approx(0.01, rel=0.02)
+    assert checks(trace)[4].error == pytest.approx(0.01, rel=0.02)
     trace = traced(network(norm_placement=placement))
     trace.model.get_submodule(path).eps = 0.1
     assert failed(trace) == ["norm"]
@@ -183,7 +183,7 @@ def test_one_number_that_is_none_fails_whatever_comes_after_it(path):
     trace = traced(network())
     break_weights(trace, path, spoil)
     assert {"rows", "fused"} <= set(failed(trace))
-    assert math.isnan(trace.checks()[0].error)
+    assert math.isnan(checks(trace)[0].error)
 
 
 def test_a_network_that_computes_nan_fails_every_check_it_reaches():

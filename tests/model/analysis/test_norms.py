@@ -38,7 +38,7 @@ def test_it_has_a_row_for_every_norm_and_position(placement, norms):
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_every_row_is_the_formula(placement):
     trace = traced(norm_placement=placement)
-    for row in trace.norms().to_dict("records"):
+    for row in norm_table(trace).to_dict("records"):
         x = trace[f"{row['name']}.input"][row["position"]].tolist()
         y = trace[f"{row['name']}.output"][row["position"]].tolist()
         mean = math.fsum(x) / len(x)
@@ -57,26 +57,26 @@ def test_a_norm_with_unit_weights_gives_vectors_of_length_root_d():
                 parameter.fill_(1.0 if path.endswith("weight") else 0.0)
     with torch.inference_mode(), record(model) as trace:
         model(SOURCE, TARGET)
-    assert trace.norms()["output norm"].tolist() == pytest.approx([4.0] * 38, rel=1e-3)  # d_model is 16
+    assert norm_table(trace)["output norm"].tolist() == pytest.approx([4.0] * 38, rel=1e-3)  # d_model is 16
 
 
 def test_without_tokens_the_column_is_empty():
     with torch.inference_mode(), record(network()) as trace:
         trace.model(SOURCE, TARGET)
-    assert set(trace.norms()["token"]) == {""}
+    assert set(norm_table(trace)["token"]) == {""}
 
 
 def test_half_precision_is_read_in_float32():
     with torch.inference_mode(), record(network().to(torch.bfloat16)) as trace:
         trace.model(SOURCE, TARGET)
-    row = trace.norms().iloc[7]
+    row = norm_table(trace).iloc[7]
     x = trace[f"{row['name']}.input"][row["position"]].tolist()
     assert row["std"] == pytest.approx(math.sqrt(sum((v - sum(x) / 16) ** 2 for v in x) / 16), rel=1e-4)
 
 
 def test_levels_are_the_tables_columns():
     trace = traced(norm_placement="pre")
-    table = trace.norms()
+    table = norm_table(trace)
     paths = stack_norms(trace, "decoder")
     assert paths == [path for path in trace.norm_paths() if path.startswith("decoder.")]
     columns = {"mean": "mean", "std": "std", "before": "input norm", "after": "output norm"}

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from model.analysis.checks import checks
 from model.capture.interventions import (
     Causal,
     Cells,
@@ -106,7 +107,7 @@ def test_a_cell_of_one_head_is_hidden_there_alone(options):
     assert trace.visible(path).shape == (2, 6, 6)
     assert trace.visible(path)[:, 3, 1].tolist() == [False, True]
     assert_close(trace[f"{path}.heads"], weights @ trace.values(path))
-    assert all(check.passed for check in trace.checks())
+    assert all(check.passed for check in checks(trace))
 
 
 def test_cells_are_hidden_and_shown_as_torch_says():
@@ -132,7 +133,7 @@ def test_a_row_with_nothing_to_look_at_gives_zeros_and_never_nan(kind, maps):
     assert (trace[f"{path}.weights"][:, 2] == 0).all()
     assert (trace[f"{path}.heads"][:, 2] == 0).all()
     assert trace["output.logits"].isfinite().all()
-    assert all(check.passed for check in trace.checks())
+    assert all(check.passed for check in checks(trace))
 
 
 def test_later_edits_win_and_cells_outside_are_none():

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from model.analysis.norms import norm_table
 from model.capture.trace import Trace, record
 from model.network.attention import MAPS
 from tests.model.examples import network
@@ -195,7 +196,7 @@ def test_norms_is_a_row_per_norm_and_position():
     model = network().double()
     trace = traced(model)
     trace.source_tokens, trace.target_tokens = list("abcdefghi"), list("1234567")
-    table = trace.norms()
+    table = norm_table(trace)
     assert table.columns.tolist() == ["name", "position", "token", "mean", "std", "input norm", "output norm"]
     assert len(table) == 4 * 9 + 6 * 7
     assert table["name"].drop_duplicates().tolist() == trace.norm_paths()

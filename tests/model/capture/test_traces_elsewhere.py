@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from model.analysis.checks import checks
 from model.capture.interventions import Causal, Cells, Intervention, PaddingSeen, Window, intervening
 from model.capture.trace import record
 from model.inference.copies import vary
@@ -31,14 +32,14 @@ def test_every_quantity_of_a_trace(pretended, kind, options):
     for name in theirs.names():
         assert theirs[name].device.type == NAME, name
         assert_close(theirs[name].cpu(), ours[name], rtol=1e-4, atol=1e-5)
-    assert all(check.passed for check in theirs.checks())
+    assert all(check.passed for check in checks(theirs))
     ids = [torch.tensor([row, row[::-1]], device=other.device) for row in ([3, 4, 5, 6], [3, 4, 2])]
     inputs = ids if kind == "encoder-decoder" else ids[:1]
     real = [torch.tensor([[True] * each.shape[1], [True] * 2 + [False] * (each.shape[1] - 2)]) for each in inputs]
     with torch.inference_mode(), record(other.model, maps=True) as trace:
         other.model(*inputs, *(each.to(other.device) for each in real))
-    assert all(check.passed for check in trace.checks())
-    assert all(check.passed for check in trace.example(1).checks())
+    assert all(check.passed for check in checks(trace))
+    assert all(check.passed for check in checks(trace.example(1)))
 
 
 CHANGES: list[list[Intervention]] = [
@@ -55,7 +56,7 @@ def test_every_change_to_masks(pretended, changes):
     for each in (lens, elsewhere(lens)):
         with intervening(each.model, changes):
             trace = trace_of(each)
-        found.append({name: trace[name] for name in trace.names()} | {"checks": [c.cells for c in trace.checks()]})
+        found.append({name: trace[name] for name in trace.names()} | {"checks": [c.cells for c in checks(trace)]})
     alike(found[1], found[0])
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 
+from model.analysis.checks import checks
 from model.analysis.comparison import Comparison
 from model.analysis.predictions import text_losses
 from model.checkpoints.bridge import load as hosted
@@ -140,7 +141,7 @@ def test_a_bare_encoder_reads_and_predicts_nothing(tmp_path):
         states = model(torch.tensor([lens.source_tokens(TEXT).ids])).last_hidden_state[0]
     torch.testing.assert_close(trace["encoder.layers.1.feed_forward_block.norm.output"], states, atol=1e-5, rtol=1e-5)
     assert (lens.predicts, lens.fills, lens.guesses(trace)) == (False, False, [])
-    assert all(check.passed for check in trace.checks())
+    assert all(check.passed for check in checks(trace))
     assert text_losses(lens, trace, lens.source_tokens(TEXT)).isnan().all()
     changes = Comparison(trace, other).changes
     assert set(changes["kind"]) == {"head", "layer", "position"}
@@ -219,7 +220,7 @@ def test_a_file_that_is_not_mapped_whole_opens_unless_the_model_needs_more_memor
 
     saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
     monkeypatch.setattr("model.checkpoints.formats.safetensors.safe_open", unmapped)
-    assert opened(tmp_path).trace("a").checks()
+    assert checks(opened(tmp_path).trace("a"))
     monkeypatch.setattr("model.runtime.memory.available", lambda device: 0)
     with pytest.raises(CheckpointError, match=r"this model needs .* GB in float32 and 0.0 GB are free"):
         opened(tmp_path)

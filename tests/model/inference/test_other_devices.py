@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from model.analysis.checks import checks
 from model.capture.trace import record
 from model.data.datasets import PairCorpus
 from model.inference.decoding import Sampling
@@ -72,7 +73,7 @@ def test_cuda_traces_and_writes_what_the_cpu_does(number, dtype):
     text, loose = sentences(60)[0].source, {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 2e-2}[dtype]
     tokens = [lens.source_tokens(text)] if number else [lens.source_tokens(text), lens.target_tokens("师学")]
     ours, theirs = lens.trace_tokens(*tokens), other.trace_tokens(*tokens)
-    assert all(check.passed for check in theirs.checks())
+    assert all(check.passed for check in checks(theirs))
     for name in ours.names():
         assert theirs[name].is_cuda
         assert_close(theirs[name].cpu().to(ours[name].dtype), ours[name], rtol=loose, atol=loose)

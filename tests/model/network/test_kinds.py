@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from model.analysis.checks import checks
+from model.analysis.norms import norm_table
 from model.capture.trace import record
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
@@ -71,11 +73,11 @@ def test_a_trace_has_everything_and_proves_itself(kind, options, tmp_path):
     assert [name for name in ("encoder", "decoder", "cross") if trace.attention_paths(name)] == [stack]
     assert trace["output.logits"].shape == (count, len(TOKENIZERS[kind]))
     assert trace.tokens_of(f"{stack}.layers.0.self_attention.output") == trace.source_tokens
-    assert set(trace.norms()["token"]) == set(trace.source_tokens)
-    checks = {check.name: check for check in trace.checks()}
-    assert all(check.passed for check in checks.values())
-    assert (checks["future"].cells > 0) == (kind == "decoder-only")
-    assert (checks["padding"].cells > 0) == ("window" in options)
+    assert set(norm_table(trace)["token"]) == set(trace.source_tokens)
+    made = {check.name: check for check in checks(trace)}
+    assert all(check.passed for check in made.values())
+    assert (made["future"].cells > 0) == (kind == "decoder-only")
+    assert (made["padding"].cells > 0) == ("window" in options)
     biased = [name for name in trace.names() if name.endswith(".biased")]
     assert len(biased) == (2 if options.get("position") == "alibi" else 0)
     with torch.inference_mode(), record(given.model, maps=True) as explicit:

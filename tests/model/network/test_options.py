@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from model.analysis.checks import checks
+from model.analysis.norms import norm_table
 from model.capture.trace import record
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
@@ -42,9 +44,9 @@ def test_a_trace_is_whole_and_passes_its_checks(options):
     for name in trace.names():
         assert trace[name].isfinite().all() or name.endswith(".masked"), name
     norms = options.get("norm") != "none"
-    assert bool(trace.norm_paths()) == norms == bool(len(trace.norms()))
-    assert list(trace.norms().columns)[:3] == ["name", "position", "token"]
-    for check in trace.checks():
+    assert bool(trace.norm_paths()) == norms == bool(len(norm_table(trace)))
+    assert list(norm_table(trace).columns)[:3] == ["name", "position", "token"]
+    for check in checks(trace):
         assert check.passed, check
         assert (check.cells > 0) or check.name in ("padding", *([] if norms else ["norm"]))
     gated = "decoder.layers.1.feed_forward.gated" in trace

@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 import torch
 
+from model.analysis.checks import checks
 from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, record
 from model.network.masks import Mask
@@ -104,9 +105,9 @@ def test_every_check_has_a_name_and_an_explanation_of_its_own(language):
     use(language)
     with torch.inference_mode(), record(network()) as trace:
         trace.model(torch.tensor([[5, 6]]), torch.tensor([[1, 4]]))
-    checks = [check.name for check in trace.checks()]
-    texts = [check_name(name) for name in checks] + [check_explanation(name) for name in checks]
-    assert len(set(texts)) == 2 * len(checks) == 10
+    made = [check.name for check in checks(trace)]
+    texts = [check_name(name) for name in made] + [check_explanation(name) for name in made]
+    assert len(set(texts)) == 2 * len(made) == 10
     english = all(text.isascii() for text in texts)
     assert english == (language == "en")
 

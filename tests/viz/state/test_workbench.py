@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.state.checkpoints
 import viz.state.workbench
+from model.analysis.checks import checks
 from model.text.tokenizer_training import train_characters
 from tests.viz.small import small_lens, write_small
 from viz.state.checkpoints import checkpoint_names, find, open_place, places
@@ -69,7 +70,7 @@ def test_any_text_on_either_side_leaves_a_sound_trace(tmp_path, text):
         assert len(trace.source_tokens) <= 32
         assert len(trace.target_tokens) <= 32
         assert trace["output.logits"].isfinite().all()
-        assert all(check.passed for check in trace.checks())
+        assert all(check.passed for check in checks(trace))
 
 
 def test_the_selection_is_moved_inside_what_there_is_and_the_wish_is_kept():

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from model.analysis.blocks import blocks, elsewhere
+from model.analysis.checks import checks
 from model.capture.trace import Trace, record
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.network import HostedNetwork
@@ -73,7 +74,7 @@ def test_what_is_recognised_adds_up(name):
     """Norms by their formula, units by their weights, the stream by its sums, on another input than the probe's."""
     network = hosted(name)
     trace = traced(network)
-    assert not [check.name for check in trace.checks() if not check.passed]
+    assert not [check.name for check in checks(trace) if not check.passed]
     for path in (each.removesuffix(".output") for each in trace.names() if each.endswith(".feed_forward.output")):
         if f"{path}.hidden" in trace:
             gated = f"{path}.gated" in trace
@@ -136,7 +137,7 @@ def test_a_single_token_of_a_target_sees_all_of_the_source(name):
     source, target = inputs(network)
     with torch.inference_mode(), record(network) as trace:
         network(source, target[:, :1])
-    assert not [check.name for check in trace.checks() if not check.passed]
+    assert not [check.name for check in checks(trace) if not check.passed]
     assert not any(trace.mask(path).causal for path in trace.attention_paths("cross"))
 
 

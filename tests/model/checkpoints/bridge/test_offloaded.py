@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from torch import nn
 from torch.testing import assert_close
 
+from model.analysis.checks import checks
 from model.capture.interventions import RemovedHead, intervening
 from model.capture.trace import Trace, record
 from model.checkpoints.bridge.load import open_hosted, open_network
@@ -39,7 +40,7 @@ def require_alike(spread: HostedNetwork, plain: HostedNetwork) -> None:
     assert found.names() == wanted.names()
     for name in wanted.names():
         assert_close(found[name].cpu(), wanted[name], rtol=1e-5, atol=1e-6, msg=name)
-    assert not [check.name for check in found.checks() if not check.passed]
+    assert not [check.name for check in checks(found) if not check.passed]
     assert spread.missing == plain.missing
     for name, module in plain.named_modules():
         for part, place in getattr(module, "parts", {}).items():

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from model.analysis.attention_maps import Maps
 from model.analysis.blocks import blocks
+from model.analysis.checks import checks
 from model.capture.trace import Trace, record
 from model.inference.decoding import greedy
 from model.network.costs import parameters
@@ -52,7 +53,7 @@ def test_attentions_states_and_logits_are_theirs(kind, made):
     found = compared(theirs, ours)
     assert max(found.attentions, found.hidden, found.logits) < 1e-5, found
     assert found.attentions > 0 or ours.config.n_encoder_layers  # compared, and not the same tensors
-    for check in found.trace.checks():
+    for check in checks(found.trace):
         assert check.passed, check
     require_count(theirs, ours, found.trace)
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from model.analysis.checks import checks
 from model.inference.copies import alone
 from model.training.flat_parameters import weights_in_a_row
 from model.training.live.camera import Camera
@@ -101,4 +102,4 @@ def test_frames_that_are_taken_in_one_pass_hold_what_each_trace_says(options):
     step, newest = camera.latest
     assert (step, newest.model, newest.source_tokens) == (8, lens.model, trace.source_tokens)
     assert_close(newest["output.logits"], trace["output.logits"])
-    assert all(check.passed for check in newest.checks())
+    assert all(check.passed for check in checks(newest))

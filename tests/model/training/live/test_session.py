@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from model.analysis.checks import checks
 from model.checkpoints.load import open_checkpoint
 from model.training.live.session import LiveTraining
 from tests.model.training.live.live_examples import (
@@ -130,7 +131,7 @@ def test_a_view_is_never_touched_by_the_training():
     assert second.step == 5
     assert all(torch.equal(tensor, before[name]) for name, tensor in first.lens.model.state_dict().items())
     assert_close(first.lens.trace_tokens(first.probe.source, first.probe.target)["output.logits"], logits)
-    assert all(check.passed for check in first.trace.checks())
+    assert all(check.passed for check in checks(first.trace))
     assert not torch.equal(second.trace["output.logits"], logits)
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from model.analysis.norms import norm_table
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sent, sound
 from tests.viz.small import write_small
@@ -46,7 +47,7 @@ def test_every_norm_at_every_token(small):
         ("decoder", "after", "output norm"),
     ):
         turned(app, stack=stack, statistic=quantity)
-        table = trace.norms()
+        table = norm_table(trace)
         table = table[table["name"].str.startswith(stack)]
         header, (values, visible) = sent(app, "residual_map")
         tokens = trace.tokens_of(f"{stack}.")
