@@ -40,13 +40,13 @@ from model.inference.model import Inspectable
 from model.network.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.network.transformer import build
 from model.runtime.device import give_back_memory, keep_freed_memory, slower
-from model.training import state as training_state
 from model.training.cost import forecast, require_memory, table_memory
 from model.training.distributed import Processes, launched
 from model.training.gradients import first_not_finite
 from model.training.live.saving import begun_from, training_record
 from model.training.losses import loss_and_hits
 from model.training.settings import TrainingSettings, with_rates
+from model.training.state import products_of
 from model.training.tensorboard import Curves
 from model.training.trainer import Trainer
 
@@ -192,7 +192,7 @@ def _products(
     processes: Processes,
 ) -> Products:
     """What was asked for, else what the run has had so far, else what a probe finds."""
-    name = options.products or training_state.products_of(state) or ("" if processes.count == 1 else OWN.name)
+    name = options.products or products_of(state) or ("" if processes.count == 1 else OWN.name)
     if name:
         return {library.name: library for library in (OWN, ONEDNN)}[name]
     return choose_products(config, settings.batch_tokens, processes.device) if settings.precision == "float32" else OWN
@@ -310,7 +310,7 @@ def follow(
 
 def sound(trainer: Trainer) -> bool:
     """All that a resume needs is finite, and so is the loss of a batch that no step is made on."""
-    if first_not_finite(training_state.tensors_of(trainer)):
+    if first_not_finite(trainer.state_dict()):
         return False
     batch = next(unshuffled(trainer.validation if len(trainer.validation) else trainer.train, 1))
     trainer.model.eval()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from model.capture.trace import record
 from model.data.datasets import Batch, Corpus, unshuffled
@@ -22,6 +25,7 @@ from model.fast.matmul import OWN
 from model.network.attention import MAPS
 from model.network.transformer import Network
 from model.runtime.device import DTYPES
+from model.runtime.files import write_tensors
 from model.runtime.random import drawing_from
 from model.training import state
 from model.training.distributed import Processes
@@ -233,10 +237,49 @@ class Trainer:
         """Two trainers with the same one train and validate on the same examples."""
         return f"{self.train.digest()} {self.validation.digest()}"
 
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, their average and the optimizer's moments: the tensors themselves, which the next step changes."""
+        tensors = {f"model.{name}": tensor.detach() for name, tensor in self.model.named_parameters()}
+        tensors |= self.averager.tensors()
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
+        return tensors
+
+    def figures(self) -> dict[str, str]:
+        """Where the run stands, but for its tensors. Random numbers follow from the seed and the step."""
+        return {"progress": json.dumps(asdict(self.progress)), "scaler": json.dumps(self.scaler.state_dict())}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor], figures: Mapping[str, str]) -> None:
+        """Go on where `state_dict` and `figures` were asked; what is kept of the tensors is only read."""
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(tensors[f"model.{name}"])
+            self.averager.load(tensors)
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            if name.startswith("optimizer."):
+                _, index, moment = name.split(".")
+                moments.setdefault(int(index), {})[moment] = tensor
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        if self.scaler.is_enabled() and (scaling := json.loads(figures["scaler"])):
+            self.scaler.load_state_dict(scaling)
+        progress = json.loads(figures["progress"])
+        progress["validations"] = [(step, loss) for step, loss in progress["validations"]]
+        self.progress = Progress(**progress)
+
     def save_state(self, path: Path) -> None:
         """Write all that an exact resume needs to one file, atomically; one of several processes writes it."""
-        if self.processes.main:
-            state.save(self, path)
+        if not self.processes.main:
+            return
+        metadata = {
+            "settings": json.dumps(asdict(self.settings)),
+            "config": self.model.config.to_json(),
+            "data": self.data_digest,
+            "products": self.products,
+            "begun": self.begun,
+        }
+        write_tensors(path, self.state_dict(), metadata | self.figures())
 
     def load_state(self, path: Path) -> list[str]:
         """Go on exactly where `save_state` was called; gives the settings that are others from now on.
@@ -244,7 +287,22 @@ class Trainer:
         Raises:
             ValueError: the file cannot be read, or belongs to another model, other data or other settings.
         """
-        return state.load(self, path)
+        tensors, metadata = state.read(path)
+        if self.begun not in ("", metadata.get("begun", "")):
+            raise ValueError(
+                f"{path} is of a run that did not begin with that checkpoint: leave out --start, or give the one that "
+                "it began with"
+            )
+        self.begun = metadata.get("begun", "")
+        config, shapes = asdict(self.model.config), self.model.named_parameters()
+        changes = state.changed_settings(path, metadata, asdict(self.settings), config, self.total_steps)
+        state.require_same_size(path, tensors, {f"model.{name}": parameter.shape for name, parameter in shapes})
+        if metadata["data"] != self.data_digest:
+            raise ValueError(
+                f"{path} was written with other data: use the same to resume, or delete the file to start afresh"
+            )
+        self.load_state_dict(tensors, metadata)
+        return changes
 
 
 __all__ = ["Progress", "StepReport", "Trainer", "TrainingSettings", "learning_rate", "summed_loss"]

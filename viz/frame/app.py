@@ -188,7 +188,7 @@ def look(
         (mount_tokens or token_bar.pack_tokens(bench, news))()
     with telling():
         next(drawing, None)
-    if live and (is_behind(bench, live) or (bench.moving and not training.is_moving(live))):
+    if live and (not training.is_moving(live) if bench.moving else is_behind(bench.sent, live)):
         st.rerun()
 
 

@@ -101,7 +101,7 @@ def write_target() -> None:
     bench = workbench()
     bench.watching.rewrite = bench.step is not None  # a model in training has written once for this text
     text = ""
-    if bench.lens is not None and bench.trace is not None and note(bench):
+    if bench.lens is not None and bench.trace is not None and note(bench.what_if, bench.trace, bench.lens.config):
         text = bench.what_if.generate(bench.lens, typed(Key.SOURCE, first_source(bench.lens))).text
     st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)
 

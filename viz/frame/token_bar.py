@@ -13,7 +13,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import attention_name, check_explanation, check_name, significant
 from viz.state.texts import lens_and_text, write_source
-from viz.state.what_if import note, restore
+from viz.state.what_if import note
 from viz.state.workbench import Key, Workbench, workbench
 from viz.ui.parts import arrange_again
 
@@ -64,7 +64,11 @@ def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mou
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
-    data["changed"] = {"text": note(bench), "refused": said(bench.what_if.refused), "words": _changed_words(bench)}
+    data["changed"] = {
+        "text": note(bench.what_if, bench.trace, bench.lens.config),
+        "refused": said(bench.what_if.refused),
+        "words": _changed_words(bench),
+    }
 
     def mounted() -> None:
         strip, frames = news() if news else (None, ())
@@ -100,7 +104,7 @@ def on_pin() -> None:
 
 def on_restore() -> None:
     """The model computes as it was trained again."""
-    restore(workbench())
+    workbench().restore()
     arrange_again()
 
 

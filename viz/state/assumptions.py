@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import streamlit as st
@@ -65,8 +65,18 @@ def chosen(lens: Inspectable) -> dict[str, int | str]:
     return {name: found[name] for name in OPEN if name in found} if isinstance(found, dict) else {}
 
 
-def fields(row: DeltaGenerator, name: str, values: dict[str, Any], heads: Sequence[int], tokens: int) -> None:
-    """In a row a field for each of `values`, None where nothing is known yet, and a button that opens the model so."""
+def fields(
+    row: DeltaGenerator,
+    name: str,
+    values: dict[str, Any],
+    heads: Sequence[int],
+    tokens: int,
+    show: Callable[[str], None],
+) -> None:
+    """In a row a field for each of `values`, None where nothing is known yet, and a button that opens the model so.
+
+    show: called with the model's name in the button's callback.
+    """
     keys = {each: f"{FIELD}_{each}_{name}" for each in values}
     if "heads" in values:
         at = heads.index(values["heads"]) if values["heads"] in heads else None
@@ -89,13 +99,12 @@ def fields(row: DeltaGenerator, name: str, values: dict[str, Any], heads: Sequen
         key=f"{FIELD}_{name}",
         disabled=None in found.values() or found == values,
         on_click=_tell,
-        args=(name, keys),
+        args=(name, keys, show),
     )
 
 
-def _tell(name: str, keys: dict[str, str]) -> None:
+def _tell(name: str, keys: dict[str, str], show: Callable[[str], None]) -> None:
     from model.checkpoints.hints import Told
-    from viz.state.shown_model import show
 
     found: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
     st.session_state[KNOWN][name] = Told(**found).text()

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from model.training.live.film import Film
     from model.training.live.session import LiveTraining
-    from viz.state.workbench import Workbench
 
 MOST = 20 << 20  # bytes of attention in the browser
 
@@ -35,12 +34,10 @@ class Sent:
         self.edition, self.steps, self.tokens = edition, set(), set()
 
 
-def is_behind(bench: Workbench, live: LiveTraining) -> bool:
-    """Whether the strip stands still and does not know of what has just been done to the training."""
-    if bench.moving:
-        return False
+def is_behind(sent: Sent, live: LiveTraining) -> bool:
+    """Whether a browser that has `sent` does not know of what has just been done to the training."""
     settled, run = live.settled(0.1), live.current
-    return not settled or (run is not None and run.film.edition != bench.sent.edition)
+    return not settled or (run is not None and run.film.edition != sent.edition)
 
 
 def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:

@@ -170,7 +170,7 @@ def show_refusal(page: str) -> None:
             ).format(name=literal(known.refused))
         )
         row = st.container(horizontal=True, vertical_alignment="bottom")
-        assumptions.fields(row, known.refused, {"heads": None}, known.asks_heads, 1)
+        assumptions.fields(row, known.refused, {"heads": None}, known.asks_heads, 1, show)
 
 
 def show(name: str) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from model.inference.model import Inspectable
     from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
-    from viz.state.workbench import Workbench
 
 CHANGES = "changes"  # the parameter of the address bar
 NAMED = 3  # changes that a note spells out
@@ -56,6 +55,26 @@ class WhatIf:
             self._trace = self._make(lens, source, target) or self.plain
             self._made = self.changes
         return self._trace
+
+    def change(self, changes: Sequence[AttentionChange]) -> bool:
+        """Compute with these changes from now on; what this model cannot make still waits for another.
+
+        False, and `refused` says why, where they are too many.
+        """
+        from model.capture.interventions import MOST
+
+        count = len(changes) + len(self._aside)
+        if count > MOST:
+            refused = _("{count} changes are too many: {most} are the most, restore some first")
+            self.refused = refused.format(count=count, most=MOST)
+            return False
+        self.changes, self.refused = tuple(changes), self._why
+        return True
+
+    def clear(self) -> None:
+        """The model computes as it was trained, and so does the next one."""
+        self.changes = self._aside = ()
+        self.refused = self._why = ""
 
     @property
     def listed(self) -> tuple[AttentionChange, ...]:
@@ -113,34 +132,9 @@ class WhatIf:
             return cls(refused=str(error))
 
 
-def change(bench: Workbench, changes: Sequence[AttentionChange]) -> None:
-    """Make these changes, and put them into the address bar; what this model cannot make still waits for another."""
-    from model.capture.interventions import MOST, write_changes
-
-    what_if = bench.what_if
-    count = len(changes) + len(what_if._aside)
-    if count > MOST:
-        refused = _("{count} changes are too many: {most} are the most, restore some first")
-        what_if.refused = refused.format(count=count, most=MOST)
-        return
-    what_if.changes, what_if.refused = tuple(changes), what_if._why
-    bench.say(CHANGES, write_changes(what_if.listed) or None)
-
-
-def restore(bench: Workbench) -> None:
-    """The model computes as it was trained, and so does the next one."""
-    bench.what_if._aside, bench.what_if._why = (), ""
-    change(bench, ())
-
-
-def note(bench: Workbench) -> str:
-    """What is changed, for the frame around every page; empty while nothing is."""
-    assert bench.trace is not None
-    assert bench.lens is not None
-    config = bench.lens.config
-    here = [
-        each for each in bench.what_if.changes if bench.trace.attention_paths(each.kind) and _is_there(each, config)
-    ]
+def note(what_if: WhatIf, trace: Trace, config: TransformerConfig) -> str:
+    """What is changed, for the frame around every page; empty while nothing is. config: of the model that is shown."""
+    here = [each for each in what_if.changes if trace.attention_paths(each.kind) and _is_there(each, config)]
     if not here:
         return ""
     named = [change_name(each, config.max_length) for each in here[:NAMED]]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from model.analysis.comparison import Comparison
+    from model.capture.interventions import AttentionChange
     from model.capture.trace import AttentionKind, Trace
     from model.inference.decoding import Generation
     from model.inference.model import Inspectable
@@ -158,6 +159,18 @@ class Workbench:
                 st.query_params[name] = value
             elif not value:
                 st.query_params.pop(name, None)
+
+    def change(self, changes: Sequence[AttentionChange]) -> None:
+        """Make these what-if changes, and put them into the address bar."""
+        from model.capture.interventions import write_changes
+
+        if self.what_if.change(changes):
+            self.say(CHANGES, write_changes(self.what_if.listed) or None)
+
+    def restore(self) -> None:
+        """Take all what-if changes back, those that wait for another model too."""
+        self.what_if.clear()
+        self.say(CHANGES, None)
 
     def look(self, lens: Inspectable, source: str, target: str) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write, if it has one."""

@@ -12,7 +12,6 @@ from model.data.sources import Material
 from model.inference.copies import alone, sharing, trainable
 from model.inference.model import Inspectable
 from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
-from model.training import state as training_state
 from model.training.cost import require_room
 from model.training.gradients import first_not_finite
 from model.training.live.camera import Probe
@@ -137,9 +136,9 @@ class Watched:
 
     def capture(self) -> KeyFrame:
         """The state of the run as it is now."""
-        tensors = training_state.tensors_of(self.trainer)
+        tensors = self.trainer.state_dict()
         kept = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-        return KeyFrame(self.run.number, self.stands, self.choices, kept, training_state.figures_of(self.trainer))
+        return KeyFrame(self.run.number, self.stands, self.choices, kept, self.trainer.figures())
 
     def change(self, changes: Mapping[str, Any]) -> None:
         """Settings or dropouts from the next step on; marked on the run. Whoever calls asks `require_room` first.
@@ -227,7 +226,7 @@ class Watched:
         self._moments.forget()
         self.run.film.forget_look()
         self._use(key.choices)
-        training_state.restore(self.trainer, key.tensors, key.figures)
+        self.trainer.load_state_dict(key.tensors, key.figures)
 
     def _run_of(self, key: KeyFrame) -> Run:
         for run in self.runs:

@@ -112,14 +112,13 @@ def test_no_training_has_no_film():
     assert film_data(None, Sent()) == (None, [])
 
 
-def test_a_page_that_stands_still_is_behind_until_it_has_all_that_it_asked_for():
+def test_a_browser_is_behind_until_it_has_all_that_was_asked_for():
     own = watched()
     browser = Browser(own)
     live = SimpleNamespace(current=own.run, settled=lambda timeout: True)
-    bench = SimpleNamespace(moving=False, sent=browser.sent)
     browser.receive()
-    assert not film_feed.is_behind(bench, live)
+    assert not film_feed.is_behind(browser.sent, live)
     browser.sent.begin()  # what the film does that waits
-    assert film_feed.is_behind(bench, live)
+    assert film_feed.is_behind(browser.sent, live)
     browser.receive()
-    assert not film_feed.is_behind(bench, live)
+    assert not film_feed.is_behind(browser.sent, live)

@@ -11,7 +11,7 @@ from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, Remove
 from model.checkpoints.bridge.load import open_hosted
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import small_lens
-from viz.state.what_if import WhatIf, change, change_name, note, restore
+from viz.state.what_if import WhatIf, change_name, note
 from viz.state.workbench import Workbench
 
 
@@ -33,7 +33,7 @@ def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address
     lens, bench = small_lens(tmp_path / "small"), Workbench()
     plain = bench.look(lens, "The cat sees.", "")
     assert bench.what_if.plain is plain is bench.trace
-    change(bench, [Causal("decoder", False)])
+    bench.change([Causal("decoder", False)])
     trace = bench.look(lens, "The cat sees.", "")
     assert bench.look(lens, "The cat sees.", "") is trace is bench.trace is not plain
     assert bench.what_if.plain is plain
@@ -44,7 +44,7 @@ def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address
     other = bench.look(lens, "The dog sees.", "")
     assert other["decoder.layers.0.self_attention.visible"].all()
     assert not bench.what_if.plain["decoder.layers.0.self_attention.visible"].all()
-    change(bench, [])
+    bench.change([])
     assert bench.look(lens, "The dog sees.", "") is bench.what_if.plain
     assert address == {}
 
@@ -52,7 +52,7 @@ def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address
 def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
     """The pages show it as it is and say why, so that nobody is caught on it."""
     able, unable, bench = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gptj", "gptj"), Workbench()
-    change(bench, [RemovedHead("decoder", 0, 0)])
+    bench.change([RemovedHead("decoder", 0, 0)])
     changed = bench.look(able, "The cat sees.", "")
     assert not changed["decoder.layers.0.self_attention.heads"][0].any()
     for text in ("the cat", "the dog"):
@@ -63,7 +63,7 @@ def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
     assert torch.equal(again["output.logits"], changed["output.logits"])
     assert bench.what_if.refused == ""
     bench.look(unable, "the cat", "")
-    restore(bench)
+    bench.restore()
     assert address == {}
     assert bench.look(able, "The cat sees.", "") is bench.what_if.plain
 
@@ -73,23 +73,23 @@ def test_what_a_model_can_make_of_the_changes_is_made_and_a_click_there_loses_no
     able, partly = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gpt_oss", "gpt_oss")
     removed, other, unmasked = RemovedHead("decoder", 0, 0), RemovedHead("decoder", 1, 1), Causal("decoder", False)
     bench = Workbench()
-    change(bench, [unmasked, removed])
+    bench.change([unmasked, removed])
     changed = bench.look(able, "The cat sees.", "")
     assert bench.look(partly, "the cat", "").changes == bench.what_if.changes == (removed,)
     assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
     assert torch.equal(bench.look(able, "The cat sees.", "")["output.logits"], changed["output.logits"])
     assert bench.what_if.refused == ""
     bench.look(partly, "the cat", "")
-    change(bench, [Window("decoder", 2), removed, other])
+    bench.change([Window("decoder", 2), removed, other])
     assert bench.look(partly, "the cat", "").changes == (removed, other)
     assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
-    change(bench, [])
+    bench.change([])
     assert address == {"changes": "decoder:causal:off;decoder:window:2"}
     assert bench.look(partly, "the cat", "") is bench.what_if.plain
     assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
     assert bench.look(able, "The cat sees.", "").changes == (unmasked, Window("decoder", 2))
     bench.look(partly, "the cat", "")
-    change(bench, [Cells("cross", False, query) for query in range(MOST - 1)])
+    bench.change([Cells("cross", False, query) for query in range(MOST - 1)])
     assert bench.what_if.refused.startswith(f"{MOST + 1} changes are too many")
 
 
@@ -97,7 +97,7 @@ def test_a_session_begins_with_the_changes_of_its_address(address):
     address["changes"] = "cross.*.*:hide:1,1"
     bench = viz.state.workbench.workbench()
     assert bench.what_if == WhatIf((Cells("cross", False, 1, 1),))
-    change(bench, [])
+    bench.change([])
     address["changes"] = "cross.*.*:hide:1,1"  # as another page's link leaves it
     bench.say_again()
     assert address == {}
@@ -112,7 +112,7 @@ def test_an_address_that_is_no_change_changes_nothing_and_says_so(address):
 
 def test_too_many_changes_are_refused_in_a_sentence(address):
     bench = Workbench()
-    change(bench, [Cells("cross", False, query) for query in range(MOST + 1)])
+    bench.change([Cells("cross", False, query) for query in range(MOST + 1)])
     assert bench.what_if.changes == ()
     assert bench.what_if.refused.startswith(f"{MOST + 1} changes are too many")
 
@@ -135,8 +135,7 @@ def test_changes_are_named_and_those_that_concern_another_model_are_not():
     assert wide == "Decoder: window 32, the longest text (90,000 is asked for)"
     changes = tuple(NAMES)
     trace = SimpleNamespace(attention_paths=lambda kind: [] if kind == "encoder" else ["path"])
-    lens = SimpleNamespace(config=SimpleNamespace(max_length=32, n_encoder_layers=2, n_decoder_layers=2, n_heads=2))
-    bench = SimpleNamespace(trace=trace, lens=lens, what_if=WhatIf(changes))
-    assert note(bench) == " · ".join([NAMES[each] for each in changes[1:4]] + ["and 4 more"])
-    bench.what_if = WhatIf((changes[0], RemovedHead("decoder", 2, 0), RemovedHead("cross", 1, 2)))
-    assert note(bench) == ""
+    config = SimpleNamespace(max_length=32, n_encoder_layers=2, n_decoder_layers=2, n_heads=2)
+    assert note(WhatIf(changes), trace, config) == " · ".join([NAMES[each] for each in changes[1:4]] + ["and 4 more"])
+    of_another = WhatIf((changes[0], RemovedHead("decoder", 2, 0), RemovedHead("cross", 1, 2)))
+    assert note(of_another, trace, config) == ""

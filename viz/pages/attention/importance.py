@@ -32,7 +32,6 @@ from viz.pages.attention.importance_figures import (
     verdict,
 )
 from viz.state import training
-from viz.state.what_if import change
 from viz.state.workbench import Key, Selection, Workbench, attention_kinds, workbench
 from viz.ui.background import Filling
 from viz.ui.parts import arrange_again, data_table, mount
@@ -200,7 +199,7 @@ def on_remove(place: Place) -> None:
     """The head is taken out of the forward pass, or put into it again."""
     bench, removed = workbench(), RemovedHead(*place)
     others = [each for each in bench.what_if.changes if each != removed]
-    change(bench, others if len(others) < len(bench.what_if.changes) else [*others, removed])
+    bench.change(others if len(others) < len(bench.what_if.changes) else [*others, removed])
     arrange_again()
 
 

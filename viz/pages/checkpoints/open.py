@@ -59,7 +59,7 @@ def unsaid_row(bench: Workbench) -> None:
     values, width = assumptions.chosen(lens), lens.config.d_model
     if values and lens.name == st.session_state.get(Key.MODEL):
         heads = [each for each in range(1, width + 1) if width % each == 0]
-        assumptions.fields(row, lens.name, values, heads, lens.config.vocabulary)
+        assumptions.fields(row, lens.name, values, heads, lens.config.vocabulary, shown_model.show)
 
 
 def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[str, Any]]:

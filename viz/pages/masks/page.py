@@ -27,7 +27,6 @@ from viz.pages.masks.figures import alarms, cells_table, of_head, pack_flow, pac
 from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
 from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
 from viz.state.texts import first_source, typed
-from viz.state.what_if import change
 from viz.state.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
 from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
 
@@ -161,7 +160,7 @@ def on_rules(own: Rules, rules: str, window: str) -> None:
     bench, chosen = workbench(), st.session_state[rules]
     width = st.session_state.get(window, 0) or None
     wanted = replace(own, causal="causal" in chosen, padding="padding" in chosen, window=width)
-    change(bench, wanted.changes(bench.what_if.changes, own))
+    bench.change(wanted.changes(bench.what_if.changes, own))
 
 
 def on_cell() -> None:
@@ -176,7 +175,7 @@ def on_cell() -> None:
     layer, head = None if scope == "all" else chosen.layer, chosen.head if scope == "head" else None
     shown = not bool(cells_at(visible, query, key).any())
     cells = Cells(kind, shown, None if query < 0 else query, None if key < 0 else key, layer, head)
-    change(bench, with_cells(bench.what_if.changes, cells))
+    bench.change(with_cells(bench.what_if.changes, cells))
     arrange_again()
 
 
