@@ -8,7 +8,7 @@ import pytest
 import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.text.tokenizer import MASK
 from tests.app_reading import component, heads, labels, opened
 from tests.model.examples import one_stack
@@ -21,7 +21,7 @@ KINDS = list(TEXTS)
 HOSTILE = ["", "   ", "🙂👩🏽‍🚀", "</script><script>alert(1)</script>", "a\x00b\u202e", "x" * 10_000, MASK * 50]
 
 
-def write(folder, kind: str, **options) -> Inspectable:
+def write(folder, kind: str, **options) -> TextModel:
     made = TOKENIZERS[kind]
     model = one_stack(kind, vocabulary=len(made), norm_placement="pre", **options)
     save_checkpoint(folder, model, (made, made), {"example": TEXTS[kind]})
@@ -34,7 +34,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def assert_shows(app, lens: Inspectable, text: str) -> None:
+def assert_shows(app, lens: TextModel, text: str) -> None:
     assert not app.exception
     assert not app.error
     trace = lens.trace(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viz.state.checkpoints
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from tests.app_reading import labels, opened
 from tests.viz.small import write_small
 from viz.state.workbench import Key
@@ -21,9 +21,9 @@ def passes(tmp_path, monkeypatch):
     counted = []
     for name in ("trace_tokens", "trace_generated"):
         for kind in (
-            Inspectable,
-            *Inspectable.__subclasses__(),
-            *(c for k in Inspectable.__subclasses__() for c in k.__subclasses__()),
+            TextModel,
+            *TextModel.__subclasses__(),
+            *(c for k in TextModel.__subclasses__() for c in k.__subclasses__()),
         ):
             if name in vars(kind):
                 ordinary = vars(kind)[name]

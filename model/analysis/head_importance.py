@@ -15,7 +15,7 @@ from model.analysis.predictions import UNKNOWN
 from model.capture.hooks import ordinary
 from model.capture.interventions import EachRemoved, Intervention, RemovedHead, intervening
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.transformer import Network
 from model.text.tokenizer import Tokens
 
@@ -50,7 +50,7 @@ class Removals:
 
     def __init__(
         self,
-        lens: Inspectable,
+        lens: TextModel,
         source: Tokens,
         target: Tokens | None,
         actual: Sequence[int],

@@ -18,7 +18,7 @@ from model.runtime.device import exact
 from model.text.tokenizer import Role, Tokenizer, Tokens
 
 if TYPE_CHECKING:
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 COLUMNS = ["name", "position", "token", "mean", "std", "input norm", "output norm"]
 QUANTITIES = ("mean", "std", "before", "after")
@@ -150,7 +150,7 @@ def pieces(tokens: Tokens, tokenizer: Tokenizer, parts: int | None = None) -> li
     return [[*range(first), *range(a, b), *range(last, len(ids))] for a, b in pairwise(cuts)]
 
 
-def batch_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> Batch | None:
+def batch_of(lens: TextModel, source: Tokens, target: Tokens | None) -> Batch | None:
     """The whole text and its pieces as one padded batch through the model; None if it is too short for pieces."""
     texts = {"source": source} if target is None else {"source": source, "target": target}
     tokenizers = {"source": lens.source_tokenizer, "target": lens.target_tokenizer}

@@ -13,8 +13,8 @@ from torch import Tensor
 from model.analysis import head_metrics
 from model.capture.trace import Trace
 from model.inference.decoding import Sampling
-from model.inference.model import Inspectable
-from model.inference.models import MaskFiller, Translator
+from model.inference.model import TextModel
+from model.inference.models import MaskedLanguageModel, Translator
 from model.network.config import Kind
 from model.runtime.device import exact, float64_place
 from model.text.tokenizer import Tokens
@@ -133,7 +133,7 @@ def perplexity(losses: Float[Tensor, position]) -> float:
     return math.inf if mean >= 700 else math.exp(mean)
 
 
-def labels_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> list[int]:
+def labels_of(lens: TextModel, source: Tokens, target: Tokens | None) -> list[int]:
     """What a model that writes should say at each position: the next token, and `</s>` after a target's last one.
 
     −1 after the end of a text that only goes on.
@@ -145,9 +145,7 @@ def labels_of(lens: Inspectable, source: Tokens, target: Tokens | None) -> list[
 
 
 @torch.inference_mode()
-def text_losses(
-    lens: Inspectable, trace: Trace, source: Tokens, target: Tokens | None = None
-) -> Float[Tensor, position]:
+def text_losses(lens: TextModel, trace: Trace, source: Tokens, target: Tokens | None = None) -> Float[Tensor, position]:
     """The loss at each position of a trace of these tokens, as its kind of model is trained.
 
     Encoder-decoder: of the target's next token, given source and target so far. Decoder-only: of the text's next token.
@@ -157,16 +155,16 @@ def text_losses(
     """
     if not lens.predicts:
         return _unknown(lens, len(source if target is None else target))
-    if isinstance(lens, MaskFiller):
+    if isinstance(lens, MaskedLanguageModel):
         return _hidden_losses(lens, source)
     return token_losses(trace["output.logits"], labels_of(lens, source, target))
 
 
-def _unknown(lens: Inspectable, length: int) -> Float[Tensor, position]:
+def _unknown(lens: TextModel, length: int) -> Float[Tensor, position]:
     return torch.full((length,), torch.nan, dtype=torch.float64, device=float64_place(lens.device))
 
 
-def _hidden_losses(lens: MaskFiller, source: Tokens) -> Float[Tensor, position]:
+def _hidden_losses(lens: MaskedLanguageModel, source: Tokens) -> Float[Tensor, position]:
     tokenizer = lens.source_tokenizer
     losses = _unknown(lens, len(source))
     known = [place for place, token in enumerate(source.ids) if token not in tokenizer.special][:HIDDEN]

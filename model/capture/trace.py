@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
@@ -19,10 +19,6 @@ from model.network.masks import Mask
 from model.network.norms import Norm
 from model.network.positions import Unbiased
 from model.runtime.errors import require
-
-if TYPE_CHECKING:
-    pass
-
 
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once it has been computed
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves

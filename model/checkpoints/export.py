@@ -15,7 +15,7 @@ import tokenizers
 from tokenizers.processors import TemplateProcessing
 
 from model.checkpoints.convert.to_huggingface import Parameters, counterpart
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import Kind
 from model.runtime.errors import CheckpointError
 from model.runtime.files import write_tensors
@@ -62,7 +62,7 @@ def folder_zipped(folder: Path, name: str) -> bytes:
     return held.getvalue()
 
 
-def huggingface_zipped(lens: Inspectable, name: str, card: str = "") -> bytes:
+def huggingface_zipped(lens: TextModel, name: str, card: str = "") -> bytes:
     """The same of the folder that `export_huggingface` writes.
 
     Raises:
@@ -74,7 +74,7 @@ def huggingface_zipped(lens: Inspectable, name: str, card: str = "") -> bytes:
         return folder_zipped(folder, name)
 
 
-def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
+def export_huggingface(lens: TextModel, folder: Path, card: str = "") -> None:
     """Write config.json, model.safetensors, tokenizers, generation_config.json and a card as Hugging Face has them.
 
     Raises:
@@ -99,7 +99,7 @@ def export_huggingface(lens: Inspectable, folder: Path, card: str = "") -> None:
     (folder / CARD).write_text(model_card(lens, family.title, str(options["architectures"][0]), card), encoding="utf-8")
 
 
-def _tokenizer_writers(lens: Inspectable) -> list[Write]:
+def _tokenizer_writers(lens: TextModel) -> list[Write]:
     """What writes the tokenizers into a folder: files of others as they were, one for both sides.
 
     Raises:
@@ -115,7 +115,7 @@ def _tokenizer_writers(lens: Inspectable) -> list[Write]:
     return made
 
 
-def token_ids(lens: Inspectable) -> dict[str, Any]:
+def token_ids(lens: TextModel) -> dict[str, Any]:
     """The special tokens by the names that configs of Hugging Face give them."""
     target = lens.target_tokenizer
     found = {"pad_token_id": target.padding, "bos_token_id": target.start, "eos_token_id": target.end}
@@ -124,7 +124,7 @@ def token_ids(lens: Inspectable) -> dict[str, Any]:
     return found
 
 
-def written_rules(lens: Inspectable) -> dict[str, Any]:
+def written_rules(lens: TextModel) -> dict[str, Any]:
     """What the model must write and must not, by the names of a generation_config.json."""
     tokenizer = lens.target_tokenizer
     rules, forced = tokenizer.rules, tokenizer.margins("target")[0][1:2] if lens.kind == "encoder-decoder" else []
@@ -170,7 +170,7 @@ def write_tokenizer(inner: tokenizers.Tokenizer, tokenizer: Tokenizer, folder: P
     )
 
 
-def model_card(lens: Inspectable, family: str, architecture: str, card: str) -> str:
+def model_card(lens: TextModel, family: str, architecture: str, card: str) -> str:
     """The card with a front matter for the Hub, and how to open the model."""
     licence = str(lens.training.get("licence") or "")
     known = next((name for words, name in LICENCES.items() if words.lower() in licence.lower()), "other")
@@ -205,7 +205,7 @@ def without_front_matter(card: str) -> str:
     return rest if found else card
 
 
-def _more(lens: Inspectable, stateless: bool) -> list[str]:
+def _more(lens: TextModel, stateless: bool) -> list[str]:
     if isinstance(lens.source_tokenizer, SlowTokenizer):
         return ["# tokenizer(text_target=...) is for what it writes"]
     if lens.kind == "encoder-decoder":

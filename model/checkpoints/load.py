@@ -1,4 +1,4 @@
-"""What others have trained, opened as an Inspectable: which of the ways to it a file or folder needs."""
+"""What others have trained, opened as a TextModel: which of the ways to it a file or folder needs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from model.checkpoints.formats.files import (
 from model.checkpoints.hints import Positions, Told
 from model.checkpoints.native import CONFIG, _open_ours, is_hugging_face, is_ours, require_weights
 from model.checkpoints.tensors import size, tensor_table
-from model.inference.model import Inspectable
-from model.inference.models import inspectable
+from model.inference.model import TextModel
+from model.inference.models import text_model
 from model.network.config import TransformerConfig
 from model.network.transformer import Network, skeleton
 from model.runtime.device import choose_device, choose_dtype
@@ -34,7 +34,7 @@ from model.runtime.untrusted_json import read_record
 from model.text.huggingface.load import open_tokenizers
 
 
-def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Told | None = None) -> Inspectable:
+def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Told | None = None) -> TextModel:
     """A checkpoint folder of Hugging Face, or a file of weights alone, also as the only one of a folder.
 
     Well-known families and layouts are put together as our network; other models of Hugging Face run as they are.
@@ -49,7 +49,7 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Tol
     layout, tokenizers = open_state(file, told or Told())
     name = path.resolve().name if path.is_dir() else file.stem
     record = {"format": layout.name, "assumed": list(layout.assumed), "open": dict(layout.open)}
-    return inspectable(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
+    return text_model(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
 
 
 def renamed_weights(path: Path, told: Told) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
@@ -79,7 +79,7 @@ def _file_of(path: Path) -> Path:
     return file
 
 
-def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> Inspectable:
+def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> TextModel:
     found = _rebuilt(folder, settings, (dtype, device))
     if found is None:
         from model.checkpoints.bridge.load import open_hosted
@@ -88,9 +88,7 @@ def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, d
     config, ours = found
     network = assembled(config, ours, device, dtype)
     tokenizers = open_tokenizers(folder, settings, config.vocabularies)
-    return inspectable(
-        folder.resolve().name, network, tokenizers, {"format": f"Hugging Face, {settings['model_type']}"}
-    )
+    return text_model(folder.resolve().name, network, tokenizers, {"format": f"Hugging Face, {settings['model_type']}"})
 
 
 def _rebuilt(
@@ -134,7 +132,7 @@ def open_checkpoint(
     heads: int | None = None,
     positions: Positions | None = None,
     start: int | None = None,
-) -> Inspectable:
+) -> TextModel:
     """A trained model, ready to be looked into: our checkpoint folder, one of Hugging Face, or a file of weights alone
     whose layout is known (`model.foreign.layouts`).
 

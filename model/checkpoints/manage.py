@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from model.checkpoints.native import CARD, save_checkpoint
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.runtime.errors import CheckpointError
 from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_text
 from model.runtime.untrusted_json import read_text
@@ -53,7 +53,7 @@ def copy_with_card(folder: Path, copy: Path, text: str) -> None:
         shutil.rmtree(written, ignore_errors=True)
 
 
-def keep_as_ours(folder: Path, lens: Inspectable) -> None:
+def keep_as_ours(folder: Path, lens: TextModel) -> None:
     """Write a model that others have trained, put together as our network, as a checkpoint of ours.
 
     Raises:

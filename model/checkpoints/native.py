@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from model.checkpoints.tensors import tensor_table
-from model.inference.model import Inspectable
-from model.inference.models import INSPECTABLES
+from model.inference.model import TextModel
+from model.inference.models import MODEL_CLASSES
 from model.network.config import TransformerConfig
 from model.network.costs import parameters
 from model.network.transformer import Network, build
@@ -75,7 +75,7 @@ def is_hugging_face(settings: Mapping[str, Any]) -> bool:
     return "model_type" in settings or "architectures" in settings
 
 
-def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspectable:
+def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextModel:
     config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
     table = tensor_table(folder / WEIGHTS)
@@ -92,7 +92,7 @@ def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> Inspec
         raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
     model.to(device=device, dtype=dtype).eval().requires_grad_(False)
     training = read_record(folder / TRAINING)
-    return INSPECTABLES[config.kind](folder.resolve().name, model, tokenizers, training)
+    return MODEL_CLASSES[config.kind](folder.resolve().name, model, tokenizers, training)
 
 
 def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:

@@ -36,7 +36,7 @@ from model.data.datasets import unshuffled
 from model.data.readers import SPEC_HELP, name_of
 from model.data.sources import Material, Source, Units, prepare
 from model.fast.matmul import ONEDNN, OWN, Products, choose_products
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.network.transformer import build
 from model.runtime.device import give_back_memory, keep_freed_memory, slower
@@ -124,7 +124,7 @@ def _run(
     settings: TrainingSettings,
     material: Material,
     processes: Processes,
-    start: Inspectable | None,
+    start: TextModel | None,
 ) -> None:
     config = _config(options, material, start)
     if options.dry_run:
@@ -208,7 +208,7 @@ def _state(folder: Path) -> Path:
     return folder.parent / f"{folder.name}.resume"
 
 
-def _config(options: argparse.Namespace, material: Material, start: Inspectable | None) -> TransformerConfig:
+def _config(options: argparse.Namespace, material: Material, start: TextModel | None) -> TransformerConfig:
     if start:
         return with_rates(start.config, network_options(options))
     source, target = (len(tokenizer) for tokenizer in material.tokenizers)

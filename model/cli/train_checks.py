@@ -13,7 +13,7 @@ from model.checkpoints.native import CONFIG
 from model.cli.options import network_options
 from model.data.sources import Material, Units
 from model.inference.copies import require_ours
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import PRESETS
 from model.runtime.files import finish_replacing
 from model.training.settings import RATES, TrainingSettings
@@ -50,7 +50,7 @@ def require_meaning(options: argparse.Namespace) -> None:
         )
 
 
-def start_of(options: argparse.Namespace) -> Inspectable | None:
+def start_of(options: argparse.Namespace) -> TextModel | None:
     """The checkpoint to begin with, if one was given.
 
     Raises:

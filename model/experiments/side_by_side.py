@@ -15,7 +15,7 @@ from model.data.datasets import IGNORED, Batch, Corpus
 from model.data.sources import Data, Material, material_of, new_config
 from model.data.tasks import find_task, task_pairs
 from model.experiments.runner import Report
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import Kind
 from model.network.transformer import Network
 from model.runtime.random import seeded
@@ -33,7 +33,7 @@ class Learner:
     def __init__(self, arm: Arm, setup: Setup, material: Material, corpora: tuple[Corpus, Corpus], seed: int) -> None:
         self.arm = arm
         config = new_config(setup.kind, setup.options(arm), material.tokenizers)
-        self.lens: Inspectable = fresh(arm.name, config, material, seed)
+        self.lens: TextModel = fresh(arm.name, config, material, seed)
         if arm.change:
             with seeded(seed, self.lens.device):
                 arm.change(self.lens.model)

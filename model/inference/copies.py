@@ -10,17 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import Position, TransformerConfig
 from model.network.transformer import Network, skeleton
 
 
-def sharing(lens: Inspectable) -> Inspectable:
+def sharing(lens: TextModel) -> TextModel:
     """The same weights in modules of their own: the copy evaluates while the model is in training mode."""
     return with_weights(lens, lambda weight: weight)
 
 
-def alone(lens: Inspectable) -> Inspectable:
+def alone(lens: TextModel) -> TextModel:
     """Weights of its own, as they are now, which no training changes."""
     return with_weights(lens, lambda weight: nn.Parameter(weight.detach().clone(), requires_grad=False))
 
@@ -48,7 +48,7 @@ def require_ours(network: Network) -> None:
 
 
 @torch.no_grad()
-def with_weights(lens: Inspectable, of: Callable[[nn.Parameter], Any]) -> Inspectable:
+def with_weights(lens: TextModel, of: Callable[[nn.Parameter], Any]) -> TextModel:
     """The same in modules of their own, with what `of` puts in the place of each weight.
 
     Raises:
@@ -95,12 +95,12 @@ LEARNED = ".positions.table"  # how the name of a trained table of positions end
 
 
 def vary(
-    lens: Inspectable,
+    lens: TextModel,
     *,
     position: Position | None = None,
     position_base: float | None = None,
     max_length: int | None = None,
-) -> Inspectable:
+) -> TextModel:
     """`lens` with another type of positions, another base or another longest input; what is None stays as trained.
 
     The weights are the checkpoint's own, shared and not copied. A table of learned positions is left out where another
@@ -120,7 +120,7 @@ def vary(
     return type(lens)(lens.name, _network(lens, config), (lens.source_tokenizer, lens.target_tokenizer), lens.training)
 
 
-def _require_possible(lens: Inspectable, config: TransformerConfig) -> None:
+def _require_possible(lens: TextModel, config: TransformerConfig) -> None:
     low, high = BASES
     if not low <= config.position_base <= high:
         raise ValueError(f"position_base ({config.position_base:g}) must be between {low:g} and {high:g}")
@@ -139,7 +139,7 @@ def _require_possible(lens: Inspectable, config: TransformerConfig) -> None:
         )
 
 
-def _network(lens: Inspectable, config: TransformerConfig) -> Network:
+def _network(lens: TextModel, config: TransformerConfig) -> Network:
     """The network of this config with the parameters of `lens`, which also keep their ties."""
     model = skeleton(config)  # no memory and no random numbers for weights that are replaced at once
     kept = {name: _fitting(name, tensor, config) for name, tensor in lens.model.state_dict(keep_vars=True).items()}

@@ -15,7 +15,7 @@ from model.network.transformer import Network
 from model.text.tokenizer import Tokenizer, Tokens
 
 
-class Inspectable:
+class TextModel:
     """A model and its tokenizers, the same one twice where it has one stack. Read-only: sessions share it."""
 
     def __init__(

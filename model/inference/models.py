@@ -13,7 +13,7 @@ from model.capture.hooks import ordinary
 from model.capture.trace import Trace, record
 from model.inference.beam_search import SearchTree, beam_search, require_room
 from model.inference.decoding import Alternative, Generation, Guess, Sampling, Step, greedy, sample
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import TransformerConfig
 from model.network.decoding_state import Context
 from model.network.transformer import Network, Transformer
@@ -22,7 +22,7 @@ from model.text.tokenizer import SPACE, Tokenizer, Tokens, clean
 CONTINUATION = 50  # tokens that a language model writes unless told
 
 
-class Writer(Inspectable):
+class Writer(TextModel):
     """A model with a decoder."""
 
     def generate_batch(
@@ -247,7 +247,7 @@ def _of_one_length(rows: Sequence[list[int]]) -> list[list[int]]:
 KEPT = 5  # alternatives for each hidden token
 
 
-class MaskFiller(Inspectable):
+class MaskedLanguageModel(TextModel):
     """An encoder-only model: `<mask>`, or what its tokenizer calls it, stands for a hidden token."""
 
     def source_tokens(self, text: str) -> Tokens:
@@ -318,10 +318,10 @@ def _between_words(before: str, label: str, after: str, continues: str) -> str:
     return before + label + (" " if label[-1:].isalnum() and after[:1].isalnum() else "") + after
 
 
-INSPECTABLES: dict[str, type[Inspectable]] = {
+MODEL_CLASSES: dict[str, type[TextModel]] = {
     "encoder-decoder": Translator,
     "decoder-only": LanguageModel,
-    "encoder-only": MaskFiller,
+    "encoder-only": MaskedLanguageModel,
 }
 
 
@@ -333,12 +333,12 @@ def _first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
     return f"She bought a red {tokenizer.mask_label} yesterday." if fills else ""
 
 
-def inspectable(
+def text_model(
     name: str,
     network: Network,
     tokenizers: tuple[Tokenizer, Tokenizer],
     record: Mapping[str, Any],
-) -> Inspectable:
+) -> TextModel:
     """record: what training.json of ours would say."""
     said = {**record, "example": _first_text(network.config, tokenizers[0])}
-    return INSPECTABLES[network.kind](name, network, tokenizers, said)
+    return MODEL_CLASSES[network.kind](name, network, tokenizers, said)

@@ -13,7 +13,7 @@ import torch
 
 from model.data.datasets import Batch, Corpus
 from model.inference.copies import trainable
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, Costs, costs
 from model.network.transformer import build
@@ -38,7 +38,7 @@ def forecast(config: TransformerConfig, corpus: Corpus, settings: TrainingSettin
     return max(found, key=lambda each: each.memory["activations"])
 
 
-def timed_step(start: Inspectable, corpora: tuple[Corpus, Corpus], settings: TrainingSettings) -> float:
+def timed_step(start: TextModel, corpora: tuple[Corpus, Corpus], settings: TrainingSettings) -> float:
     """Seconds of a training step, the second one of a copy of the model: the first makes room.
 
     Raises:

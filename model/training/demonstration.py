@@ -8,8 +8,8 @@ from typing import Any
 
 from model.data.sources import Material, Source, prepare
 from model.data.tasks import MADE
-from model.inference.model import Inspectable
-from model.inference.models import INSPECTABLES
+from model.inference.model import TextModel
+from model.inference.models import MODEL_CLASSES
 from model.network.config import TransformerConfig
 from model.network.transformer import build
 from model.runtime.device import choose_device
@@ -18,7 +18,7 @@ from model.training.live.camera import Probe, probe_of
 from model.training.settings import TrainingSettings
 
 
-def fresh(name: str, config: TransformerConfig, material: Material, seed: int) -> Inspectable:
+def fresh(name: str, config: TransformerConfig, material: Material, seed: int) -> TextModel:
     """A model with its first weights and the tokenizers of what it will learn from; the same seed gives the same one.
 
     Raises:
@@ -30,7 +30,7 @@ def fresh(name: str, config: TransformerConfig, material: Material, seed: int) -
     device = choose_device()
     with seeded(seed, device):
         model = build(config).to(device).eval()
-    return INSPECTABLES[config.kind](name, model, material.tokenizers, {})
+    return MODEL_CLASSES[config.kind](name, model, material.tokenizers, {})
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Demonstration:
     def source(self) -> Source:
         return Source(f"task:{self.task}:{self.pairs}", MADE)
 
-    def begin(self) -> tuple[Inspectable, Material, Probe]:
+    def begin(self) -> tuple[TextModel, Material, Probe]:
         """A new model, what it learns from, and what it is watched on."""
         material = prepare("encoder-decoder", self.source.data, "characters", 0)
         source, target = (len(tokenizer) for tokenizer in material.tokenizers)

@@ -15,7 +15,7 @@ from model.data.pairs import Pair, Split, in_split
 from model.data.readers import is_text, lines_of, read_pairs_from, read_text
 from model.data.sources import SEPARATOR, TEXT_HELD
 from model.data.tasks import exact_match, find_task, task_pairs
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.training.losses import loss_and_hits
 
 Figures = dict[str, float | int | str]
@@ -26,11 +26,11 @@ COUNT = 200  # sources of each such length
 
 
 def measure(
-    lens: Inspectable, spec: str, split: Split | Literal["all"] = "test", bleu: str = "zh", **options: Any
+    lens: TextModel, spec: str, split: Split | Literal["all"] = "test", bleu: str = "zh", **options: Any
 ) -> tuple[Figures, dict[str, str]]:
     """The figures on a split of what `spec` (see `reading.SPEC_HELP`) holds, and what the model wrote for each text.
 
-    bleu: sacrebleu's tokenizer. options: of `Inspectable.generate_batch`.
+    bleu: sacrebleu's tokenizer. options: of `TextModel.generate_batch`.
 
     Raises:
         ValueError: the split is empty, or `spec` cannot be read.
@@ -59,7 +59,7 @@ def measure(
 
 
 def translation_figures(
-    lens: Inspectable, pairs: Sequence[Pair], bleu: str = "zh", **options: Any
+    lens: TextModel, pairs: Sequence[Pair], bleu: str = "zh", **options: Any
 ) -> tuple[Figures, dict[str, str]]:
     """BLEU and chrF of the translations, and the translation of each source sentence."""
     from sacrebleu.metrics.bleu import BLEU
@@ -84,7 +84,7 @@ def translation_figures(
     return figures, written
 
 
-def task_figures(lens: Inspectable, task: str, pairs: Sequence[Pair], **options: Any) -> tuple[Figures, dict[str, str]]:
+def task_figures(lens: TextModel, task: str, pairs: Sequence[Pair], **options: Any) -> tuple[Figures, dict[str, str]]:
     """The share of exactly right answers in per cent, at the lengths trained on and at longer ones."""
     longest = max(find_task(task).lengths)
     figures: Figures = {}
@@ -104,12 +104,12 @@ def task_figures(lens: Inspectable, task: str, pairs: Sequence[Pair], **options:
     return {"questions": len(pairs), **figures}, written
 
 
-def _separator(lens: Inspectable) -> str:
+def _separator(lens: TextModel) -> str:
     """What stands between question and answer where one stack reads both."""
     return str(lens.training.get("separator", SEPARATOR)) if lens.kind == "decoder-only" else ""
 
 
-def _fits(lens: Inspectable, pair: Pair) -> bool:
+def _fits(lens: TextModel, pair: Pair) -> bool:
     """Whether a model has positions enough for a question and its answer."""
     source, target = len(lens.source_tokenizer.encode(pair.source)), len(lens.target_tokenizer.encode(pair.target))
     if lens.kind == "decoder-only":
@@ -117,7 +117,7 @@ def _fits(lens: Inspectable, pair: Pair) -> bool:
     return max(source, target) + 1 <= lens.config.max_length
 
 
-def text_figures(lens: Inspectable, text: str) -> Figures:
+def text_figures(lens: TextModel, text: str) -> Figures:
     """Cross-entropy of a running text, in windows of the model's length."""
     corpus = TextCorpus(text, lens.source_tokenizer, lens.config.max_length)
     loss, tokens, _ = _losses(lens, corpus)
@@ -129,7 +129,7 @@ def text_figures(lens: Inspectable, text: str) -> Figures:
     }
 
 
-def masked_figures(lens: Inspectable, texts: Sequence[str]) -> Figures:
+def masked_figures(lens: TextModel, texts: Sequence[str]) -> Figures:
     """Cross-entropy at hidden tokens, and how often the right one is the most probable."""
     corpus = MaskedCorpus(texts, lens.source_tokenizer, lens.config.max_length)
     loss, tokens, right = _losses(lens, corpus)
@@ -137,7 +137,7 @@ def masked_figures(lens: Inspectable, texts: Sequence[str]) -> Figures:
 
 
 @torch.inference_mode()
-def _losses(lens: Inspectable, corpus: Corpus) -> tuple[float, int, int]:
+def _losses(lens: TextModel, corpus: Corpus) -> tuple[float, int, int]:
     """The sum of the cross-entropies in nats, how many there are, and how often the prediction is right."""
     loss, tokens, right = 0.0, 0, 0
     for batch in unshuffled(corpus, TOKENS):
@@ -146,7 +146,7 @@ def _losses(lens: Inspectable, corpus: Corpus) -> tuple[float, int, int]:
     return loss, tokens, right
 
 
-def _write(lens: Inspectable, sources: Sequence[str], **options: Any) -> dict[str, str]:
+def _write(lens: TextModel, sources: Sequence[str], **options: Any) -> dict[str, str]:
     """What the model writes for each source."""
     outputs: list[str] = []
     for first in tqdm(range(0, len(sources), BATCH), unit="batch", leave=False):

@@ -22,7 +22,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 
 ROOT = Path(__file__).parents[2]
 BEAM, LENGTH_PENALTY = 5, 1.6  # the best one on the validation set
@@ -74,7 +74,7 @@ def training_options(data: Path, validation: Path, out: Path, cycle: int) -> lis
     return ["train", *places, *network, *TRAINING, *CYCLES[cycle - 1]]
 
 
-def score(lens: Inspectable, pairs: Sequence[Pair], length_penalty: float = LENGTH_PENALTY) -> tuple[float, str]:
+def score(lens: TextModel, pairs: Sequence[Pair], length_penalty: float = LENGTH_PENALTY) -> tuple[float, str]:
     """BLEU of the translations with a beam, upper and lower case alike, and sacrebleu's signature."""
     written = lens.generate_batch([pair.source for pair in pairs], beam=BEAM, length_penalty=length_penalty)
     bleu = BLEU(lowercase=True)

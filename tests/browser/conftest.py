@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, expect, sync_playwright
 
 from model.checkpoints.load import open_checkpoint
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from tests.browser.server import CHROMIUM, CHROMIUM_OPTIONS, PATIENCE, ROOT, serve
 
 HERE = ("127.0.0.1", "localhost")
@@ -121,7 +121,7 @@ def visit(browser: Browser, contexts: dict[str, list[BrowserContext]], url: str)
 
 
 @pytest.fixture(scope="session")
-def lens() -> Inspectable:
+def lens() -> TextModel:
     """The bundled model, to know what the page must show."""
     return open_checkpoint(ROOT / "checkpoints" / "eng-cmn")
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from playwright.sync_api import Locator, Page, expect
 
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from tests.browser.server import PATIENCE
 
 PIXELS = """
@@ -98,7 +98,7 @@ def expect_tokens(page: Page, side: str, labels: list[str]) -> None:
     expect(chips(page, side)).to_have_text([label if label != " " else "␣" for label in labels])
 
 
-def expect_painted(page: Page, lens: Inspectable, text: str) -> None:
+def expect_painted(page: Page, lens: TextModel, text: str) -> None:
     """Chips and thumbnails have come to be those of this source."""
     labels = lens.source_tokens(text).labels
     expect(page.locator(".vitrine.heads")).to_have_attribute("data-painted", " ".join(labels))

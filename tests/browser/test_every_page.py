@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from tests.browser.conftest import Visit
 from tests.browser.looking import eventually, source, stands_still
 from tests.browser.test_hostile import INTRUDERS
@@ -69,7 +69,7 @@ class Typed:
 
 
 @pytest.fixture(scope="module")
-def lens() -> Iterator[Inspectable]:
+def lens() -> Iterator[TextModel]:
     """A model among those that this machine's user has saved, whose tokens are hostile each by itself."""
     folder = Path(os.environ["VITRINE_SAVED"]) / "hostile"
     yield hostile_lens(folder)
@@ -77,7 +77,7 @@ def lens() -> Iterator[Inspectable]:
 
 
 @pytest.fixture(scope="module")
-def page(browser: Browser, url: str, lens: Inspectable) -> Iterator[Page]:
+def page(browser: Browser, url: str, lens: TextModel) -> Iterator[Page]:
     """One window for all pages; it may see no error and ask no other machine."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US", service_workers="block")
     visited = Visit(context, url)

@@ -6,14 +6,14 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, expect
 
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from tests.browser.looking import chips, eventually, pixels, source, stands_still
 from tests.browser.test_hostile import INTRUDERS, SCRIPT
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def painted(page: Page, lens: Inspectable, text: str) -> None:
+def painted(page: Page, lens: TextModel, text: str) -> None:
     """Every view has come to be of this text."""
     labels = " ".join(lens.source_tokens(text).labels)
     plots = page.locator(".vitrine.plot")

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from model.capture.trace import Trace
-from model.inference.model import Inspectable
-from model.inference.models import INSPECTABLES, MaskFiller
+from model.inference.model import TextModel
+from model.inference.models import MODEL_CLASSES, MaskedLanguageModel
 from model.network.config import Kind
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_bpe
@@ -39,25 +39,25 @@ def words() -> tuple[Tokenizer, Tokenizer, Tokenizer]:
     return *tokenizers(pairs), train_bpe([pair.source for pair in pairs], 90, mask=True)
 
 
-def lens_of(kind: Kind, **options: Any) -> Inspectable:
+def lens_of(kind: Kind, **options: Any) -> TextModel:
     source, target, masked = words()
     both = {KINDS[0]: (source, target), KINDS[1]: (source, source), KINDS[2]: (masked, masked)}[kind]
     if kind == "encoder-decoder":
         model: Any = network(source_vocabulary=len(both[0]), target_vocabulary=len(both[1]), **options)
     else:
         model = one_stack(kind, vocabulary=len(both[0]), **options)
-    return INSPECTABLES[kind](kind, model.requires_grad_(False), both, {})
+    return MODEL_CLASSES[kind](kind, model.requires_grad_(False), both, {})
 
 
-def elsewhere(lens: Inspectable, dtype: torch.dtype = torch.float32) -> Inspectable:
+def elsewhere(lens: TextModel, dtype: torch.dtype = torch.float32) -> TextModel:
     moved = copy.deepcopy(lens.model).to(NAME, dtype)
     return type(lens)(lens.name, moved, (lens.source_tokenizer, lens.target_tokenizer), {})
 
 
-def trace_of(lens: Inspectable, text: str = TEXT) -> Trace:
+def trace_of(lens: TextModel, text: str = TEXT) -> Trace:
     if lens.kind == "encoder-decoder":
         return lens.trace(text, "师学")
-    return lens.trace(text.replace("cat", "<mask>") if isinstance(lens, MaskFiller) else text)
+    return lens.trace(text.replace("cat", "<mask>") if isinstance(lens, MaskedLanguageModel) else text)
 
 
 def at_home(value: Any) -> Any:

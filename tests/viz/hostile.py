@@ -9,7 +9,7 @@ import tokenizers
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_characters
 from tests.model.examples import network
@@ -34,7 +34,7 @@ def of_words(words: list[str]) -> Tokenizer:
     return Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(state)))
 
 
-def hostile_lens(folder: Path) -> Inspectable:
+def hostile_lens(folder: Path) -> TextModel:
     """A small checkpoint that reads and writes these words."""
     made = of_words(WORDS)
     sizes = {"source_vocabulary": len(made), "target_vocabulary": len(made)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from tests.model.examples import network, sentences, tokenizers
 
 LENGTH = 32
@@ -26,5 +26,5 @@ def write_small(folder: Path, seed: int = 0, **options) -> Path:
     return folder
 
 
-def small_lens(folder: Path, seed: int = 0, **options) -> Inspectable:
+def small_lens(folder: Path, seed: int = 0, **options) -> TextModel:
     return open_checkpoint(write_small(folder, seed, **options))

@@ -29,7 +29,7 @@ from viz.ui.parts import ARRANGED, Views, nothing, theirs
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
     from model.training.live.session import LiveTraining
 
 PAGES = {
@@ -115,7 +115,7 @@ def main() -> None:
     st.fragment(arrange, key=ARRANGED)(bench, lens, chosen, trained, every if trained else None)
 
 
-def arrange(bench: Workbench, lens: Inspectable, page: str, trained: bool, every: float | None) -> None:
+def arrange(bench: Workbench, lens: TextModel, page: str, trained: bool, every: float | None) -> None:
     """The input bar and the page under it: their places and controls, which a keystroke leaves as they are.
 
     trained: the model in training is shown, and not the one that it began with. every: seconds between looks at it,
@@ -151,7 +151,7 @@ def within_places() -> Iterator[None]:
 
 @within_places()
 def look(
-    bench: Workbench, lens: Inspectable, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
+    bench: Workbench, lens: TextModel, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
 ) -> None:
     """All that a keystroke draws again, and each look at a training: the texts, their tokens, and the page's views.
 
@@ -232,7 +232,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
     return name
 
 
-def describe(lens: Inspectable, form: str) -> str:
+def describe(lens: TextModel, form: str) -> str:
     config = lens.config
     dtype = str(lens.dtype).removeprefix("torch.")
     millions = lens.model.parameter_count() / 1e6

@@ -17,10 +17,10 @@ from viz.state.what_if import note
 from viz.state.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 
-def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
+def show_controls(lens: TextModel) -> list[DeltaGenerator]:
     """The button; gives the places of the source's field and, where the model has a target, of the target's."""
     two = lens.kind == "encoder-decoder"
     source, *target, button = st.columns([10, 10, 3] if two else [20, 3], vertical_alignment="bottom")
@@ -36,7 +36,7 @@ def show_controls(lens: Inspectable) -> list[DeltaGenerator]:
     return [source, *target]
 
 
-def show_source(place: DeltaGenerator, lens: Inspectable) -> None:
+def show_source(place: DeltaGenerator, lens: TextModel) -> None:
     """The source's field, or that of the one text that the model has."""
     two = lens.kind == "encoder-decoder"
     text_field(place, _("Source") if two else _("Text"), Key.SOURCE, first_source(lens), "")
@@ -60,7 +60,7 @@ def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeh
     )
 
 
-def action(lens: Inspectable) -> tuple[Callable[[], None], str, str]:
+def action(lens: TextModel) -> tuple[Callable[[], None], str, str]:
     """What the button beside the text does, its name and an explanation."""
     return {
         "encoder-decoder": (
@@ -81,7 +81,7 @@ def action(lens: Inspectable) -> tuple[Callable[[], None], str, str]:
     }[lens.kind]
 
 
-def unable(lens: Inspectable) -> str:
+def unable(lens: TextModel) -> str:
     """Why the button does nothing for this model; empty if it does."""
     if not lens.predicts:
         return no_predictions()
@@ -90,7 +90,7 @@ def unable(lens: Inspectable) -> str:
     return ""
 
 
-def reads_ids(lens: Inspectable) -> str:
+def reads_ids(lens: TextModel) -> str:
     """That texts are numbers, where a model came without a tokenizer; empty if it has one."""
     reason = lens.source_tokenizer.reason
     return _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=said(reason)) if reason else ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from model.analysis.comparison import Alignment, Comparison
     from model.inference.decoding import Guess
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 News = tuple[Mapping[str, Any], Sequence["NDArray[Any]"]]
 
@@ -115,7 +115,7 @@ def on_guess() -> None:
     write_source(lens.take(text, int(clicked["number"]), int(clicked["token"])))
 
 
-def _guess(guess: Guess, lens: Inspectable) -> dict[str, Any]:
+def _guess(guess: Guess, lens: TextModel) -> dict[str, Any]:
     title = _("next token") if lens.kind == "decoder-only" else f"{lens.source_tokenizer.mask_label} {guess.place}"
     choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
     return {"title": title, "choices": choices}

@@ -20,7 +20,7 @@ from viz.state.film_feed import film_data
 from viz.state.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
     from model.training.live.session import LiveTraining
     from model.training.live.snapshot import Snapshot
 
@@ -113,7 +113,7 @@ def pace(live: LiveTraining | None, moving: bool, trained: bool) -> float | None
     return SELDOM if trained else training.EVERY
 
 
-def strip(bench: Workbench, lens: Inspectable, moving: bool, stands: training.Standing | None) -> None:
+def strip(bench: Workbench, lens: TextModel, moving: bool, stands: training.Standing | None) -> None:
     """The strip, drawn again and again while there is a training; the whole page, when one begins to move, or is
     elsewhere than where it stood as the page was drawn.
     """
@@ -130,7 +130,7 @@ def strip(bench: Workbench, lens: Inspectable, moving: bool, stands: training.St
         st.error(said(bench.message))
 
 
-def _act(lens: Inspectable) -> None:
+def _act(lens: TextModel) -> None:
     """A button of the strip. The first one begins a training of the model that is shown."""
     act, bench = st.session_state[STRIP].act, workbench()
     live, bench.message = training.training(bench), ""

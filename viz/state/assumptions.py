@@ -16,7 +16,7 @@ from viz.state.checkpoints import given_told
 from viz.state.workbench import workbench
 
 if TYPE_CHECKING:
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 ADDRESS = "told"  # the parameter with what was told of the shown model, "heads:8,positions:none,start:1@gpt.pt"
 KNOWN = "told_of_models"  # in the session: the same by the names of models
@@ -24,7 +24,7 @@ FIELD = "telling"  # how the keys of the fields begin
 OPEN = ("heads", "positions", "start")
 
 
-def assumptions(lens: Inspectable) -> str:
+def assumptions(lens: TextModel) -> str:
     """In a sentence of Markdown; empty where a model says everything itself."""
     named = assumed(lens)
     if not named:
@@ -59,7 +59,7 @@ def forget(name: str) -> None:
         st.session_state[KNOWN].pop(name, None)
 
 
-def chosen(lens: Inspectable) -> dict[str, int | str]:
+def chosen(lens: TextModel) -> dict[str, int | str]:
     """What may be told otherwise of a model, with what it was opened with."""
     found = lens.training.get("open")
     return {name: found[name] for name in OPEN if name in found} if isinstance(found, dict) else {}
@@ -131,13 +131,13 @@ def _read(text: str) -> str:
 # What a model of others leaves unsaid: what was taken for granted when it was opened, and what it does not have.
 
 
-def assumed(lens: Inspectable) -> list[str]:
+def assumed(lens: TextModel) -> list[str]:
     """What its weights do not say and was assumed, each in a few words; a file may have written what is quoted."""
     found = lens.training.get("assumed")
     return [said(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
-def missing(lens: Inspectable) -> dict[str, list[str]]:
+def missing(lens: TextModel) -> dict[str, list[str]]:
     """Names of the quantities that it does not have, those of all layers as one, by the sentence why."""
     found: dict[str, list[str]] = {}
     for name, reason in getattr(lens.model, "missing", {}).items():
@@ -148,14 +148,14 @@ def missing(lens: Inspectable) -> dict[str, list[str]]:
     return found
 
 
-def in_short(lens: Inspectable) -> str:
+def in_short(lens: TextModel) -> str:
     """All of it in a few lines of Markdown; empty where there is nothing to say."""
     lines = [f"- {_('Assumed')}: {literal(each)}" for each in assumed(lens)]
     lines += [f"- {why} `{', '.join(names)}`" for why, names in missing(lens).items()]
     return "\n".join(lines)
 
 
-def title(lens: Inspectable) -> str:
+def title(lens: TextModel) -> str:
     """How much of it there is."""
     sentence = _("{name}: {assumed} assumed, {missing} quantities missing")
     count = sum(map(len, missing(lens).values()))

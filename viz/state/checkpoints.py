@@ -21,7 +21,7 @@ from viz.state.workbench import Workbench
 if TYPE_CHECKING:
     from model.checkpoints.catalog import Listed
     from model.checkpoints.uploads import Opened, OpenedSessions
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
@@ -142,7 +142,7 @@ def unused(name: str, taken: Iterable[str]) -> str:
     return found
 
 
-def open_place(place: Place, precision: str | None = None, told: str = "") -> Inspectable:
+def open_place(place: Place, precision: str | None = None, told: str = "") -> TextModel:
     """The model of a checkpoint; sessions share it, but for what one of them has opened.
 
     precision: by its name; by default what VITRINE_DTYPE says. told: of what tensors do not tell, a text of `Told`.
@@ -156,7 +156,7 @@ def open_place(place: Place, precision: str | None = None, told: str = "") -> In
         raise ValueError(f"{place.path} is not there: give the path of a checkpoint's folder or file")
     dtype = precision or str(choose_dtype()).removeprefix("torch.")
     opener = _open_own if place.origin == "opened" else _open_shared
-    made: Inspectable = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, told)
+    made: TextModel = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, told)
     return made
 
 
@@ -182,16 +182,16 @@ def _listed(path: str, changed: int) -> Listed:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _open_shared(name: str, path: str, changed: int, device: str, dtype: str, told: str) -> Inspectable:
+def _open_shared(name: str, path: str, changed: int, device: str, dtype: str, told: str) -> TextModel:
     return _open(name, path, device, dtype, told)
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, scope="session")  # freed with its session
-def _open_own(name: str, path: str, changed: int, device: str, dtype: str, told: str) -> Inspectable:
+def _open_own(name: str, path: str, changed: int, device: str, dtype: str, told: str) -> TextModel:
     return _open(name, path, device, dtype, told)
 
 
-def _open(name: str, path: str, device: str, dtype: str, told: str) -> Inspectable:
+def _open(name: str, path: str, device: str, dtype: str, told: str) -> TextModel:
     import torch
 
     from model.checkpoints.hints import Told

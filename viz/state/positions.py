@@ -14,7 +14,7 @@ from viz.i18n.errors import said
 from viz.state.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
     from model.network.config import TransformerConfig
 
 
@@ -33,9 +33,9 @@ class Varied:
     refusal: why it cannot be, or nothing.
     """
 
-    trained: Inspectable
+    trained: TextModel
     wish: dict[str, Any]
-    lens: Inspectable
+    lens: TextModel
     refusal: str = ""
 
 
@@ -44,7 +44,7 @@ WITH_BASE = ("sinusoidal", "sinusoidal-halves", "rotary")  # positions that have
 NOTE = "background: rgba(245, 159, 0, 0.16); border-radius: 5px; padding: 3px 8px; font-size: 13px"
 
 
-def look(bench: Workbench, trained: Inspectable) -> Inspectable:
+def look(bench: Workbench, trained: TextModel) -> TextModel:
     """The model with the positions that were wished for, the same object for the same wish; a note says so."""
     known = st.session_state.get(KEY)
     if known is None:
@@ -67,7 +67,7 @@ def varied() -> Varied:
     return known
 
 
-def as_trained(lens: Inspectable) -> Inspectable:
+def as_trained(lens: TextModel) -> TextModel:
     """The checkpoint that `lens` is with other positions; itself where it has its own, as while it is trained."""
     known = st.session_state.get(KEY)
     return known.trained if known is not None and known.lens is lens else lens
@@ -109,7 +109,7 @@ def position_name(position: str) -> str:
     }[position]
 
 
-def _made(trained: Inspectable, asked: dict[str, Any]) -> Varied:
+def _made(trained: TextModel, asked: dict[str, Any]) -> Varied:
     from model.inference.copies import vary
 
     try:

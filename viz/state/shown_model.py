@@ -16,7 +16,7 @@ from viz.state.checkpoints import Place, bundled_names, find, given_paths, open_
 from viz.state.workbench import Key, Workbench, choice, workbench
 
 if TYPE_CHECKING:
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 
@@ -86,7 +86,7 @@ def first_index(here: Sequence[Place], names: Sequence[str]) -> int:
     return 0
 
 
-def open_named(name: str) -> Inspectable:
+def open_named(name: str) -> TextModel:
     """The model of that name, as it is shown, but without changes to its positions.
 
     Raises:
@@ -95,12 +95,12 @@ def open_named(name: str) -> Inspectable:
     return _open(checkpoints.all_places(workbench()), name)
 
 
-def _open(here: Sequence[Place], name: str) -> Inspectable:
+def _open(here: Sequence[Place], name: str) -> TextModel:
     place = find(name, here)
     return open_place(place, precision(), assumptions.told_of(name, place.origin == "given"))
 
 
-def open_shown(here: Sequence[Place], name: str) -> Inspectable:
+def open_shown(here: Sequence[Place], name: str) -> TextModel:
     """The model to be shown.
 
     Raises:
@@ -145,7 +145,7 @@ def take_wanted(entry: str, foreign: Collection[str]) -> None:
         st.session_state[Key.MODEL] = entry
 
 
-def format_of(here: Sequence[Place], name: str, lens: Inspectable) -> str:
+def format_of(here: Sequence[Place], name: str, lens: TextModel) -> str:
     """The format and family of what is shown; a model in training is of ours."""
     listed = next((place.listed() for place in here if place.name == name), None)
     if listed and listed.family:

@@ -9,7 +9,7 @@ import streamlit as st
 from viz.state.workbench import FIRST_SOURCE, Key, Workbench, workbench
 
 if TYPE_CHECKING:
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 LINE_BREAK = "⏎"  # in a field of one line
 CONTINUED = 20  # tokens that the button lets a language model write
@@ -25,29 +25,29 @@ def write_source(text: str) -> None:
     st.session_state[Key.SOURCE] = text.replace("\n", LINE_BREAK)
 
 
-def first_source(lens: Inspectable) -> str:
+def first_source(lens: TextModel) -> str:
     """The text that a model is first shown with."""
     return lens.example or FIRST_SOURCE
 
 
-def texts(lens: Inspectable) -> tuple[str, str]:
+def texts(lens: TextModel) -> tuple[str, str]:
     """What is in the fields."""
     return typed(Key.SOURCE, first_source(lens)), typed(Key.TARGET, "")
 
 
-def look(bench: Workbench, lens: Inspectable) -> None:
+def look(bench: Workbench, lens: TextModel) -> None:
     """Trace what is in the fields."""
     bench.look(lens, *texts(lens))
 
 
-def follow_model(bench: Workbench, lens: Inspectable) -> None:
+def follow_model(bench: Workbench, lens: TextModel) -> None:
     """Another model: the text stays, unless it was only the example of the one before."""
     before = bench.lens
     if before not in (None, lens) and typed(Key.SOURCE, first_source(before)) == first_source(before):
         write_source(first_source(lens))
 
 
-def lens_and_text() -> tuple[Inspectable, str]:
+def lens_and_text() -> tuple[TextModel, str]:
     lens = workbench().lens
     assert lens is not None
     return lens, typed(Key.SOURCE, first_source(lens))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from model.data.sources import Data, Material, Source
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
     from model.inference.models import Translator
     from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
@@ -62,7 +62,7 @@ def require_room(
 
 
 def begin(
-    bench: Workbench, lens: Inspectable, material: Material, settings: TrainingSettings, source: Source, text: str = ""
+    bench: Workbench, lens: TextModel, material: Material, settings: TrainingSettings, source: Source, text: str = ""
 ) -> LiveTraining:
     """A new training of this session on a copy of `lens`; the one before is freed, and the page shows the new one.
 
@@ -92,7 +92,7 @@ def begin(
     return live
 
 
-def usual_data(lens: Inspectable) -> Data:
+def usual_data(lens: TextModel) -> Data:
     """What a bundled model is trained on unless the user chooses: its own task, or sentences made by rule."""
     from model.data.sources import phrase_data, task_data
 
@@ -100,7 +100,7 @@ def usual_data(lens: Inspectable) -> Data:
     return task_data(task) if task else phrase_data(lens.kind)
 
 
-def material_of(lens: Inspectable, data: Data) -> Material:
+def material_of(lens: TextModel, data: Data) -> Material:
     """This data for a model that has its tokenizers already.
 
     Raises:
@@ -112,7 +112,7 @@ def material_of(lens: Inspectable, data: Data) -> Material:
     return sources.material_of(lens.kind, data, units, 0, (lens.source_tokenizer, lens.target_tokenizer))
 
 
-def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
+def shown(bench: Workbench, live: LiveTraining) -> TextModel:
     """The model as it is after the newest step, and its trace of the text in the fields; the training watches it."""
     from model.training.live.camera import Probe
     from viz.state import texts
@@ -134,7 +134,7 @@ def shown(bench: Workbench, live: LiveTraining) -> Inspectable:
     return lens
 
 
-def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str, typed: str) -> Tokens | None:
+def _target(lens: TextModel, live: LiveTraining, bench: Workbench, source: str, typed: str) -> Tokens | None:
     """What is typed; else, until there is another source, the right answer, or what the model writes now: where nobody
     knows the answer, or the user asked the model. A tab that finds a training goes on with what that is watched on.
     """
@@ -156,7 +156,7 @@ def _target(lens: Inspectable, live: LiveTraining, bench: Workbench, source: str
     return known[2]
 
 
-def _on_film(lens: Inspectable, number: int, probe: Probe, source: str) -> tuple[int, str, Tokens] | None:
+def _on_film(lens: TextModel, number: int, probe: Probe, source: str) -> tuple[int, str, Tokens] | None:
     """The target of this source that a training watches, if it is of that source and anything is in it."""
     if probe.target is None or len(probe.target.ids) < 2 or probe.source != lens.source_tokens(source):
         return None

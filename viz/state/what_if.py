@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from model.capture.interventions import AttentionChange
     from model.capture.trace import Trace
     from model.inference.decoding import Generation
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
     from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
 
@@ -36,9 +36,9 @@ class WhatIf:
     _trace: Trace | None = None
     _aside: tuple[AttentionChange, ...] = ()  # changes that `_lens` cannot make, until another model is shown
     _why: str = ""
-    _lens: Inspectable | None = None
+    _lens: TextModel | None = None
 
-    def look(self, lens: Inspectable, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
+    def look(self, lens: TextModel, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
         """The trace with the changes, computed once. plain: a new one without them, None while the texts are the same.
 
         Before and after are of the same tokens: the target that follows typing is what the unchanged model writes.
@@ -81,7 +81,7 @@ class WhatIf:
         """What the address bar lists: those that this model cannot make too."""
         return (*self.changes, *self._aside)
 
-    def _make(self, lens: Inspectable, source: Tokens, target: Tokens | None) -> Trace | None:
+    def _make(self, lens: TextModel, source: Tokens, target: Tokens | None) -> Trace | None:
         """The trace with as many changes as this model can make: of masks, of heads, or of both; None with none."""
         from model.capture.interventions import RemovedHead, intervening
 
@@ -104,7 +104,7 @@ class WhatIf:
         return trace
 
     @contextmanager
-    def in_effect(self, lens: Inspectable) -> Iterator[None]:
+    def in_effect(self, lens: TextModel) -> Iterator[None]:
         """A block in which `lens` computes, and so writes, with the changes."""
         if not self.changes:
             yield
@@ -114,7 +114,7 @@ class WhatIf:
         with intervening(lens.model, self.changes):
             yield
 
-    def generate(self, lens: Inspectable, text: str, **options: Any) -> Generation:
+    def generate(self, lens: TextModel, text: str, **options: Any) -> Generation:
         """What the changed model writes for `text`; options: those of its `generate`."""
         with self.in_effect(lens):
             return lens.generate(text, **options)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from model.capture.interventions import AttentionChange
     from model.capture.trace import AttentionKind, Trace
     from model.inference.decoding import Generation
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
     from model.text.tokenizer import Tokens
     from model.training.live.camera import Probe
 
@@ -82,11 +82,11 @@ class Pin:
     model: str
     text: str
     trace: Trace
-    lens: Inspectable
+    lens: TextModel
     texts: tuple[Tokens, Tokens | None]  # source and target
     made: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # of it: see viz/pinned
 
-    def same_words(self, lens: Inspectable, side: str = "target") -> bool:
+    def same_words(self, lens: TextModel, side: str = "target") -> bool:
         """Whether a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
         own, other = (getattr(each, f"{side}_tokenizer") for each in (self.lens, lens))
         return own is other or (len(own) == len(other) and own.to_json() == other.to_json())
@@ -103,7 +103,7 @@ class Workbench:
     what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
     differing: bool = False
-    lens: Inspectable | None = None
+    lens: TextModel | None = None
     trace: Trace | None = None
     source: Tokens | None = None
     target: Tokens | None = None
@@ -172,7 +172,7 @@ class Workbench:
         self.what_if.clear()
         self.say(CHANGES, None)
 
-    def look(self, lens: Inspectable, source: str, target: str) -> Trace:
+    def look(self, lens: TextModel, source: str, target: str) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write, if it has one."""
         wanted = (source, target)
         plain: Trace | None = None
@@ -196,7 +196,7 @@ class Workbench:
         return self.trace
 
     def show(
-        self, lens: Inspectable, texts: tuple[str, str], trace: Trace, source: Tokens, target: Tokens | None, step: int
+        self, lens: TextModel, texts: tuple[str, str], trace: Trace, source: Tokens, target: Tokens | None, step: int
     ) -> None:
         """A trace that was computed elsewhere: of a model in training, after `step`."""
         self.lens, self.traced, self.step = lens, texts, step

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from torch import nn
 
     from model.capture.trace import Trace
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
     from viz.components.plots import Mount
 
 
 # What a page draws of the model as it is now, in two parts: all is packed, and then mounted.
-Views = Callable[["Inspectable"], Iterator[None]]
+Views = Callable[["TextModel"], Iterator[None]]
 
 ARRANGED = "arranged"  # the fragment with the places and controls of a page
 LINES, SOURCE = 22, 440  # of code: longer ones scroll in a place of so many pixels
@@ -51,7 +51,7 @@ def arrange_again() -> NoReturn:
     st.rerun(ARRANGED)
 
 
-def nothing(_lens: Inspectable) -> Iterator[None]:
+def nothing(_lens: TextModel) -> Iterator[None]:
     """The views of a page that has said why it has none."""
     yield
 

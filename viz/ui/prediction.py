@@ -14,7 +14,7 @@ from torch import Tensor
 from model.analysis.comparison import Comparison
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
 from model.capture.trace import Trace
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.text.tokenizer import Tokens
 from viz.i18n.catalogue import _
 from viz.state.workbench import Workbench
@@ -30,7 +30,7 @@ class Subject:
 
     def __init__(
         self,
-        lens: Inspectable,
+        lens: TextModel,
         trace: Trace,
         written: Tokens,
         ended: bool,

@@ -24,8 +24,8 @@ from model.checkpoints.bridge.hooks import NAME, register
 from model.checkpoints.bridge.network import HostedNetwork, build_hosted, keep_its_masks
 from model.checkpoints.native import BUILT, MOST_LAYERS
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
-from model.inference.model import Inspectable
-from model.inference.models import inspectable
+from model.inference.model import TextModel
+from model.inference.models import text_model
 from model.network.config import Kind
 from model.runtime.device import choose_device_map
 from model.runtime.errors import CheckpointError, first_line
@@ -49,7 +49,7 @@ def open_hosted(
     device: torch.device,
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None = None,
-) -> Inspectable:
+) -> TextModel:
     """The model of a folder with its tokenizers; see `open_network`. device_map: None: what VITRINE_DEVICE_MAP says.
 
     Raises:
@@ -58,7 +58,7 @@ def open_hosted(
     model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
     tokenizers = open_tokenizers(folder, settings, model.config.vocabularies)
     record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
-    return inspectable(folder.resolve().name, model, tokenizers, record)
+    return text_model(folder.resolve().name, model, tokenizers, record)
 
 
 def open_network(

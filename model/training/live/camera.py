@@ -19,7 +19,7 @@ from model.capture.hooks import ordinary
 from model.capture.trace import AttentionKind, Trace
 from model.data.sources import Material, Translations
 from model.data.tasks import find_task
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.inference.models import Translator
 from model.network.attention import MultiHeadAttention
 from model.network.norms import Norm
@@ -75,14 +75,14 @@ class Camera:
     the loss in nats per known token.
     """
 
-    def __init__(self, lens: Inspectable, probe: Probe) -> None:
+    def __init__(self, lens: TextModel, probe: Probe) -> None:
         self.lens, self.probe = lens, probe
         self.labels = torch.tensor(probe.labels(lens), dtype=torch.long, device=lens.device)
         self.slots: dict[str, Slot] = {}
         self.latest: tuple[int, Trace] | None = None  # the step of the last frame, and the pass it was taken from
         self._found: _Found | None = None
 
-    def take(self, steps: Iterable[int], several: Inspectable | None = None) -> list[tuple[Frame, dict[str, float]]]:
+    def take(self, steps: Iterable[int], several: TextModel | None = None) -> list[tuple[Frame, dict[str, float]]]:
         """A frame of each step, and the figures of that moment for the curves. steps: when one is given, the lens is
         the model as it is then. several: reads all of them in one pass, see `Several`.
         """
@@ -101,7 +101,7 @@ class Camera:
         self.latest = taken[-1], looks[-1].trace.on(self.lens.model)
         return made
 
-    def _look(self, lens: Inspectable, times: int = 1) -> _Look:
+    def _look(self, lens: TextModel, times: int = 1) -> _Look:
         trace = lens.trace_tokens(self.probe.source, self.probe.target, times)
         found = self._found = self._found or _Found.within(trace)
         biases: dict[AttentionKind, Tensor] = {}
@@ -258,7 +258,7 @@ class Probe:
     source: Tokens
     target: Tokens | None = None
 
-    def labels(self, lens: Inspectable) -> list[int]:
+    def labels(self, lens: TextModel) -> list[int]:
         """What the model should say at each position, as far as that is known; none if it fills in hidden tokens."""
         if self.target is not None:
             return [*self.target.ids[1:], *lens.target_tokenizer.ending]
@@ -282,7 +282,7 @@ def _by_rule(task: str, source: str) -> str | None:
     return None
 
 
-def probe_of(lens: Inspectable, source: str, target: str = "", task: str = "") -> Probe:
+def probe_of(lens: TextModel, source: str, target: str = "", task: str = "") -> Probe:
     """The probe of these texts. An empty target is what the rule of `task` makes of the source, else what the model
     writes for it now; models with one stack have none.
     """

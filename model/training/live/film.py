@@ -19,7 +19,7 @@ from torch import Tensor
 
 from model.capture.trace import AttentionKind, Trace
 from model.inference.copies import alone
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.transformer import Network
 from model.training.live.camera import KINDS, LEVELS, TOKENS, Camera, Frame, Probe
 from model.training.settings import Choices
@@ -48,7 +48,7 @@ class Film:
 
     def __init__(
         self,
-        lens: Inspectable,
+        lens: TextModel,
         probe: Probe,
         budget: int = BUDGET,
         key_budget: int = KEY_BUDGET,
@@ -118,7 +118,7 @@ class Film:
         """Whether a frame of this step stays when later ones come."""
         return self._frames.wants(step)
 
-    def record(self, steps: Iterable[int], several: Inspectable | None = None) -> list[dict[str, float]]:
+    def record(self, steps: Iterable[int], several: TextModel | None = None) -> list[dict[str, float]]:
         """Take a frame of each step, see `Camera.take`; gives the figures of each moment for the curves."""
         camera = self._camera
         return self._record(camera, camera.take(steps, several))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from model.capture.hooks import kind_of
 from model.inference.copies import alone, with_weights
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.attention import HeadProjection, TurnedProjection
 from model.network.layers import TokenEmbedding
 from model.network.norms import NORMS
@@ -47,7 +47,7 @@ class Moments:
     lens: a model of its own, in which the weights of each moment are looked at.
     """
 
-    def __init__(self, lens: Inspectable, gradients: Gradients) -> None:
+    def __init__(self, lens: TextModel, gradients: Gradients) -> None:
         self.lens = alone(lens)
         row = weights_in_a_row(tuple(self.lens.model.parameters()))
         self._here, self._trained = row.whole, gradients.weights.whole
@@ -218,7 +218,7 @@ class Several:
     lens: reads a batch with as many examples as there are rows.
     """
 
-    def __init__(self, lens: Inspectable, row: Row) -> None:
+    def __init__(self, lens: TextModel, row: Row) -> None:
         """row: of all weights of `lens`, in the order of its parameters."""
         self._row = row
         parts = [Weight(part[None]) for part in row.parts]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.data.sources import Material
 from model.inference.copies import alone, sharing, trainable
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
 from model.training.cost import require_room
 from model.training.gradients import first_not_finite
@@ -37,7 +37,7 @@ class Watched:
 
     def __init__(
         self,
-        start: Inspectable,
+        start: TextModel,
         material: Material,
         settings: TrainingSettings,
         probe: Probe,

@@ -16,7 +16,7 @@ from model.checkpoints.model_card import card
 from model.checkpoints.native import save_checkpoint
 from model.data.sources import Material, Source
 from model.inference.copies import alone
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.training.live.recorded_trainer import Watched
 from model.training.live.runs import Run
 from model.training.tensorboard import write_curves
@@ -45,7 +45,7 @@ def training_record(trainer: Trainer, material: Material, source: Source, exampl
     }
 
 
-def frozen(watched: Watched, start: Inspectable, source: Source) -> tuple[Inspectable, Record]:
+def frozen(watched: Watched, start: TextModel, source: Source) -> tuple[TextModel, Record]:
     """A run as it is now: its model, which no training changes any more, and what training.json says of it."""
     watched.develop()
     with watched.trainer.averaged_weights():
@@ -57,13 +57,13 @@ def frozen(watched: Watched, start: Inspectable, source: Source) -> tuple[Inspec
     return lens, record
 
 
-def save(folder: Path, lens: Inspectable, record: Record) -> None:
+def save(folder: Path, lens: TextModel, record: Record) -> None:
     """Write a checkpoint of ours with its model card, or replace one whole."""
     text = card(folder.name, lens.config, lens.model.parameter_count(), record)
     save_checkpoint(folder, lens.model, (lens.source_tokenizer, lens.target_tokenizer), record, text)
 
 
-def zipped(name: str, lens: Inspectable, record: Record, runs: Sequence[Run] = ()) -> bytes:
+def zipped(name: str, lens: TextModel, record: Record, runs: Sequence[Run] = ()) -> bytes:
     """The same as one file, which unpacks into a folder of that name. runs: whose curves go with it, for TensorBoard.
 
     Raises:
@@ -79,7 +79,7 @@ def zipped(name: str, lens: Inspectable, record: Record, runs: Sequence[Run] = (
     return held.getvalue()
 
 
-def begun_from(start: Inspectable) -> str:
+def begun_from(start: TextModel) -> str:
     """For the model card of what was trained on from there."""
     if not start.training:
         return "Trained from scratch in Vitrine."

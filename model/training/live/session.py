@@ -11,7 +11,7 @@ from typing import Any
 
 from model.data import sources
 from model.data.sources import Material
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.training.live import saving
 from model.training.live.camera import Probe
 from model.training.live.film import KeyFrame
@@ -33,7 +33,7 @@ class LiveTraining:
 
     def __init__(
         self,
-        start: Inspectable,
+        start: TextModel,
         material: Material,
         settings: TrainingSettings,
         probe: Probe,
@@ -193,5 +193,5 @@ class LiveTraining:
             self._driver.break_off()
         self._driver.worker.do(job)
 
-    def _frozen(self) -> tuple[Inspectable, saving.Record]:
+    def _frozen(self) -> tuple[TextModel, saving.Record]:
         return self._driver.worker.ask(lambda: saving.frozen(self._driver.own, self.start, self.source)).result()

@@ -33,11 +33,11 @@ from model.analysis.weights import heads as head_weights
 from model.analysis.weights import spectra, statistics
 from model.capture.trace import Trace
 from model.inference.decoding import Sampling
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from tests.model.elsewhere import KINDS, OPTIONS, TEXT, alike, elsewhere, lens_of, trace_of
 
 
-def analyses(lens: Inspectable, trace: Trace, before: Trace) -> dict[str, Callable[[], Any]]:
+def analyses(lens: TextModel, trace: Trace, before: Trace) -> dict[str, Callable[[], Any]]:
     """Every function of model/analysis that takes tensors, on this trace, and beside another one."""
     config, stack, model = lens.config, logit_lens.last_stack(lens.model), lens.model
     kinds = [kind for kind in ("encoder", "decoder", "cross") if trace.attention_paths(kind)]

@@ -13,8 +13,8 @@ from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness, map_distance
 from model.analysis.predictions import UNKNOWN, actual_tokens
 from model.capture.interventions import Causal, RemovedHead, intervening
-from model.inference.model import Inspectable
-from model.inference.models import LanguageModel, MaskFiller, Translator
+from model.inference.model import TextModel
+from model.inference.models import LanguageModel, MaskedLanguageModel, Translator
 from model.text.tokenizer import Tokens
 from tests.model.capture.test_head_removal import without_columns
 from tests.model.examples import network, one_stack, sentences, tokenizers
@@ -24,16 +24,16 @@ SOURCE, TARGET = tokenizers(PAIRS)
 KINDS = {"encoder-decoder": ["encoder", "decoder", "cross"], "decoder-only": ["decoder"], "encoder-only": ["encoder"]}
 
 
-def lens_of(kind: str, **options) -> Inspectable:
+def lens_of(kind: str, **options) -> TextModel:
     if kind == "encoder-decoder":
         sizes = {"source_vocabulary": len(SOURCE), "target_vocabulary": len(TARGET)}
         return Translator("one", network(**sizes, **options).double(), (SOURCE, TARGET), {})
     sizes = {"vocabulary": len(TARGET)} if kind == "encoder-only" else {"target_vocabulary": len(TARGET)}
     made = one_stack(kind, **{**sizes, **options}).double()
-    return (LanguageModel if kind == "decoder-only" else MaskFiller)("one", made, (TARGET, TARGET), {})
+    return (LanguageModel if kind == "decoder-only" else MaskedLanguageModel)("one", made, (TARGET, TARGET), {})
 
 
-def texts(lens: Inspectable) -> tuple[Tokens, Tokens | None, list[int]]:
+def texts(lens: TextModel) -> tuple[Tokens, Tokens | None, list[int]]:
     if lens.kind == "encoder-decoder":
         source, target = lens.source_tokens(PAIRS[0].source), lens.target_tokens(PAIRS[0].target)
     else:

@@ -16,8 +16,8 @@ from torch.testing import assert_close
 from model.checkpoints.convert.to_huggingface import FAMILIES, counterpart
 from model.checkpoints.export import export_huggingface, folder_zipped, huggingface_zipped, without_front_matter
 from model.checkpoints.load import open_checkpoint
-from model.inference.model import Inspectable
-from model.inference.models import INSPECTABLES
+from model.inference.model import TextModel
+from model.inference.models import MODEL_CLASSES
 from model.network.config import TransformerConfig
 from model.network.transformer import build
 from model.runtime.errors import CheckpointError
@@ -63,7 +63,7 @@ def one_tokenizer():
     return train_bpe([pair.source for pair in sentences(30)], 90, mask=True)
 
 
-def lens_of(kind: str, options: dict) -> Inspectable:
+def lens_of(kind: str, options: dict) -> TextModel:
     both = both_tokenizers() if kind == "encoder-decoder" else (one_tokenizer(), one_tokenizer())
     sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
     if kind == "encoder-decoder":
@@ -72,7 +72,7 @@ def lens_of(kind: str, options: dict) -> Inspectable:
         config = TransformerConfig.one_stack(kind, len(both[0]), 2, **(SIZES | options))
     model = build(config).eval().requires_grad_(False)
     disturb(model)
-    return INSPECTABLES[kind]("mine", model, both, RECORD)
+    return MODEL_CLASSES[kind]("mine", model, both, RECORD)
 
 
 def opened(auto, folder):
@@ -86,7 +86,7 @@ def tokenizer_of(folder):
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def ids(lens: Inspectable, text: str) -> torch.Tensor:
+def ids(lens: TextModel, text: str) -> torch.Tensor:
     return torch.tensor([lens.source_tokens(text).ids])
 
 

@@ -11,7 +11,7 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.data.pairs import Pair
 from model.inference.decoding import Generation, Sampling
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.training.evaluation import translation_figures
 from tests.model.examples import network, sentences, tokenizers, write_pairs
 
@@ -89,7 +89,7 @@ def test_evaluate_prints_the_figures(tmp_path, capsys):
 
 
 def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path):
-    class Fixed(Inspectable):
+    class Fixed(TextModel):
         """Translates from a table."""
 
         def generate_batch(self, texts, **options):

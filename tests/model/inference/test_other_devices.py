@@ -13,7 +13,7 @@ from model.analysis.checks import checks
 from model.capture.trace import record
 from model.data.datasets import PairCorpus
 from model.inference.decoding import Sampling
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.inference.models import LanguageModel, Translator
 from model.network.attention import explicit_attention
 from model.training.settings import TrainingSettings
@@ -56,7 +56,7 @@ def test_the_test_above_sees_a_tensor_on_the_cpu():
         model(ids, ids)
 
 
-def lenses() -> list[Inspectable]:
+def lenses() -> list[TextModel]:
     both = tokenizers(sentences(60))
     sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
     translator = Translator("pairs", network(**sizes), both, {})

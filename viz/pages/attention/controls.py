@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.attention_maps import Quantity
 from model.analysis.head_metrics import METRICS
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
 from viz.i18n.format import attention_name, scale_name
@@ -50,7 +50,7 @@ DRAWINGS = ("map", "lines")
 BELOW = ("steps", "importance")
 
 
-def show_controls(lens: Inspectable) -> Wish:
+def show_controls(lens: TextModel) -> Wish:
     """What is drawn of every head."""
     kinds = attention_kinds(lens.model)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
@@ -67,7 +67,7 @@ def show_controls(lens: Inspectable) -> Wish:
     return Wish(kind, Quantity(quantity), scale, threshold=threshold)
 
 
-def show_head_controls(wish: Wish, lens: Inspectable) -> Wish:
+def show_head_controls(wish: Wish, lens: TextModel) -> Wish:
     """Which heads there are, in which order, and with which number."""
     row = st.container(horizontal=True, vertical_alignment="center")
     metric = pick(_("Number of each head"), list(METRICS), Choice.METRIC, metric_name, row)
@@ -166,5 +166,5 @@ def asked(key: str, low: float | None = None) -> float | None:
     return found if math.isfinite(found) and (low is None or found >= low) else None
 
 
-def depth(lens: Inspectable, kind: AttentionKind) -> int:
+def depth(lens: TextModel, kind: AttentionKind) -> int:
     return lens.config.n_encoder_layers if kind == "encoder" else lens.config.n_decoder_layers

@@ -15,7 +15,7 @@ from model.analysis.head_importance import Effect, Place, Removals, removable
 from model.analysis.head_metrics import Likeness, likeness
 from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind, Trace
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.runtime.errors import require
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
@@ -65,7 +65,7 @@ class Places:
     table: ExpanderContainer
 
 
-def show(places: Places, lens: Inspectable, kind: AttentionKind, chosen: Selection) -> Iterator[None]:
+def show(places: Places, lens: TextModel, kind: AttentionKind, chosen: Selection) -> Iterator[None]:
     """What stands under the heads and under the chosen one: packed up to the one `yield`, then mounted.
 
     Raises:
@@ -248,7 +248,7 @@ class Measured:
             self.measuring.go_on()
 
 
-def measured(bench: Workbench, lens: Inspectable) -> Measured:
+def measured(bench: Workbench, lens: TextModel) -> Measured:
     """What there is of the workbench's trace; begun now, where it is quick."""
     assert bench.trace is not None
     kept: list[Measured] = st.session_state.setdefault(KEPT, [])
@@ -272,7 +272,7 @@ def shown(bench: Workbench) -> Measured:
     return next(each for each in kept if each.trace is bench.trace)
 
 
-def _new(bench: Workbench, trace: Trace, lens: Inspectable) -> Measured:
+def _new(bench: Workbench, trace: Trace, lens: TextModel) -> Measured:
     assert bench.source is not None
     actual = subject_of(bench).ids if lens.predicts else []
     kinds = [kind for kind in attention_kinds(lens.model) if not lacks(lens.model, removable(kind))]

@@ -9,7 +9,7 @@ from functools import partial
 import streamlit as st
 
 from model.analysis.attention_maps import Maps
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said, unless_absent
 from viz.pages.attention import bertviz, importance
@@ -37,7 +37,7 @@ class Part(StrEnum):
     BERTVIZ = "bertviz_open"
 
 
-def page(lens: Inspectable) -> Views:
+def page(lens: TextModel) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     wish = show_controls(lens)
     grid, figures = st.columns([11, 9], gap="medium")
@@ -57,7 +57,7 @@ def page(lens: Inspectable) -> Views:
             places = Places(steps, beside, folded(importance.Part.DATA, _("Data: importance")))
     others = folded(Part.BERTVIZ, "BertViz")
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
         trace = bench.trace
         assert trace is not None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.capture.trace import AttentionKind
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 NORMS, ALIKE = "w_head_norms", "w_heads_alike"
 KIND, CIRCUIT = "w_kind", "w_circuit"
@@ -135,19 +135,19 @@ NAMES = ("W_Q", "W_K", "W_V", "W_O")
 Remember = Callable[[Hashable, Callable[[], Any]], Any]
 
 
-def attentions_of(lens: Inspectable, kind: AttentionKind) -> list[MultiHeadAttention]:
+def attentions_of(lens: TextModel, kind: AttentionKind) -> list[MultiHeadAttention]:
     """The attentions of that kind, layer by layer."""
     found = attentions(lens.model)
     paths = (ATTENTION_PATHS[kind].format(layer) for layer in range(len(found)))
     return [found[path] for path in paths if path in found]
 
 
-def kinds_of(lens: Inspectable) -> list[AttentionKind]:
+def kinds_of(lens: TextModel) -> list[AttentionKind]:
     """The kinds of attention whose heads' weights are known."""
     return [kind for kind in attention_kinds(lens.model) if attentions_of(lens, kind)]
 
 
-def norms_of(lens: Inspectable, kind: AttentionKind, remember: Remember) -> Tensor:
+def norms_of(lens: TextModel, kind: AttentionKind, remember: Remember) -> Tensor:
     """(projection, layer, head)"""
     found: Tensor = remember(
         ("norms", kind), lambda: torch.stack([head_norms(each) for each in attentions_of(lens, kind)], dim=1)
@@ -236,7 +236,7 @@ def similarity_map(
     return heatmap(values, np.ones(values.shape, np.bool_), header, key, on_cell=on_cell)
 
 
-def similarity_of(lens: Inspectable, kind: AttentionKind, circuit: str, remember: Remember) -> Tensor:
+def similarity_of(lens: TextModel, kind: AttentionKind, circuit: str, remember: Remember) -> Tensor:
     """(head, head) over all layers of that kind."""
     assert circuit in ("scores", "output")
     found: Tensor = remember(

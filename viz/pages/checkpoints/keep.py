@@ -21,7 +21,7 @@ from viz.ui.parts import outcome
 from viz.ui.save_name import NAME, refused
 
 if TYPE_CHECKING:
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 TALL = 420  # pixels of the card
 READING = 720  # pixels of a column that stands alone
@@ -228,7 +228,7 @@ def show_as_ours(place: DeltaGenerator, kept: Place) -> None:
     ask(place, kept, _("Its name"), _("Save it as a model of Vitrine"), _keep, lens)
 
 
-def _keep(lens: Inspectable, name: str) -> None:
+def _keep(lens: TextModel, name: str) -> None:
     from model.checkpoints.manage import keep_as_ours
 
     if refused_name(name):

@@ -18,7 +18,7 @@ from viz.state.workbench import Key, workbench
 
 if TYPE_CHECKING:
     from model.checkpoints.tensors import TensorInfo
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 CHECKPOINT, TENSOR = "checkpoint", "tensor"  # parameters of the address
 REGION = ("w_rows", "w_columns")  # the fields of the rows and columns that are looked at
@@ -118,7 +118,7 @@ def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:
         st.session_state[key] = ""
 
 
-def lens_of(subject: Subject) -> Inspectable | None:
+def lens_of(subject: Subject) -> TextModel | None:
     """The model in that file, if it is one that opens."""
     lens = workbench().lens
     if lens is not None and st.session_state.get(Key.MODEL) == subject.name:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from model.analysis.weights.statistics import Statistics
     from model.checkpoints.tensors import TensorInfo
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
     from model.text.tokenizer import Tokenizer
 
 BINS = (12, 96)  # of a few values, of many
@@ -264,7 +264,7 @@ def is_embedding(weight: Weight) -> bool:
     return len(shape) == 2 and shape[0] > 1 and bool(TOKENS.search(weight.info.name)) and not is_positions(weight)
 
 
-def tokenizer_of(info: TensorInfo, lens: Inspectable | None) -> Tokenizer | None:
+def tokenizer_of(info: TensorInfo, lens: TextModel | None) -> Tokenizer | None:
     """The model's tokenizer whose tokens are the rows."""
     if lens is None:
         return None

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.feed_forward import Seen, quantities
 from model.analysis.residual import stacks
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import TransformerConfig
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
@@ -42,7 +42,7 @@ class Part(StrEnum):
     DATA = "units_data"
 
 
-def page(lens: Inspectable) -> Views:
+def page(lens: TextModel) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     names, parts = stacks(lens.config), quantities(lens.config)
@@ -61,7 +61,7 @@ def page(lens: Inspectable) -> Views:
         detail = st.container()
     data = under_figures(partial(layer.explain, Part.EXPLANATION, lens.config), Part.DATA)
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench, seen = workbench(), units_seen()
         assert bench.trace is not None
         seen.add(bench.trace, lens.config)
@@ -118,7 +118,7 @@ def page_number(config: TransformerConfig) -> int:
     return max(1, min(number, units.pages(config))) - 1
 
 
-def turn_page(lens: Inspectable, place: DeltaGenerator) -> None:
+def turn_page(lens: TextModel, place: DeltaGenerator) -> None:
     """The field that turns the pages of units."""
     last = units.pages(lens.config)
     st.session_state[Part.PAGE_FIELD] = page_number(lens.config) + 1

@@ -24,7 +24,7 @@ from model.experiments.attention_cost import (
     upper_fit,
 )
 from model.experiments.timing import ROUNDS, SECONDS, Fit, Numbers, fit
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.attention import MultiHeadAttention, Scores, Weights
 from model.network.costs import attention_flops
 from viz.components.plots import Mount, Series, chart
@@ -270,7 +270,7 @@ def table(found: Growth) -> pd.DataFrame:
 LONGEST = 16384
 
 
-def show(lens: Inspectable) -> None:
+def show(lens: TextModel) -> None:
     show_claim(
         _("Attention costs O(n² d): Q Kᵀ O(n² d), softmax O(n²), weighting the values O(n² d)."),
         _(
@@ -299,7 +299,7 @@ def show(lens: Inspectable) -> None:
     explain()
 
 
-def fields(lens: Inspectable) -> list[Field]:
+def fields(lens: TextModel) -> list[Field]:
     config = lens.config
     return [
         Field("cost_longest", _("largest n"), "2048", 128, LONGEST, log=True),

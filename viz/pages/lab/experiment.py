@@ -12,7 +12,7 @@ import streamlit as st
 from model.experiments.attention_cost import Room, Sizes
 from model.experiments.runner import Report, Running
 from model.experiments.timing import Machine, Times
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
@@ -173,7 +173,7 @@ Found = TypeVar("Found")
 MODEL = "cost_model"  # whose sizes the fields of each view began with
 
 
-def sizes_of(lens: Inspectable, view: str, fields: Sequence[Field]) -> Mapping[str, int] | None:
+def sizes_of(lens: TextModel, view: str, fields: Sequence[Field]) -> Mapping[str, int] | None:
     """The number in each field, by its key; None while one of them holds none."""
     known = st.session_state.setdefault(MODEL, {})
     if known.setdefault(view, lens.name) != lens.name:

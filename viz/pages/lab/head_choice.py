@@ -11,7 +11,7 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import AttentionKind
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.components.plots import Panel, panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant
@@ -98,7 +98,7 @@ def heading(title: str) -> DeltaGenerator:
     return row
 
 
-def choose_kind(lens: Inspectable, place: DeltaGenerator) -> AttentionKind:
+def choose_kind(lens: TextModel, place: DeltaGenerator) -> AttentionKind:
     """Chosen by the user where the model has several."""
     kinds = attention_kinds(lens.model)
     if len(kinds) == 1:

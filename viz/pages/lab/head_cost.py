@@ -23,7 +23,7 @@ from model.experiments.head_cost import (
     with_heads,
 )
 from model.experiments.timing import ROUNDS, SECONDS
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.attention import MultiHeadAttention
 from model.network.costs import attention_flops
 from viz.components.plots import Mount, Series, chart
@@ -279,7 +279,7 @@ def timed_table(found: Timed) -> pd.DataFrame:
 SHORTEST, LONGEST, WIDEST = 2, 4096, 4096
 
 
-def show_heads(lens: Inspectable) -> None:
+def show_heads(lens: TextModel) -> None:
     show_claim(
         _("h heads of d/h channels cost the same as one head of d channels."),
         _(
@@ -323,7 +323,7 @@ def show_heads(lens: Inspectable) -> None:
     explain_heads()
 
 
-def show_ways(lens: Inspectable) -> None:
+def show_ways(lens: TextModel) -> None:
     show_claim(
         _(
             "Each head attends in a space of its own; some split the d channels among the heads, some give each head "
@@ -373,7 +373,7 @@ def nearest(several: Iterable[int], wish: int) -> int:
     return min(several, key=lambda heads: abs(heads - wish))
 
 
-def _common(lens: Inspectable, key: str) -> list[Field]:
+def _common(lens: TextModel, key: str) -> list[Field]:
     length = min(lens.config.max_length, 1024)
     return [
         Field(f"{key}_n", "n", str(length), SHORTEST, LONGEST, log=True),
@@ -381,7 +381,7 @@ def _common(lens: Inspectable, key: str) -> list[Field]:
     ]
 
 
-def _sizes(lens: Inspectable, batch: int, heads: int, d_model: int) -> Sizes:
+def _sizes(lens: TextModel, batch: int, heads: int, d_model: int) -> Sizes:
     width = d_model // heads
     return Sizes(batch=batch, heads=heads, width=width, device=lens.device, dtype=lens.dtype)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.lab import (
     attention_growth,
@@ -30,7 +30,7 @@ ARITHMETIC = {
 }
 
 
-def arithmetic_section(lens: Inspectable, row: DeltaGenerator) -> Views:
+def arithmetic_section(lens: TextModel, row: DeltaGenerator) -> Views:
     """One of its claims; what is not shown is not computed."""
     name = choose(_("Claim"), list(ARITHMETIC), "example", "arithmetic", claim_name, row)
     return ARITHMETIC[name](lens)
@@ -55,7 +55,7 @@ COSTS = {
 }
 
 
-def costs_section(lens: Inspectable, row: DeltaGenerator) -> Views:
+def costs_section(lens: TextModel, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text: all stays as it is while the user types."""
     name = choose(_("Claim"), list(COSTS), "growth", "cost", cost_name, row)
     COSTS[name](lens)
@@ -80,7 +80,7 @@ SECTIONS = {
 }
 
 
-def page(lens: Inspectable) -> Views:
+def page(lens: TextModel) -> Views:
     """One of its sections, each in the parts of a page; what is not shown is not computed."""
     theirs.set(())  # here our own code computes, whatever model is loaded
     row = st.container(horizontal=True, vertical_alignment="center")

@@ -19,7 +19,7 @@ from model.analysis.predictions import derivative_norm
 from model.capture.trace import AttentionKind, Trace
 from model.experiments import softmax
 from model.experiments.softmax import Against, BothWays, against_width, both_ways, first_below, last_alike
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require
 from viz.components.plots import Mount, Series, chart
@@ -54,7 +54,7 @@ class Part(StrEnum):
     DATA = "scaling_data"
 
 
-def section(lens: Inspectable) -> Views:
+def section(lens: TextModel) -> Views:
     show_claim(
         _(
             "Without 1/√d_k a large d_k saturates the softmax and kills the gradient; for a small d_k it does not "
@@ -78,7 +78,7 @@ def section(lens: Inspectable) -> Views:
         kind = choose_kind(lens, heading(_("In the loaded model")))
         said, heads = st.container(), st.container()
 
-    def views(_lens: Inspectable) -> Iterator[None]:
+    def views(_lens: TextModel) -> Iterator[None]:
         found, lacking = unless_absent(lambda: of_model(workbench(), kind))
         yield
         with random:

@@ -17,7 +17,7 @@ from model.data.tasks import TASKS
 from model.experiments.arms import COMPARISONS, begin, lengths_of, setup_of
 from model.experiments.side_by_side import Course, Setup, Side, step_seconds
 from model.experiments.weight_tying import tied
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
@@ -222,7 +222,7 @@ BESIDE = {
 TESTING = 1.2  # times the training: what the tests on longer texts take too, about
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Views:
+def section(lens: TextModel, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text."""
     name = choose(_("Claim"), list(COMPARISONS), "norms", "lab_training", comparison_name, row)
     show_claim(said_of(name), truth_of(name))
@@ -237,7 +237,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     return nothing
 
 
-def controls(place: DeltaGenerator, name: str, lens: Inspectable) -> tuple[Setup, int] | None:
+def controls(place: DeltaGenerator, name: str, lens: TextModel) -> tuple[Setup, int] | None:
     """The setup and the longest text of the test, 0 for none; nothing while a field holds no number that can be."""
     usual = COMPARISONS[name]
     fields = {
@@ -316,7 +316,7 @@ def draw(name: str, side: Side) -> None:
     data_table(f"lab_{name}_data", lambda: every_number(side), f"trained-{name}")
 
 
-def tied_counts(lens: Inspectable) -> str:
+def tied_counts(lens: TextModel) -> str:
     """What tying saves in the model that is loaded, by its config."""
     shared, apart = (tied(lens.config, kind) for kind in ("output", "none"))
     if shared.refusal:

@@ -27,7 +27,7 @@ from model.experiments.similarity import (
     ranks,
     spearman,
 )
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
@@ -249,7 +249,7 @@ class Part(StrEnum):
     DATA = "similarity_data"
 
 
-def section(lens: Inspectable) -> Views:
+def section(lens: TextModel) -> Views:
     show_claim(
         _("A larger dot product means more similar vectors."),
         _("That is sure only between vectors of equal length: q · k = ‖q‖ ‖k‖ cos(q, k)."),
@@ -264,7 +264,7 @@ def section(lens: Inspectable) -> Views:
         kind = choose_kind(lens, heading(_("In the loaded model")))
         said, heads, queries, scatter = (st.container() for _number in range(4))
 
-    def views(_lens: Inspectable) -> Iterator[None]:
+    def views(_lens: TextModel) -> Iterator[None]:
         bench, places = workbench(), typed_vectors()
         rows = plane_rows(places)
         parts = [(figure, pack_vectors(places, Part.PLANE, on_move))]

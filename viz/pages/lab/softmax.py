@@ -19,7 +19,7 @@ from model.analysis.predictions import derivative_norm, entropies, saturation
 from model.capture.trace import AttentionKind
 from model.experiments.softmax import SURE, first_factor, jacobian, thresholds
 from model.experiments.worked_example import DOCUMENT, Rows, take_steps
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.attention import Weights
 from model.runtime.device import exact
 from model.runtime.errors import require
@@ -59,7 +59,7 @@ class Part(StrEnum):
     DATA = "softmax_data"
 
 
-def section(lens: Inspectable) -> Views:
+def section(lens: TextModel) -> Views:
     show_claim(
         _("Softmax turns scores into a distribution, in O(n)."),
         _(
@@ -84,7 +84,7 @@ def section(lens: Inspectable) -> Views:
         curves = st.container()
         data = folded(Part.DATA, _("Data"))
 
-    def views(_lens: Inspectable) -> Iterator[None]:
+    def views(_lens: TextModel) -> Iterator[None]:
         subject, lacking = unless_absent(scores_of)
         if subject is None:
             yield

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from model.experiments.weight_tying import Tied, every_kind, saved, tied
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import TransformerConfig
 from model.network.costs import parameters
 from viz.components.plots import Mount, Series, chart
@@ -104,7 +104,7 @@ def table(models: Models) -> pd.DataFrame:
 PAPER = {"base": "paper-base", "big": "paper-big"}
 
 
-def show(lens: Inspectable) -> None:
+def show(lens: TextModel) -> None:
     show_claim(
         _("One matrix for the embeddings and the output saves weights."),
         _(

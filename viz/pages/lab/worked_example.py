@@ -21,7 +21,7 @@ from model.experiments.worked_example import (
     take_steps,
     texts_of,
 )
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.attention import Scaled, Scores, Weights
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
@@ -221,7 +221,7 @@ class Part(StrEnum):
     DATA = "example_data"
 
 
-def section(_lens: Inspectable) -> Views:
+def section(_lens: TextModel) -> Views:
     show_claim(
         _(
             "By hand, without 1/√d_k and with the first input's weights rounded to 0, 0.5, 0.5, the first output is "
@@ -243,7 +243,7 @@ def section(_lens: Inspectable) -> Views:
     with right:
         data = folded(Part.DATA, _("Data"))
 
-    def views(_lens: Inspectable) -> Iterator[None]:
+    def views(_lens: TextModel) -> Iterator[None]:
         typed = texts()
         bad: CellError | None = None
         try:

@@ -15,7 +15,7 @@ from viz.ui.parts import plot_words
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
     from model.capture.trace import Trace
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 PAGES = {
     "embedding": "positions",
@@ -43,7 +43,7 @@ def stacks(trace: Trace, found: list[Block]) -> list[dict[str, Any]]:
     return made
 
 
-def describe(block: Block, lens: Inspectable, pictures: Pictures, changes: Said) -> dict[str, Any]:
+def describe(block: Block, lens: TextModel, pictures: Pictures, changes: Said) -> dict[str, Any]:
     """What is said of a block and how thick its arrow is; changes: since the pin."""
     flow = math.nan if block.kind == "output" else pictures.flow(block)
     said = lines(block, lens.config)
@@ -110,13 +110,13 @@ def _largest_change(comparison: Comparison, block: Block) -> tuple[str, str]:
     return name, text.format(size=significant(float(sizes[place])), token=label, position=place)
 
 
-def last_prediction(trace: Trace, lens: Inspectable) -> int:
+def last_prediction(trace: Trace, lens: TextModel) -> int:
     """The position whose prediction is shown unless another is chosen: the first hidden token, else the last."""
     guesses = lens.guesses(trace, 1)
     return guesses[0].place if guesses else len(trace["output.logits"]) - 1
 
 
-def predictions(trace: Trace, comparison: Comparison | None, lens: Inspectable, place: int) -> dict[str, Any]:
+def predictions(trace: Trace, comparison: Comparison | None, lens: TextModel, place: int) -> dict[str, Any]:
     """The most probable tokens at a position, and how probable they were in the pinned trace."""
     logits = trace["output.logits"][place].float()
     best = logits.softmax(dim=-1).topk(min(GUESSES, len(logits)))
@@ -135,7 +135,7 @@ def predictions(trace: Trace, comparison: Comparison | None, lens: Inspectable, 
     }
 
 
-def summary(lens: Inspectable, found: list[Block]) -> Said:
+def summary(lens: TextModel, found: list[Block]) -> Said:
     """The whole model in lines."""
     config = lens.config
     by_kind: dict[str, int] = {}
@@ -165,7 +165,7 @@ def summary(lens: Inspectable, found: list[Block]) -> Said:
     return said
 
 
-def alternative(lens: Inspectable, found: list[Block], guess: dict[str, Any], note: str) -> str:
+def alternative(lens: TextModel, found: list[Block], guess: dict[str, Any], note: str) -> str:
     """The picture in words."""
     config = lens.config
     sizes = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}

@@ -11,7 +11,7 @@ import streamlit as st
 
 from model.analysis.blocks import Block, blocks, elsewhere
 from model.capture.trace import ATTENTION_PATHS
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.layers import BLOCKS, Residual
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _
@@ -36,12 +36,12 @@ SCALES = ("one", "largest")
 BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
 
 
-def page(lens: Inspectable) -> Views:
+def page(lens: TextModel) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     place = st.container()
     data = under_figures(partial(show_explanation, lens), Part.DATA)
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         if opened := st.session_state.pop(Part.OPENED, None):
             # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
             # what widgets are bound to, they write there again.
@@ -60,7 +60,7 @@ def page(lens: Inspectable) -> Views:
     return views
 
 
-def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: Pictures) -> Mount:
+def pack_map(bench: Workbench, lens: TextModel, found: list[Block], pictures: Pictures) -> Mount:
     trace, comparison = pictures.trace, pictures.comparison
     guess = map_header.NOTHING
     bench.selection.side = "target" if trace.target_tokens else "source"
@@ -98,7 +98,7 @@ def pack_map(bench: Workbench, lens: Inspectable, found: list[Block], pictures: 
     return model_map([pictures.of(block) for block in found], header, Part.MAP, on_open, on_token, on_scale)
 
 
-def show_explanation(lens: Inspectable) -> None:
+def show_explanation(lens: TextModel) -> None:
     model = lens.model
     stacks = [stack for stack in (getattr(model, "encoder", None), getattr(model, "decoder", None)) if stack]
     parts = [type(model), *(type(part) for stack in stacks for part in (stack, stack.layers[0]))]
@@ -119,7 +119,7 @@ def show_explanation(lens: Inspectable) -> None:
     )
 
 
-def table(lens: Inspectable, found: list[Block], pictures: Pictures) -> pd.DataFrame:
+def table(lens: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFrame:
     """A row for each block, and one for the parameters that are in none."""
     made = pd.DataFrame(
         {

@@ -13,7 +13,7 @@ import torch
 from model.analysis.comparison import align
 from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
 from model.capture.trace import AttentionKind, Trace
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens
 from viz.components.plots import Mount, Panel, panels
@@ -41,7 +41,7 @@ def parts_of(text: str) -> list[str]:
     return [text, text[: len(text) // 2], text[len(text) // 2 :]]
 
 
-def batch_of(lens: Inspectable, text: str, source: Tokens, target: Tokens | None) -> tuple[Batch, list[list[Tokens]]]:
+def batch_of(lens: TextModel, text: str, source: Tokens, target: Tokens | None) -> tuple[Batch, list[list[Tokens]]]:
     """The current text and its parts as one batch, with the targets that the model writes for the parts."""
     rows = [[source, *(lens.source_tokens(part) for part in parts_of(text)[1:])]]
     paddings = [lens.source_tokenizer.filler]
@@ -53,7 +53,7 @@ def batch_of(lens: Inspectable, text: str, source: Tokens, target: Tokens | None
     return Batch.of([[each.ids for each in stack] for stack in rows], paddings, lens.device), rows
 
 
-def batch_sentence(lens: Inspectable) -> str:
+def batch_sentence(lens: TextModel) -> str:
     """Where the texts of the batch come from."""
     if lens.kind == "encoder-decoder":
         return _("The source and its sentences (or halves) as one batch; the model writes the targets of the parts.")
@@ -90,7 +90,7 @@ def _batch_of_pin(pin: Pin, source: Tokens, target: Tokens | None = None) -> Pin
 
 
 def pack_batch(
-    lens: Inspectable, bench: Workbench, text: str, kind: AttentionKind, chosen: Selection, key: str
+    lens: TextModel, bench: Workbench, text: str, kind: AttentionKind, chosen: Selection, key: str
 ) -> tuple[Mount, pd.DataFrame, str]:
     """The masks of a padded batch, framed where the pinned batch's are others; how far padding moves each text's
     outputs with and without them; and a sentence where there is no pinned batch to compare with.
@@ -206,7 +206,7 @@ def _places_here(texts: Sequence[Tokens], example: int, length: int) -> list[int
     return found
 
 
-def _moves(lens: Inspectable, batch: Batch) -> list[list[float]]:
+def _moves(lens: TextModel, batch: Batch) -> list[list[float]]:
     """The largest change of a logit between each text in the batch and alone: with padding masked, seen, and where
     texts are read in one direction without a causal mask too.
     """

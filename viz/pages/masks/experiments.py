@@ -16,7 +16,7 @@ from torch import Tensor
 from model.analysis.masking import Order, fills, future_change, orders, self_attention, without_causal_mask
 from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.attention import Masked, Weights
 from viz.components.plots import Mount, Panel, Series, chart, panels
 from viz.i18n.catalogue import _
@@ -34,7 +34,7 @@ LEAK = "#d55e00"
 
 
 def pack_future(
-    lens: Inspectable, bench: Workbench, place: int, key: str, on_place: Callable[[], None]
+    lens: TextModel, bench: Workbench, place: int, key: str, on_place: Callable[[], None]
 ) -> tuple[Mount, str]:
     """Change a token and watch the outputs before it: with the causal mask, without it, and as the model is now."""
     assert bench.trace is not None

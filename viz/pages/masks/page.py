@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.comparison import prediction_changes
 from model.capture.interventions import Cells
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.runtime.errors import require
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _
@@ -57,7 +57,7 @@ NO_LABEL: dict[str, Any] = {"label_visibility": "collapsed"}
 EXPERIMENTS = ("order", "numbers", "future", "batch")
 
 
-def page(lens: Inspectable) -> Views:
+def page(lens: TextModel) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted.
 
     Raises:
@@ -81,7 +81,7 @@ def page(lens: Inspectable) -> Views:
     explained = partial(explain, Part.EXPLANATION, lens.model, kind, experiment, bool(effects))
     table_of_cells = under_figures(explained, Part.DATA)
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
         trace, before = bench.trace, bench.what_if.plain
         assert trace is not None
@@ -136,7 +136,7 @@ def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
     return cast(AttentionKind, choice(kinds, first_kind(kinds), Part.KIND))
 
 
-def show_rules(place: DeltaGenerator, lens: Inspectable, kind: AttentionKind) -> None:
+def show_rules(place: DeltaGenerator, lens: TextModel, kind: AttentionKind) -> None:
     """The rules of this kind's masks, each to be switched; what they show is the workbench's."""
     own = Rules.of(lens.config, kind)
     now = own.after(workbench().what_if.changes)
@@ -207,7 +207,7 @@ def place_of(name: str, default: int, length: int) -> int:
 
 
 def run_experiment(
-    name: str, lens: Inspectable, bench: Workbench, kind: AttentionKind, chosen: Selection
+    name: str, lens: TextModel, bench: Workbench, kind: AttentionKind, chosen: Selection
 ) -> tuple[Mount | None, str, pd.DataFrame | None]:
     """What an experiment shows, what it says, and its numbers."""
     trace, compared = bench.trace, bench.comparison

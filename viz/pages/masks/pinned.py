@@ -13,7 +13,7 @@ from model.analysis.attention_maps import Maps
 from model.analysis.masking import future_change, self_attention, without_causal_mask
 from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.runtime.errors import require
 from viz.components.plots import Series
 from viz.i18n.catalogue import _
@@ -94,7 +94,7 @@ def pinned_future(bench: Workbench, place: int, token: int) -> tuple[list[Series
     return series, _("In the pinned trace: {changes}.").format(changes=" · ".join(said))
 
 
-def other_token(lens: Inspectable, ids: Sequence[int], place: int) -> int:
+def other_token(lens: TextModel, ids: Sequence[int], place: int) -> int:
     """A token to put at `place`: another of the text where there is one, else the first that is not special."""
     tokenizer = lens.target_tokenizer
     plain = [token for token in (*ids, *range(len(tokenizer))) if token not in tokenizer.special]

@@ -17,8 +17,8 @@ from model.analysis.comparison import Comparison
 from model.analysis.predictions import labels_of, perplexity, text_losses, token_losses
 from model.capture.trace import Trace
 from model.inference.copies import BASES, LONGEST, vary
-from model.inference.model import Inspectable
-from model.inference.models import MaskFiller, Translator
+from model.inference.model import TextModel
+from model.inference.models import MaskedLanguageModel, Translator
 from model.network.config import CHOICES
 from model.text.tokenizer import Tokens
 from viz.components.plots import Mount, Series, chart, heatmap
@@ -35,7 +35,7 @@ from viz.ui.plots import PINNED
 TYPE = "applied_type"
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Views:
+def section(lens: TextModel, row: DeltaGenerator) -> Views:
     """The wish first; then the text in the model with and without it."""
     if not lens.model.ours:
         st.info(not_ours())
@@ -52,7 +52,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         data = folded("applied_data", _("Data"))
     choose_numbers(lens, as_trained(lens), fields)
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench, trained = workbench(), as_trained(lens)
         both = remembered("applied", (bench.trace, lens, trained), lambda: compare(bench, lens, trained))
         parts = [(losses, pack_losses(bench, both))]
@@ -72,7 +72,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     return views
 
 
-def choose_type(lens: Inspectable, trained: Inspectable, place: DeltaGenerator) -> None:
+def choose_type(lens: TextModel, trained: TextModel, place: DeltaGenerator) -> None:
     """The types that this checkpoint can have: learned positions and distances only if it was trained with them."""
     possible = [name for name in CHOICES["position"] if _can_be(trained, name)]
     st.session_state[TYPE] = lens.config.position
@@ -87,13 +87,13 @@ def choose_type(lens: Inspectable, trained: Inspectable, place: DeltaGenerator) 
     )
 
 
-def _can_be(trained: Inspectable, name: str) -> bool:
+def _can_be(trained: TextModel, name: str) -> bool:
     if name in ("learned", "relative"):
         return trained.config.position == name
     return name != "rotary" or (trained.config.rotary_channels or trained.config.d_head) % 2 == 0
 
 
-def choose_numbers(lens: Inspectable, trained: Inspectable, places: Sequence[DeltaGenerator]) -> None:
+def choose_numbers(lens: TextModel, trained: TextModel, places: Sequence[DeltaGenerator]) -> None:
     low, high = BASES
     base = Field("applied_base", _("base"), "", low, high, whole=False, log=True, bound=False)
     longest = max(LONGEST, trained.config.max_length)
@@ -137,14 +137,14 @@ def _pin(kept: Pin) -> None:
     workbench().pin = kept
 
 
-def position_classes(lens: Inspectable) -> list[type]:
+def position_classes(lens: TextModel) -> list[type]:
     """What tells this model where a token stands: of ALiBi and rotary positions a part of the attention."""
     stack = "encoder" if lens.config.n_encoder_layers else "decoder"
     every = classes(*(lens.model.get_submodule(f"{stack}.{part}") for part in ("embedding", "layers.0.self_attention")))
     return [each for each in every if each.__module__ in ("model.network.positions", "model.network.positions")]
 
 
-def explain(lens: Inspectable) -> None:
+def explain(lens: TextModel) -> None:
     explanation(
         "applied_explanation",
         [
@@ -171,7 +171,7 @@ NOW, BEFORE = "#0072b2", "#8a6a00"
 class Pass:
     """A forward pass on the text, and the loss of each token."""
 
-    lens: Inspectable
+    lens: TextModel
     trace: Trace
     losses: Tensor
 
@@ -197,10 +197,10 @@ class BeforeAfter:
     @property
     def places(self) -> np.ndarray:
         """Where in `labels` each loss belongs: what a position writes is the next one."""
-        return np.arange(len(self.now.losses)) + (not isinstance(self.now.lens, MaskFiller))
+        return np.arange(len(self.now.losses)) + (not isinstance(self.now.lens, MaskedLanguageModel))
 
 
-def compare(bench: Workbench, lens: Inspectable, trained: Inspectable) -> BeforeAfter:
+def compare(bench: Workbench, lens: TextModel, trained: TextModel) -> BeforeAfter:
     """Both passes on what is in the fields. A target that the model is left to write is written as trained."""
     assert bench.trace is not None
     assert bench.source is not None
@@ -218,7 +218,7 @@ def compare(bench: Workbench, lens: Inspectable, trained: Inspectable) -> Before
     return BeforeAfter(_pass(lens, trace, source, target), _pass(trained, known, source, target), source, target)
 
 
-def _pass(lens: Inspectable, trace: Trace, source: Tokens, target: Tokens | None) -> Pass:
+def _pass(lens: TextModel, trace: Trace, source: Tokens, target: Tokens | None) -> Pass:
     return Pass(lens, trace, text_losses(lens, trace, source, target))
 
 
@@ -262,7 +262,7 @@ def _beyond(both: BeforeAfter) -> list[str]:
     return [sentence.format(length=length, beyond=significant(beyond), within=significant(within))]
 
 
-def measured(lens: Inspectable) -> str:
+def measured(lens: TextModel) -> str:
     """Of what this kind of model has a loss."""
     return {
         "encoder-decoder": _("−ln p of each token of the target, given the source and the target before it"),
@@ -307,7 +307,7 @@ def _known(values: np.ndarray) -> bool:
 
 def pinned_losses(bench: Workbench, both: BeforeAfter) -> Tensor | None:
     """The pinned predictions' loss on these tokens; None where there are none to compare with."""
-    if bench.pin is None or isinstance(both.now.lens, MaskFiller):
+    if bench.pin is None or isinstance(both.now.lens, MaskedLanguageModel):
         return None
     same_words = bench.pin.same_words(both.now.lens)
     logits = Comparison(both.now.trace, bench.pin.trace, same_words).counterpart("output.logits")

@@ -22,7 +22,7 @@ from viz.state.positions import position_name
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from model.inference.model import Inspectable
+    from model.inference.model import TextModel
 
 CURVES = 12  # in one picture
 SPOKEN = 4  # of them are told in a sentence
@@ -318,7 +318,7 @@ def misread(settings: Settings) -> Shown:
 NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
 
 
-def learned_tables(lens: Inspectable) -> dict[str, Tensor]:
+def learned_tables(lens: TextModel) -> dict[str, Tensor]:
     """The trained positions of each stack that has such, by its name, the encoder's first."""
     ends = ".embedding.positions.table"
     found = {name.removesuffix(ends): each for name, each in lens.model.named_parameters() if name.endswith(ends)}
@@ -332,7 +332,7 @@ def _learned_names(tables: dict[str, Tensor]) -> dict[str, Tensor]:
     return dict(zip(names, tables.values(), strict=True))
 
 
-def learned(settings: Settings, lens: Inspectable, pinned: Inspectable | None = None) -> Shown:
+def learned(settings: Settings, lens: TextModel, pinned: TextModel | None = None) -> Shown:
     """The trained positions of this model beside sinusoids of the same size, and beside the pinned model's."""
     trained = _learned_names(learned_tables(lens))
     if not trained:
@@ -397,7 +397,7 @@ def _likeness(name: str, codes: Tensor, number: int, dash: bool) -> Curve:
     return Curve(f"{name}, p = {middle}", np.arange(len(codes)) - middle, cosines, number, dash)
 
 
-def relative(settings: Settings, lens: Inspectable, pinned: Inspectable | None = None) -> Shown:
+def relative(settings: Settings, lens: TextModel, pinned: TextModel | None = None) -> Shown:
     """What rotary positions and ALiBi do in heads as this model has them; dashed: in the pinned model's, if others."""
     width, heads = _turned(lens), lens.config.n_heads
     near = min(NEAR, settings.lengths[0])
@@ -434,7 +434,7 @@ def relative(settings: Settings, lens: Inspectable, pinned: Inspectable | None =
     ]
 
 
-def _turned(lens: Inspectable) -> int:
+def _turned(lens: TextModel) -> int:
     """Channels of a head that rotary positions turn, or would."""
     return lens.config.rotary_channels or lens.config.d_head // 2 * 2
 
@@ -443,7 +443,7 @@ def _named(name: str, pinned: bool) -> str:
     return f"{name} · {_('pinned')}" if pinned else name
 
 
-def _turns(settings: Settings, lens: Inspectable, distances: np.ndarray, pinned: bool) -> list[Curve]:
+def _turns(settings: Settings, lens: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
     width = _turned(lens)
     angles = analysis.rotary_angles(len(distances), width, settings.bases[0])
     pairs = dict.fromkeys((0, width // 4, width // 2 - 1))
@@ -459,7 +459,7 @@ def _turns(settings: Settings, lens: Inspectable, distances: np.ndarray, pinned:
     ]
 
 
-def _products(settings: Settings, lens: Inspectable, distances: np.ndarray, pinned: bool) -> list[Curve]:
+def _products(settings: Settings, lens: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
     width = _turned(lens)
     return [
         Curve(_named(_("base {base}").format(base=f"{base:,.6g}"), pinned), distances, scores, number, pinned)
@@ -468,7 +468,7 @@ def _products(settings: Settings, lens: Inspectable, distances: np.ndarray, pinn
     ]
 
 
-def _biases(settings: Settings, lens: Inspectable, distances: np.ndarray, pinned: bool) -> list[Curve]:
+def _biases(settings: Settings, lens: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
     return [
         Curve(
             _named(_("head {head}").format(head=head + 1), pinned), distances, -float(slope) * distances, head, pinned

@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis import positions as analysis
 from model.inference.copies import LONGEST
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.positions import alibi_slopes, sinusoidal
 from viz.i18n.catalogue import _, language
 from viz.pages.positions import encodings
@@ -46,7 +46,7 @@ SEVERAL = 4  # numbers in a field
 NOTHING = Settings((1.0,), (1,), (2,))
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Views:
+def section(lens: TextModel, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text; learned positions change while the model is trained."""
     name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
     nothing = name == "learned" and not encodings.learned_tables(as_trained(lens))
@@ -57,7 +57,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     with left:
         explain("laboratory_explanation", name)
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         shown: Shown = ([], [])
         if settings is not None:
             pin = workbench().pin
@@ -85,7 +85,7 @@ def no_pin(name: str) -> list[str]:
     return [_("These figures are of the formula with the numbers above, of no text and no model: no pin changes them.")]
 
 
-def controls(lens: Inspectable, name: str) -> Settings | None:
+def controls(lens: TextModel, name: str) -> Settings | None:
     """What the fields hold; None while one of them holds no number that can be."""
     widest = max(1024, lens.config.d_model)
     longest = max(2048, min(lens.config.max_length, LONGEST))
@@ -114,7 +114,7 @@ def controls(lens: Inspectable, name: str) -> Settings | None:
     )
 
 
-def _experiment(name: str, lens: Inspectable, pinned: Inspectable | None) -> Callable[[Settings], Shown]:
+def _experiment(name: str, lens: TextModel, pinned: TextModel | None) -> Callable[[Settings], Shown]:
     made: dict[str, Callable[[Settings], Shown]] = {
         "curves": encodings.curves,
         "wavelengths": encodings.wavelengths,

@@ -14,7 +14,7 @@ from torch import Tensor
 from model.analysis.comparison import moved
 from model.analysis.positions import order_difference, reversed_order, states_beside, token_states
 from model.inference.copies import vary
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.masks import Mask
 from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
@@ -45,7 +45,7 @@ class Reversal:
 Reversals = tuple[Reversal, Reversal]
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Views:
+def section(lens: TextModel, row: DeltaGenerator) -> Views:
     if not lens.model.ours:
         st.info(not_ours())
         return nothing
@@ -56,7 +56,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         explain()
         data = folded("order_data", _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
         trace, given = bench.trace, bench.source
         assert trace is not None
@@ -79,7 +79,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     return views
 
 
-def _both(trained: Inspectable, lens: Inspectable, given: Tokens, order: list[int]) -> tuple[Reversal, Reversal]:
+def _both(trained: TextModel, lens: TextModel, given: Tokens, order: list[int]) -> tuple[Reversal, Reversal]:
     """Without positions, and as they are."""
     without = vary(trained, position="none", max_length=lens.config.max_length)
     off, on = (
@@ -110,7 +110,7 @@ def pinned_reversals(bench: Workbench) -> tuple[tuple[Reversal, Reversal] | None
     return (off, on), ""
 
 
-def verdicts(lens: Inspectable, off: Reversal, on: Reversal) -> list[str]:
+def verdicts(lens: TextModel, off: Reversal, on: Reversal) -> list[str]:
     """What the numbers say, and why where a causal mask tells the order."""
     size = _("The text is read forwards and with its tokens reversed; each token's two states are compared.")
     sentence = _("Positions off: largest difference {off}, {verdict} With positions: {on}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.positions import applied, laboratory, order, tokens
 from viz.state.workbench import choose
@@ -18,7 +18,7 @@ SECTIONS = {
 }
 
 
-def page(lens: Inspectable) -> Views:
+def page(lens: TextModel) -> Views:
     """One of four sections, each in the parts of a page; what is not shown is not computed."""
     row = st.container(horizontal=True, vertical_alignment="center")
     name = choose(_("Part"), list(SECTIONS), "tokens", "part", section_name, row)

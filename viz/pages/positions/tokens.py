@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.analysis.embeddings import in_groups, nearest, principal_plane
 from model.capture.trace import Trace
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.plots import Mount, Series, chart, heatmap
@@ -34,7 +34,7 @@ COLOURS = {"plain": "#5b7083", "times": "#0072b2", "over": "#8a6fb0", "positions
 TABLE, NORMS = "embedding", "norms"
 
 
-def stack_of(lens: Inspectable, side: str) -> str:
+def stack_of(lens: TextModel, side: str) -> str:
     """The stack that reads a side's tokens."""
     return "encoder" if lens.config.n_encoder_layers and side == "source" else "decoder"
 
@@ -43,7 +43,7 @@ def stack_of(lens: Inspectable, side: str) -> str:
 class Chosen:
     """What the controls say, and what it is said of."""
 
-    lens: Inspectable
+    lens: TextModel
     trace: Trace
     side: str
     quantity: str
@@ -312,7 +312,7 @@ QUANTITIES = ("tokens", "positions", "output")
 ADDS_NONE = ("rotary", "alibi", "relative", "none")  # positions that the sum does not hold
 
 
-def section(lens: Inspectable, row: DeltaGenerator) -> Views:
+def section(lens: TextModel, row: DeltaGenerator) -> Views:
     """Controls; then all that the trace holds of the tokens is packed; then mounted."""
     side = "source"
     if lens.kind == "encoder-decoder":
@@ -330,7 +330,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
         explain(lens, side)
         data = folded("tokens_data", _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
         assert bench.trace is not None
         assert bench.source is not None
@@ -352,7 +352,7 @@ def section(lens: Inspectable, row: DeltaGenerator) -> Views:
     return views
 
 
-def explain(lens: Inspectable, side: str) -> None:
+def explain(lens: TextModel, side: str) -> None:
     config = lens.config
     scaled = r"\sqrt{d_{\mathrm{model}}}\," if config.scale_embedding else ""
     added = "" if config.position in ADDS_NONE else " + PE_p"

@@ -10,7 +10,7 @@ import pandas as pd
 
 from model.inference.beam_search import SearchTree
 from model.inference.decoding import Generation
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.text.tokenizer import Tokens
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _
@@ -19,7 +19,7 @@ from viz.pages.predictions.components import tree
 from viz.ui.parts import plot_words
 
 
-def pack_tree(lens: Inspectable, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:
+def pack_tree(lens: TextModel, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:
     """The candidates of each step, best first."""
 
     def text(tokens: list[int]) -> str:
@@ -71,7 +71,7 @@ def tokens_to(found: SearchTree, index: int) -> list[int]:
     return [found.nodes[node].token for node in found.path(index)]
 
 
-def can_take(lens: Inspectable, found: SearchTree, index: int) -> bool:
+def can_take(lens: TextModel, found: SearchTree, index: int) -> bool:
     """Whether the text can be that of this node: a token that no text can hold is none that leads to it."""
     tokens, tokenizer = tokens_to(found, index), lens.target_tokenizer
     inner = tokens[:-1] if tokens[-1] in tokenizer.stops else tokens
@@ -86,7 +86,7 @@ def fate_name(fate: str) -> str:
     }[fate]
 
 
-def table(lens: Inspectable, found: SearchTree) -> pd.DataFrame:
+def table(lens: TextModel, found: SearchTree) -> pd.DataFrame:
     """A row per candidate."""
     numbers = range(1, len(found.nodes))
     nodes = found.nodes[1:]
@@ -106,7 +106,7 @@ def table(lens: Inspectable, found: SearchTree) -> pd.DataFrame:
 
 
 def after_position(
-    lens: Inspectable, source: str, target: str, generation: Generation | None, read: Tokens, position: int, token: int
+    lens: TextModel, source: str, target: str, generation: Generation | None, read: Tokens, position: int, token: int
 ) -> str:
     """The new target of a translator, of others the new text, when `token` comes after `position` or fills it in.
 
@@ -121,7 +121,7 @@ def after_position(
     return lens.continue_from(source, begun, kept, [token])
 
 
-def after_search(lens: Inspectable, source: str, tokens: Sequence[int]) -> str:
+def after_search(lens: TextModel, source: str, tokens: Sequence[int]) -> str:
     """The same for tokens of a beam search: they begin the target, or follow a language model's text."""
     kept = len(lens.source_tokenizer.encode(source)) if lens.kind == "decoder-only" else 0
     return lens.continue_from(source, "", kept, tokens)

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.beam_search import SearchTree
 from model.inference.decoding import Sampling
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.predictions import beam_tree, decoding_film, logit_lens, positions, sampling
 from viz.pages.predictions import text as explaining
@@ -52,14 +52,14 @@ class Part(StrEnum):
     DATA = "predictions_data"
 
 
-def page(lens: Inspectable) -> Views:
+def page(lens: TextModel) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     view = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
     if refusal := explaining.refusal(lens, view in OF_WRITERS):
         st.info(refusal)
         return nothing
-    drawing: dict[str, Callable[[Inspectable, DeltaGenerator], Views]] = {
+    drawing: dict[str, Callable[[TextModel, DeltaGenerator], Views]] = {
         "positions": show_positions,
         "sampling": show_sampling,
         "layers": show_layers,
@@ -74,14 +74,14 @@ def show_pin_note(place: DeltaGenerator, subject: Subject) -> None:
         place.caption(_("The pinned trace predicts other tokens (another vocabulary): there is nothing to compare."))
 
 
-def show_positions(lens: Inspectable, row: DeltaGenerator) -> Views:
+def show_positions(lens: TextModel, row: DeltaGenerator) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     places = left.container(), left.container(), right.container()
     with right:
         explaining.positions(Part.EXPLANATION, lens)
         data = folded(Part.DATA, _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         subject = subject_of(workbench())
         parts = [
             (places[0], positions.pack_losses(subject, Part.LOSSES, on_place)),
@@ -96,7 +96,7 @@ def show_positions(lens: Inspectable, row: DeltaGenerator) -> Views:
     return views
 
 
-def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Views:
+def show_sampling(lens: TextModel, row: DeltaGenerator) -> Views:
     left, right = st.columns([9, 11], gap="medium")
     with left:
         chosen = sampling_controls(len(lens.target_tokenizer))
@@ -106,7 +106,7 @@ def show_sampling(lens: Inspectable, row: DeltaGenerator) -> Views:
         explaining.sampling(Part.EXPLANATION)
         data = folded(Part.DATA, _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         subject = subject_of(workbench())
         drawn = sampling.draw(subject, chosen)
         parts = [
@@ -134,7 +134,7 @@ def sampling_controls(vocabulary: int) -> Sampling:
     return Sampling(temperature=temperature, top_k=top_k if 0 < top_k < vocabulary else None, top_p=top_p)
 
 
-def show_layers(lens: Inspectable, row: DeltaGenerator) -> Views:
+def show_layers(lens: TextModel, row: DeltaGenerator) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     shade = choose(_("Colour"), logit_lens.SHADES, logit_lens.SHADES[0], Part.SHADE, logit_lens.shade_name, left)
     place, note = left.container(), left.container()
@@ -143,7 +143,7 @@ def show_layers(lens: Inspectable, row: DeltaGenerator) -> Views:
         explaining.layers(Part.EXPLANATION, lens)
         data = folded(Part.DATA, _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         subject = subject_of(workbench())
         readings = logit_lens.read(subject)
         parts = [
@@ -163,12 +163,12 @@ def show_layers(lens: Inspectable, row: DeltaGenerator) -> Views:
     return views
 
 
-def show_film(lens: Inspectable, row: DeltaGenerator) -> Views:
+def show_film(lens: TextModel, row: DeltaGenerator) -> Views:
     place = st.container()
     explaining.film(Part.EXPLANATION)
     data = folded(Part.DATA, _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         subject = subject_of(workbench())
         film = decoding_film.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
         yield
@@ -179,13 +179,13 @@ def show_film(lens: Inspectable, row: DeltaGenerator) -> Views:
     return views
 
 
-def show_search(lens: Inspectable, row: DeltaGenerator) -> Views:
+def show_search(lens: TextModel, row: DeltaGenerator) -> Views:
     place = st.container()
     beam = int(choose(_("Beam"), BEAMS, "4", Part.BEAM, lambda width: _("beam {width}").format(width=width), row))
     explaining.search(Part.EXPLANATION)
     data = folded(Part.DATA, _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
         assert bench.trace is not None
         tree = searched(lens, beam)
@@ -199,7 +199,7 @@ def show_search(lens: Inspectable, row: DeltaGenerator) -> Views:
     return views
 
 
-def searched(lens: Inspectable, beam: int) -> SearchTree:
+def searched(lens: TextModel, beam: int) -> SearchTree:
     """The beam search of the current text, run again only when text, model, beam or changes to it are others."""
     text, what_if = typed(Key.SOURCE, first_source(lens)), workbench().what_if
     known = st.session_state.get(Part.FOUND)
@@ -243,7 +243,7 @@ def on_node() -> None:
             write(lens, beam_tree.after_search(lens, text, beam_tree.tokens_to(tree, node)))
 
 
-def write(lens: Inspectable, text: str) -> None:
+def write(lens: TextModel, text: str) -> None:
     """Put what was chosen where it can be typed on: into the target, or the text of a model without one."""
     if lens.kind == "encoder-decoder":
         st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)

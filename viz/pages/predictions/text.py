@@ -6,13 +6,13 @@ from model.analysis.logit_lens import lens_logits, read_layers
 from model.analysis.predictions import entropies, losses, ranks, saturation
 from model.inference.beam_search import SearchTree, beam_search
 from model.inference.decoding import Sampling, greedy
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.format import no_predictions
 from viz.ui.parts import classes, explanation
 
 
-def refusal(lens: Inspectable, writing: bool) -> str:
+def refusal(lens: TextModel, writing: bool) -> str:
     """Why a view cannot be shown of this model; empty if it can. writing: it is of a model that writes."""
     if not lens.predicts:
         return no_predictions()
@@ -31,7 +31,7 @@ def view_name(view: str) -> str:
     }[view]
 
 
-def positions(key: str, lens: Inspectable) -> None:
+def positions(key: str, lens: TextModel) -> None:
     explanation(
         key,
         [r"\ell_t = -\ln p(y_t) = -\ln\,\mathrm{softmax}(z)_{y_t} \qquad \mathrm{PPL} = e^{\bar\ell}"],
@@ -63,7 +63,7 @@ def sampling(key: str) -> None:
     )
 
 
-def layers(key: str, lens: Inspectable) -> None:
+def layers(key: str, lens: TextModel) -> None:
     normed = lens.config.ends_in_norm and lens.config.norm != "none"
     read = r"\mathrm{Norm}(x_\ell)" if normed else r"x_\ell"
     explanation(

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.dropout import sites
 from model.analysis.norms import QUANTITIES, stack_norms
 from model.analysis.residual import blocks, stacks
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement, stream
@@ -39,7 +39,7 @@ class Part(StrEnum):
     EXPLANATION, DATA = "residual_explanation", "residual_data"
 
 
-def page(lens: Inspectable) -> Views:
+def page(lens: TextModel) -> Views:
     """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     view = choose(_("View"), RESIDUAL_VIEWS, RESIDUAL_VIEWS[0], Part.VIEW, residual_view, row)
@@ -52,14 +52,14 @@ def page(lens: Inspectable) -> Views:
     return shows[RESIDUAL_VIEWS.index(view)](lens, stack)
 
 
-def show_norms(lens: Inspectable, stack: str) -> Views:
+def show_norms(lens: TextModel, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
     channels, weights = right.container(), right.container()
     norms.explain(Part.EXPLANATION, lens.model)
     data = folded(Part.DATA, _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
         paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
         parts = [
@@ -74,14 +74,14 @@ def show_norms(lens: Inspectable, stack: str) -> Views:
     return views
 
 
-def show_stream(lens: Inspectable, stack: str) -> Views:
+def show_stream(lens: TextModel, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), names := stream.QUANTITIES, names[0], Part.OF_STREAM, stream.quantity_name, left)
     with left:
         figure, said = st.container(), st.container()
     data = under_figures(partial(stream.explain, Part.EXPLANATION, lens.config), Part.DATA)
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench, steps = workbench(), blocks(lens.config, stack)
         token = plots.chosen_token(bench, stack)
         chosen = (stream.first_of(steps, bench.selection.layer) + (quantity == "length"), token)
@@ -100,13 +100,13 @@ def show_stream(lens: Inspectable, stack: str) -> Views:
     return views
 
 
-def show_forms(lens: Inspectable, stack: str) -> Views:
+def show_forms(lens: TextModel, stack: str) -> Views:
     picker, table = st.columns([3, 8], gap="medium")
     left, right = st.columns(2, gap="medium")
     norm_forms.explain(Part.EXPLANATION)
     data = folded(Part.DATA, _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench, epsilon = workbench(), lens.config.norm_epsilon
         paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
         parts = [
@@ -123,7 +123,7 @@ def show_forms(lens: Inspectable, stack: str) -> Views:
     return views
 
 
-def show_batch(lens: Inspectable, stack: str) -> Views:
+def show_batch(lens: TextModel, stack: str) -> Views:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom")
     picker = row.container(width=260)
     moment = choose(_("Quantity"), batch_norm.MOMENTS, "std", Part.OF_BATCH, batch_norm.moment_name, row)
@@ -132,7 +132,7 @@ def show_batch(lens: Inspectable, stack: str) -> Views:
     batch_norm.explain(Part.EXPLANATION)
     data = st.container()
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
         paths, chosen, _token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
         path, made = paths[chosen], batch_norm.batch(bench)
@@ -158,7 +158,7 @@ def show_batch(lens: Inspectable, stack: str) -> Views:
     return views
 
 
-def show_placement(lens: Inspectable, stack: str) -> Views:
+def show_placement(lens: TextModel, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     with right:
         curves = st.container()
@@ -167,7 +167,7 @@ def show_placement(lens: Inspectable, stack: str) -> Views:
         if not (normed := lens.config.norm != "none"):
             curves.info(_("This model has no norms: there is none that could stand elsewhere."))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench, steps = workbench(), blocks(lens.config, stack)
         parts = [(left, placement.wires(bench, lens.config, Part.WIRES))]
         if normed:
@@ -180,7 +180,7 @@ def show_placement(lens: Inspectable, stack: str) -> Views:
     return views
 
 
-def show_dropout(lens: Inspectable, stack: str) -> Views:
+def show_dropout(lens: TextModel, stack: str) -> Views:
     rates = sites(lens.config)
     name_of = partial(dropout.site_name, rates=rates)
     site = choose(_("Place"), list(rates), "block", Part.SITE, name_of, st.container())
@@ -192,7 +192,7 @@ def show_dropout(lens: Inspectable, stack: str) -> Views:
     dropout.explain(Part.EXPLANATION)
     data = folded(Part.DATA, _("Data"))
 
-    def views(lens: Inspectable) -> Iterator[None]:
+    def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
         layer = min(bench.selection.layer, blocks(lens.config, stack)[-1].layer)
         name, token = dropout.vector_name(lens.config, stack, site, layer), plots.chosen_token(bench, stack)

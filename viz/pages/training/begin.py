@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.data.sources import Data, Material, Units, material_of, new_config
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.runtime.errors import LONGEST, first_line
@@ -44,7 +44,7 @@ class Part(StrEnum):
 class Plan:
     """All that a training begins with. lens: the model that goes on; None: a new one of this config."""
 
-    lens: Inspectable | None
+    lens: TextModel | None
     config: TransformerConfig
     material: Material
     data: Data
@@ -55,7 +55,7 @@ class Plan:
         return self.lens is None, self.config, self.data
 
 
-def show(bench: Workbench, lens: Inspectable) -> None:
+def show(bench: Workbench, lens: TextModel) -> None:
     """The model on one side; on the other the data, what it costs, and the start."""
     begun = training.training(bench) is not None
     # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
@@ -65,7 +65,7 @@ def show(bench: Workbench, lens: Inspectable) -> None:
             _form(bench, lens)
 
 
-def _form(bench: Workbench, lens: Inspectable) -> None:
+def _form(bench: Workbench, lens: TextModel) -> None:
     recall()
     row = st.container(horizontal=True, vertical_alignment="center")
     new = choice(WAYS, WAYS[0], Part.WAY) == "new"
@@ -114,7 +114,7 @@ def _form(bench: Workbench, lens: Inspectable) -> None:
         cost.show(costs, plan.lens, plan.config, plan.material, settings, known)
 
 
-def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Plan | None, list[str]]:
+def _new(place: DeltaGenerator, lens: TextModel, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The form of a new model."""
     kind, _preset = network.choose_kind(place)
     options, wrong = network.read(kind)
@@ -131,7 +131,7 @@ def _new(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[P
     return plan, [*sentences, *wrong.values()]
 
 
-def _on(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Plan | None, list[str]]:
+def _on(place: DeltaGenerator, lens: TextModel, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The model that is shown, with its own tokenizers."""
     if refused := no_training(lens.model.ours, lens.predicts):
         place.info(refused)
@@ -147,7 +147,7 @@ def _on(place: DeltaGenerator, lens: Inspectable, data: Data | None) -> tuple[Pl
 
 
 def _material(
-    kind: Any, data: Data | None, units: Units, vocabulary: int, lens: Inspectable | None = None
+    kind: Any, data: Data | None, units: Units, vocabulary: int, lens: TextModel | None = None
 ) -> tuple[Material | None, list[str]]:
     """What is learned from, made once of the same things; or why it cannot be."""
     if data is None:
@@ -168,7 +168,7 @@ def _begin(plan: Plan, settings: Any) -> None:
         st.session_state[Part.MESSAGE] = ((plan.asked, settings), first_line(error, LONGEST))
 
 
-def way_name(way: str, lens: Inspectable) -> str:
+def way_name(way: str, lens: TextModel) -> str:
     return _("A new model") if way == "new" else _("Go on with {name}").format(name=lens.name)
 
 

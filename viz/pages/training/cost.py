@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.datasets import Corpus
 from model.data.sources import Material
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import Kind, TransformerConfig
 from model.network.costs import Costs, parameters
 from model.runtime.device import choose_device
@@ -39,7 +39,7 @@ class Part(StrEnum):
 
 def show(
     place: DeltaGenerator,
-    lens: Inspectable | None,
+    lens: TextModel | None,
     config: TransformerConfig,
     material: Material,
     settings: TrainingSettings,
@@ -112,7 +112,7 @@ def times(
     config: TransformerConfig,
     found: Costs,
     settings: TrainingSettings,
-    lens: Inspectable | None,
+    lens: TextModel | None,
 ) -> list[str]:
     """Of a step, and of all: as measured, or else estimated."""
     if isinstance(measured, float):
@@ -127,7 +127,7 @@ def times(
 
 
 def measure(
-    lens: Inspectable | None,
+    lens: TextModel | None,
     config: TransformerConfig,
     material: Material,
     corpora: tuple[Corpus, Corpus],

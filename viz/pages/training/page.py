@@ -8,7 +8,7 @@ from enum import StrEnum
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.training.live.snapshot import Snapshot
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
@@ -28,12 +28,12 @@ class Part(StrEnum):
     SEGMENT = "training_part"
 
 
-def page(_lens: Inspectable) -> Views:
+def page(_lens: TextModel) -> Views:
     """What is shown reads the training and not the trace, and is drawn last; its fields are the training's to fill."""
     return views
 
 
-def views(lens: Inspectable) -> Iterator[None]:
+def views(lens: TextModel) -> Iterator[None]:
     bench = workbench()
     settings.follow(training.training(bench))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")

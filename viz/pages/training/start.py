@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from model.data.sources import Material, Source
-from model.inference.model import Inspectable
+from model.inference.model import TextModel
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.training.demonstration import REVERSE, fresh
@@ -23,7 +23,7 @@ FEW = 1000  # pairs; batches of more are no larger
 
 
 def start(
-    lens: Inspectable | None, config: TransformerConfig, material: Material, settings: TrainingSettings, source: Source
+    lens: TextModel | None, config: TransformerConfig, material: Material, settings: TrainingSettings, source: Source
 ) -> None:
     """Begin and run; lens: a model that goes on, None: a new one. In a callback, before anything is drawn.
 
@@ -51,7 +51,7 @@ def demonstrate() -> None:
     _run(lens, material, REVERSE.settings, REVERSE.source, REVERSE.text)
 
 
-def _run(lens: Inspectable, material: Material, settings: TrainingSettings, source: Source, text: str) -> LiveTraining:
+def _run(lens: TextModel, material: Material, settings: TrainingSettings, source: Source, text: str) -> LiveTraining:
     bench = workbench()
     if text:
         texts.write_source(text)

@@ -11,8 +11,8 @@ import torch
 from model.data.pairs import Pair
 from model.data.sources import Answers, Material, Sentences, Translations
 from model.data.tasks import task_pairs
-from model.inference.model import Inspectable
-from model.inference.models import INSPECTABLES
+from model.inference.model import TextModel
+from model.inference.models import MODEL_CLASSES
 from model.network.config import Kind, TransformerConfig
 from model.network.transformer import build
 from model.training.live.camera import Probe, probe_of
@@ -35,7 +35,7 @@ def material(kind: Kind = "encoder-decoder") -> Material:
     return made(PAIRS, "reverse", "characters", 0)
 
 
-def start(learned: Material, kind: Kind = "encoder-decoder", **options: Any) -> Inspectable:
+def start(learned: Material, kind: Kind = "encoder-decoder", **options: Any) -> TextModel:
     """A new model with the tokenizers of what it will learn from."""
     sizes = [len(tokenizer) for tokenizer in learned.tokenizers]
     torch.manual_seed(3)
@@ -44,7 +44,7 @@ def start(learned: Material, kind: Kind = "encoder-decoder", **options: Any) -> 
         config = TransformerConfig(source_vocabulary=sizes[0], target_vocabulary=sizes[1], **(SMALL | layers | options))
     else:
         config = TransformerConfig.one_stack(kind, sizes[0], 2, **(SMALL | options))
-    return INSPECTABLES[kind]("new", build(config).eval(), learned.tokenizers, {})
+    return MODEL_CLASSES[kind]("new", build(config).eval(), learned.tokenizers, {})
 
 
 def watched(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> Watched:
@@ -59,7 +59,7 @@ def live(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", 
     return LiveTraining(lens, learned, settings, probe(lens), key_every=KEY_EVERY, **options)
 
 
-def probe(lens: Inspectable, text: str = "abcd") -> Probe:
+def probe(lens: TextModel, text: str = "abcd") -> Probe:
     return probe_of(lens, text, task="reverse")
 
 
