@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import torch
 
 from model.analysis.attention_maps import AT_ONCE, Maps
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.capture.interventions import ChangedMask, kind_and_layer, removed_heads
 from model.capture.trace import AttentionKind
 from model.network.attention import MultiHeadAttention
@@ -151,7 +151,7 @@ def _other_path(trace: Trace, path: str, heads: slice, weights: torch.Tensor) ->
         return weights @ trace.values(path)[heads]
     query, key, value = (trace[f"{path}.{name}"][None] for name in ("query", "key", "value"))
     visible = trace[f"{path}.visible"]
-    with torch.inference_mode(), ordinary():
+    with torch.inference_mode(), no_recording():
         return attention.fused(query, key, value, Mask(pattern=lambda *positions: visible))[0]
 
 

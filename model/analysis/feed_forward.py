@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.capture.trace import Trace
 from model.network.attention import HeadProjection
 from model.network.config import TransformerConfig
@@ -179,7 +179,7 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
     require(trace.model, f"{path_of(stack, layer)}.hidden")
     x, y = input_of(trace, stack, layer), trace[f"{path_of(stack, layer)}.output"]
     network, attention = found.feed_forward, found.self_attention
-    with ordinary():
+    with no_recording():
         own = network(x[None])[0]
         permuted = network(x[list(order)][None])[0]
         alone = torch.cat([network(x[None, place : place + 1])[0] for place in range(len(x))])

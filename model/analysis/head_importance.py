@@ -12,7 +12,7 @@ from torch import Tensor
 
 from model.analysis.comparison import divergence_of_logs
 from model.analysis.predictions import UNKNOWN
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.capture.interventions import EachRemoved, Intervention, RemovedHead, intervening
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.model import TextModel
@@ -140,7 +140,7 @@ class Removals:
     @cached_property
     def _memory(self) -> Tensor:
         """What the encoder gives with all its heads: the same for whatever is removed from the decoder."""
-        with torch.inference_mode(), ordinary(), intervening(self.model, self.changes):
+        with torch.inference_mode(), no_recording(), intervening(self.model, self.changes):
             encoded: Tensor = self.model.encode(self.ids[0])  # type: ignore[operator]
             return encoded
 
@@ -148,7 +148,7 @@ class Removals:
         """The last states (copy, position, d_model); encoder: whether something is changed before the decoder."""
         texts = [ids.expand(copies, -1) for ids in self.ids]
         memory = None if encoder or len(texts) == 1 else self._memory
-        with torch.inference_mode(), ordinary(), intervening(self.model, (*self.changes, *changes)):
+        with torch.inference_mode(), no_recording(), intervening(self.model, (*self.changes, *changes)):
             if memory is None:
                 return self.model.states(*texts)
             decoded: Tensor = self.model.decode(texts[1], memory.expand(copies, -1, -1))  # type: ignore[operator]

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from model.analysis.predictions import entropies
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.capture.trace import Trace
 from model.network.transformer import Network
 
@@ -59,7 +59,7 @@ def lens_logits(model: nn.Module, stream: Float[Tensor, "position d_model"]) -> 
     A post-norm stack has no final norm: its layers end in norms of their own. After the last layer these are the
     model's logits.
     """
-    with ordinary():
+    with no_recording():
         logits: Tensor = model.get_submodule("output")(model.get_submodule(f"{last_stack(model)}.norm")(stream))
     return logits.float()
 

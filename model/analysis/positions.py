@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.network.positions import sinusoidal
 from model.network.transformer import Network, Transformer
 
@@ -127,7 +127,7 @@ def reversed_order(special: Sequence[bool]) -> list[int]:
 def token_states(model: Network, ids: Sequence[int]) -> Float[Tensor, "position d_model"]:
     """The last states of the stack that reads a text: the encoder's, or the only stack's."""
     rows = torch.tensor([list(ids)], device=model.device)
-    with torch.inference_mode(), ordinary():
+    with torch.inference_mode(), no_recording():
         if isinstance(model, Transformer):
             return model.encode(rows)[0]
         return model.states(rows)[0]

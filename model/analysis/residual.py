@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.analysis.norms import Get
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.capture.trace import Trace
 from model.network.config import TransformerConfig
 from model.network.layers import DecoderLayer, EncoderLayer
@@ -106,7 +106,7 @@ def placements(
     assert isinstance(layer, EncoderLayer | DecoderLayer)
     require(model, f"{path}.feed_forward.hidden")
     norm, feed_forward = model.get_submodule(f"{path}.feed_forward_block.norm"), layer.feed_forward
-    with ordinary():
+    with no_recording():
         made = {
             "post": norm((x + feed_forward(x[None])[0])[None])[0],
             "pre": x + feed_forward(norm(x[None]))[0],

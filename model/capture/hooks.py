@@ -26,7 +26,7 @@ _kinds: dict[type[nn.Module], type[nn.Module]] = {}  # a class of module: the sa
 
 
 @contextmanager
-def ordinary() -> Iterator[None]:
+def no_recording() -> Iterator[None]:
     """A block in which nothing is recorded."""
     before = recording.set(())
     try:
@@ -63,7 +63,7 @@ def observe(module: nn.Module, model: nn.Module, path: str, name: str, keep: Kee
     module.__class__ = _observing(type(module))
 
 
-def kind_of(module: nn.Module) -> type[nn.Module]:
+def original_class(module: nn.Module) -> type[nn.Module]:
     """The class of a module, as it is where it is not observed."""
     kind = type(module)
     return kind.__mro__[1] if _kinds.get(kind) is kind else kind

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.capture.hooks import changed, changing, observe, ordinary, recording
+from model.capture.hooks import changed, changing, no_recording, observe, recording
 from model.network.attention import MAPS, MultiHeadAttention, explicit_attention, for_each_head
 from model.network.masks import Mask
 from model.network.norms import Norm
@@ -169,7 +169,7 @@ class Trace:
         if quantity == "visible":
             return visible.any(dim=0)
         bias = (self[f"{path}.bias"],) if f"{path}.bias" in self._tensors else ()
-        with torch.inference_mode(), ordinary(), changed(self.model, self.changes):
+        with torch.inference_mode(), no_recording(), changed(self.model, self.changes):
             return attention.step(quantity, self[f"{path}.query"], self[f"{path}.key"], visible, bias)
 
     def _keep_output(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:

@@ -14,7 +14,7 @@ from model.analysis import head_metrics
 from model.analysis.attention_maps import Maps
 from model.analysis.head_metrics import entropy
 from model.analysis.predictions import derivative_norm
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.experiments.runner import Report
 from model.network.attention import Scaled, Scores, Weights, for_each_head
 from model.network.config import TransformerConfig
@@ -130,7 +130,7 @@ def _layer(maps: Maps, path: str) -> Float[Tensor, "2 2 head"]:
     rows = slice(None, None, maps.every)
     visible = trace.visible(path)[:, rows]
     entropies, derivatives = [], []
-    with torch.inference_mode(), ordinary():
+    with torch.inference_mode(), no_recording():
         scores = attention.get_submodule("scores")(query[:, rows], key)
         for factor in (1.0, 1 / math.sqrt(query.shape[-1])):
             tensor = scores * factor

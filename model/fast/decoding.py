@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.capture.hooks import is_watched, kind_of
+from model.capture.hooks import is_watched, original_class
 from model.fast.packed_weights import about, laid_out, product
 from model.network.attention import HeadProjection, MultiHeadAttention, TurnedProjection, explicit_attention
 from model.network.kv_cache import Cache, DecoderCache, GrowingCache, LayerCache
@@ -64,7 +64,7 @@ def step_of(module: nn.Module, text: DecoderCache, rows: int, **given: LayerCach
 
 def bound(module: nn.Module, use: Use, **given: Cache | LayerCache) -> Function:
     """What a module of a known class makes of its inputs; else the module itself. given: its cache, if it has one."""
-    make = None if "forward" in module.__dict__ else _binders.get(kind_of(module))
+    make = None if "forward" in module.__dict__ else _binders.get(original_class(module))
     if make is None:
         return partial(module, **given) if given else module
     made: Function = make(module, use, **given)

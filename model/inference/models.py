@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.capture.trace import Trace, record
 from model.inference.beam_search import SearchTree, beam_search, require_room
 from model.inference.decoding import Alternative, Generation, Guess, Sampling, Step, greedy, sample
@@ -153,7 +153,7 @@ class Translator(Writer):
             return self.trace_tokens(source, target), target, self._generation(source.ids, [])
         with torch.inference_mode(), record(self.model) as trace:
             memory = self.model.encode(self._ids(source))
-            with ordinary():
+            with no_recording():
                 limits, context = [self._limit(source.ids, None)], self._context_of([source.ids], memory)
                 generation = self._write([source.ids], context, limits, draft.ids if draft else ())[0]
             target = tokenizer.written(generation.ids)

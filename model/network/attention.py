@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.capture.hooks import is_watched, ordinary
+from model.capture.hooks import is_watched, no_recording
 from model.fast.attention import apart, in_one_product, self_attention
 from model.network.config import TransformerConfig
 from model.network.dropout import dropout
@@ -150,7 +150,7 @@ class MultiHeadAttention(nn.Module):
 
     def unseen(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """The same; none of it is kept."""
-        with ordinary():
+        with no_recording():
             return self.explicit(query, key, value, mask)
 
     def quickest(self, query: Tensor, key: Tensor) -> Callable[[Tensor, Tensor, Tensor, Mask], Tensor]:

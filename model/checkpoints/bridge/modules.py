@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.capture.interventions import ChangedMask
 from model.checkpoints.bridge.missing import Reason
 from model.network.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention, for_each_head
@@ -164,7 +164,7 @@ class HostedAttention(MultiHeadAttention):
         if self.cap is None and not bias:
             return self.fused(query, key, value, mask)
         # A kernel that adds a bias rounds otherwise, and mT5's logits are large enough to show it; nothing is kept.
-        with ordinary():
+        with no_recording():
             return self._explicit(query, key, value, mask, bias)
 
     def refuse(self, mask: Mask) -> None:

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from model.analysis.head_metrics import entropy
-from model.capture.hooks import ordinary
+from model.capture.hooks import no_recording
 from model.capture.trace import AttentionKind, Trace
 from model.data.sources import Material, Translations
 from model.data.tasks import find_task
@@ -219,7 +219,7 @@ def _weights(looks: Sequence[_Look], found: _Found, kind: AttentionKind) -> Floa
     paths, visible, attention = found.attention[kind], found.visible[kind], found.modules[kind]
     query, key = (_stacked(looks, [f"{path}.{side}" for path in paths]) for side in ("query", "key"))
     biases = [look.biases[kind].expand(look.times, -1, -1, -1) for look in looks if kind in look.biases]
-    with ordinary():
+    with no_recording():
         scores = attention.scaled(attention.scores(query, key))
         biased = scores + torch.cat(biases)[:, None] if biases else scores
         return attention.weights(attention.masked(biased, visible), visible).float()

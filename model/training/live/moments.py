@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from model.capture.hooks import kind_of
+from model.capture.hooks import original_class
 from model.inference.copies import alone, with_weights
 from model.inference.model import TextModel
 from model.network.attention import HeadProjection, TurnedProjection
@@ -237,4 +237,4 @@ class Several:
 
 def can_be_several(network: nn.Module) -> bool:
     """Whether all that has weights in it can read several."""
-    return all(not module._parameters or kind_of(module) in READERS for module in network.modules())
+    return all(not module._parameters or original_class(module) in READERS for module in network.modules())
