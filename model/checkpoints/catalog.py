@@ -27,7 +27,7 @@ DECODERS = ("gpt2", "gpt_neox", "gptj", "opt", "phi", "llama", "mistral", "qwen2
 
 
 @dataclass(frozen=True)
-class Listed:
+class CatalogEntry:
     """A line of the list of checkpoints.
 
     format: "Vitrine", "Hugging Face" or that of a file. family: of Hugging Face's models. kind: as far as it is known.
@@ -71,7 +71,7 @@ def typed_path(text: str) -> Path:
     return path
 
 
-def listed(path: Path) -> Listed:
+def listed(path: Path) -> CatalogEntry:
     """What a folder or file is; what is wrong with it is said in `problem`, and nothing is raised."""
     try:
         table = tensor_table(path)
@@ -79,23 +79,23 @@ def listed(path: Path) -> Listed:
         parameters, held = size(table)
     except (ValueError, OSError) as error:
         # By its name: the folder of an upload is ours, and no place that the user knows.
-        return Listed(_format_of(path), problem=str(error).replace(str(path), path.name or str(path)))
+        return CatalogEntry(_format_of(path), problem=str(error).replace(str(path), path.name or str(path)))
     return replace(known, parameters=parameters, bytes=held)
 
 
-def _said(path: Path, table: list[TensorInfo]) -> Listed:
+def _said(path: Path, table: list[TensorInfo]) -> CatalogEntry:
     """As far as names and a config say it."""
     options = read_record(path / CONFIG)
     if is_hugging_face(options):
-        return Listed("Hugging Face", str(options.get("model_type", "")), _kind(options))
+        return CatalogEntry("Hugging Face", str(options.get("model_type", "")), _kind(options))
     if is_ours(path, options):
-        return Listed("Vitrine", kind=TransformerConfig.from_dict(options).kind)
+        return CatalogEntry("Vitrine", kind=TransformerConfig.from_dict(options).kind)
     file = weights_of(path).files[0]
     try:
         require_whole(file, {info.name: info.shape for info in table})
     except CheckpointError as error:
-        return Listed(_format_of(file), computes=False, part=str(error))
-    return Listed(_format_of(file), computes=is_known(info.name for info in table))
+        return CatalogEntry(_format_of(file), computes=False, part=str(error))
+    return CatalogEntry(_format_of(file), computes=is_known(info.name for info in table))
 
 
 def _format_of(path: Path) -> str:

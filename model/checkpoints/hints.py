@@ -10,7 +10,7 @@ Positions = Literal["sinusoidal", "none"]
 
 
 @dataclass(frozen=True)
-class Told:
+class LoadHints:
     """heads: of each attention. positions: where there is no table of them. start: the id that a target begins with."""
 
     heads: int | None = None
@@ -18,7 +18,7 @@ class Told:
     start: int | None = None
 
     @classmethod
-    def read(cls, text: str) -> Told:
+    def read(cls, text: str) -> LoadHints:
         """What `text` says, such as "heads:8,positions:none,start:1".
 
         Raises:

@@ -19,7 +19,7 @@ from model.checkpoints.formats.files import (
     require_whole,
     weights_of,
 )
-from model.checkpoints.hints import Positions, Told
+from model.checkpoints.hints import LoadHints, Positions
 from model.checkpoints.native import CONFIG, _open_ours, is_hugging_face, is_ours, require_weights
 from model.checkpoints.tensors import size, tensor_table
 from model.inference.model import TextModel
@@ -34,7 +34,7 @@ from model.runtime.untrusted_json import read_record
 from model.text.huggingface.load import open_tokenizers
 
 
-def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Told | None = None) -> TextModel:
+def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: LoadHints | None = None) -> TextModel:
     """A checkpoint folder of Hugging Face, or a file of weights alone, also as the only one of a folder.
 
     Well-known families and layouts are put together as our network; other models of Hugging Face run as they are.
@@ -46,13 +46,13 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: Tol
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
         return _open_folder(path, settings, device, dtype)
     file = _file_of(path)
-    layout, tokenizers = open_state(file, told or Told())
+    layout, tokenizers = open_state(file, told or LoadHints())
     name = path.resolve().name if path.is_dir() else file.stem
     record = {"format": layout.name, "assumed": list(layout.assumed), "open": dict(layout.open)}
     return text_model(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
 
 
-def renamed_weights(path: Path, told: Told) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+def renamed_weights(path: Path, told: LoadHints) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
     """What others have trained as a config of ours and weights by our names, still in the file; None where it is not
     put together as ours.
 
@@ -151,7 +151,7 @@ def open_checkpoint(
         if is_ours(path):
             lens = _open_ours(path, place, precision)
         else:
-            lens = open_foreign(path, place, precision, Told(heads, positions, start))
+            lens = open_foreign(path, place, precision, LoadHints(heads, positions, start))
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:

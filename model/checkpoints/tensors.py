@@ -14,7 +14,7 @@ from torch import Tensor
 
 from model.checkpoints.formats.files import require_indexed, require_weights_themselves, weights_of
 from model.checkpoints.formats.gguf import GgufFile, loaded
-from model.checkpoints.formats.pickle import brought, read_pickled, storage_place
+from model.checkpoints.formats.pickle import materialize, read_pickled, storage_place
 from model.checkpoints.formats.safetensors import DTYPES, SafeValues, read_header
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 
@@ -207,7 +207,7 @@ def _read_pickled(path: Path) -> list[TensorInfo]:
                 str(tensor.dtype).removeprefix("torch."),
                 tensor.numel() * tensor.element_size(),
                 places.setdefault(place, name),
-                load=partial(brought, path, tensor),
+                load=partial(materialize, path, tensor),
             )
         )
     return infos

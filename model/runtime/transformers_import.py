@@ -12,7 +12,7 @@ from typing import Any
 alone = threading.RLock()  # around all that opens a model: transformers keeps its settings for the whole process
 
 
-def library() -> Any:
+def import_transformers() -> Any:
     """The module. While one thread imports it, another would get what is there before its names are."""
     with alone:
         import transformers
@@ -24,7 +24,7 @@ def library() -> Any:
 def quietly() -> Iterator[None]:
     """A block of one thread at a time, without transformers' advice, progress bars and warnings."""
     with alone:
-        theirs = library().utils.logging
+        theirs = import_transformers().utils.logging
         before, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
         theirs.set_verbosity(logging.CRITICAL)
         theirs.disable_progress_bar()

@@ -15,7 +15,7 @@ from viz.state.checkpoints import GIVEN, MODELS, TOLD, words_after
 
 def unfollowed() -> list[str]:
     """Words of the command line that mean nothing here, and a folder of models that is not there."""
-    from model.checkpoints.hints import Told
+    from model.checkpoints.hints import LoadHints
 
     words, known = sys.argv[1:], (GIVEN, TOLD)
     found = [
@@ -28,7 +28,7 @@ def unfollowed() -> list[str]:
     if words and words[-1] == GIVEN:
         found.append(_("After {option} a path is missing.").format(option=GIVEN))
     try:
-        Told.read(",".join(words_after(TOLD)))
+        LoadHints.read(",".join(words_after(TOLD)))
     except ValueError as error:
         found.append(as_sentence(f"{TOLD}: {said(error)}"))
     wanted = os.environ.get(MODELS, "").strip()

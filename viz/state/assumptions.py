@@ -36,7 +36,7 @@ def assumptions(lens: TextModel) -> str:
     ).format(listed=listed)
 
 
-def told_of(name: str, given: bool) -> str:
+def hints_for(name: str, given: bool) -> str:
     """What was told of the model of that name: here, in the address, or by the command line that gave it."""
     if KNOWN not in st.session_state:
         text, _sign, of = st.query_params.get(ADDRESS, "").partition("@")
@@ -104,10 +104,10 @@ def fields(
 
 
 def _tell(name: str, keys: dict[str, str], show: Callable[[str], None]) -> None:
-    from model.checkpoints.hints import Told
+    from model.checkpoints.hints import LoadHints
 
     found: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
-    st.session_state[KNOWN][name] = Told(**found).text()
+    st.session_state[KNOWN][name] = LoadHints(**found).text()
     show(name)
 
 
@@ -120,10 +120,10 @@ def _positions() -> dict[str, str]:
 
 def _read(text: str) -> str:
     """What an address says, as far as it can be read."""
-    from model.checkpoints.hints import Told
+    from model.checkpoints.hints import LoadHints
 
     try:
-        return Told.read(text).text()
+        return LoadHints.read(text).text()
     except ValueError:
         return ""
 

@@ -19,7 +19,7 @@ import streamlit as st
 from viz.state.workbench import Workbench
 
 if TYPE_CHECKING:
-    from model.checkpoints.catalog import Listed
+    from model.checkpoints.catalog import CatalogEntry
     from model.checkpoints.uploads import Opened, OpenedSessions
     from model.inference.model import TextModel
 
@@ -33,7 +33,7 @@ TOLD = "--told"  # and there: what its weights do not tell, such as heads:8,posi
 
 
 @dataclass(frozen=True)
-class Place:
+class CheckpointEntry:
     """A checkpoint by the name that the user sees: where it lies, and how it came into the list.
 
     origin: "opened", in this session only; "given" on the command line; "folder", "saved" or "bundled".
@@ -52,7 +52,7 @@ class Place:
         except OSError:
             return 0
 
-    def listed(self) -> Listed:
+    def listed(self) -> CatalogEntry:
         """What it is, from its headers."""
         return _listed(str(self.path), self.changed)
 
@@ -89,10 +89,10 @@ def given_paths() -> list[Path]:
 
 def given_told() -> str:
     """What the command line tells of the weights that it gives; empty where it says nothing that can be read."""
-    from model.checkpoints.hints import Told
+    from model.checkpoints.hints import LoadHints
 
     try:
-        return Told.read(",".join(words_after(TOLD))).text()
+        return LoadHints.read(",".join(words_after(TOLD))).text()
     except ValueError:  # `given.unfollowed` says it
         return ""
 
@@ -104,12 +104,12 @@ def words_after(option: str) -> list[str]:
     return found + [after for before, after in pairwise(words) if before == option]
 
 
-def places(opened: Sequence[Place] = ()) -> list[Place]:
+def places(opened: Sequence[CheckpointEntry] = ()) -> list[CheckpointEntry]:
     """Everything that is here, each under a name of its own. opened: by this session."""
     found = [*opened]
     own = {place.name for place in opened}  # another session may save one under a name that this one has opened
-    found += [Place(name, CHECKPOINTS / name, "bundled") for name in bundled_names()]
-    found += [Place(name, saved_folder() / name, "saved") for name in saved_names() if name not in own]
+    found += [CheckpointEntry(name, CHECKPOINTS / name, "bundled") for name in bundled_names()]
+    found += [CheckpointEntry(name, saved_folder() / name, "saved") for name in saved_names() if name not in own]
     wanted = os.environ.get(MODELS, "").strip()
     folder = Path(wanted).expanduser() if wanted else None
     configured: list[Path] = []
@@ -118,7 +118,9 @@ def places(opened: Sequence[Place] = ()) -> list[Place]:
     for origin, paths in (("given", given_paths()), ("folder", configured)):
         for path in paths:
             if not any(place.path == path for place in found):
-                found.append(Place(unused(path.name or str(path), (place.name for place in found)), path, origin))
+                found.append(
+                    CheckpointEntry(unused(path.name or str(path), (place.name for place in found)), path, origin)
+                )
     order = ("opened", "given", "folder", "saved", "bundled")
     return sorted(found, key=lambda place: order.index(place.origin))
 
@@ -142,10 +144,10 @@ def unused(name: str, taken: Iterable[str]) -> str:
     return found
 
 
-def open_place(place: Place, precision: str | None = None, told: str = "") -> TextModel:
+def open_place(place: CheckpointEntry, precision: str | None = None, told: str = "") -> TextModel:
     """The model of a checkpoint; sessions share it, but for what one of them has opened.
 
-    precision: by its name; by default what VITRINE_DTYPE says. told: of what tensors do not tell, a text of `Told`.
+    precision: by its name; by default what VITRINE_DTYPE says. told: what tensors do not tell, a text of `LoadHints`.
 
     Raises:
         ValueError: it is damaged, no model, does not fit, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
@@ -160,7 +162,7 @@ def open_place(place: Place, precision: str | None = None, told: str = "") -> Te
     return made
 
 
-def find(name: str, here: Sequence[Place]) -> Place:
+def find(name: str, here: Sequence[CheckpointEntry]) -> CheckpointEntry:
     """The checkpoint of that name.
 
     Raises:
@@ -175,7 +177,7 @@ def find(name: str, here: Sequence[Place]) -> Place:
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
-def _listed(path: str, changed: int) -> Listed:
+def _listed(path: str, changed: int) -> CatalogEntry:
     from model.checkpoints.catalog import listed
 
     return listed(Path(path))
@@ -194,14 +196,14 @@ def _open_own(name: str, path: str, changed: int, device: str, dtype: str, told:
 def _open(name: str, path: str, device: str, dtype: str, told: str) -> TextModel:
     import torch
 
-    from model.checkpoints.hints import Told
+    from model.checkpoints.hints import LoadHints
     from model.checkpoints.load import open_checkpoint
     from model.runtime.device import DTYPES, keep_freed_memory
 
     keep_freed_memory()
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
-    lens = open_checkpoint(path, torch.device(device), DTYPES[dtype], **asdict(Told.read(told)))
+    lens = open_checkpoint(path, torch.device(device), DTYPES[dtype], **asdict(LoadHints.read(told)))
     lens.name = name  # a folder of Hugging Face's cache is called by a number
     spare_collections()
     return lens
@@ -291,10 +293,10 @@ def _know(bench: Workbench, key: str) -> None:
         bench.say(Part.SESSION, key)
 
 
-def own_places(bench: Workbench) -> list[Place]:
+def own_places(bench: Workbench) -> list[CheckpointEntry]:
     """What only this session sees."""
     found = opened(bench)
-    return [Place(name, path, "opened") for name, path in found.places.items()] if found else []
+    return [CheckpointEntry(name, path, "opened") for name, path in found.places.items()] if found else []
 
 
 def own_names(bench: Workbench) -> list[str]:
@@ -302,7 +304,7 @@ def own_names(bench: Workbench) -> list[str]:
     return [place.name for place in own_places(bench)]
 
 
-def all_places(bench: Workbench) -> list[Place]:
+def all_places(bench: Workbench) -> list[CheckpointEntry]:
     """Everything that this session can look at."""
     return places(own_places(bench))
 

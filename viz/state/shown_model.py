@@ -12,7 +12,7 @@ import streamlit as st
 from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence, literal
 from viz.state import assumptions, checkpoints
-from viz.state.checkpoints import Place, bundled_names, find, given_paths, open_place
+from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
 from viz.state.workbench import Key, Workbench, choice, workbench
 
 if TYPE_CHECKING:
@@ -66,17 +66,17 @@ def precision() -> str:
     return choice(PRECISIONS, str(choose_dtype()).removeprefix("torch."), Part.PRECISION)
 
 
-def model_names(here: Sequence[Place]) -> list[str]:
+def model_names(here: Sequence[CheckpointEntry]) -> list[str]:
     """Those that may be models: folders with a config, and files that can be read."""
     return [place.name for place in here if place.origin == "given" or _may_be_model(place)]
 
 
-def _may_be_model(place: Place) -> bool:
+def _may_be_model(place: CheckpointEntry) -> bool:
     found = place.listed()
     return found.computes and ((place.path / "config.json").is_file() or not found.problem)
 
 
-def first_index(here: Sequence[Place], names: Sequence[str]) -> int:
+def first_index(here: Sequence[CheckpointEntry], names: Sequence[str]) -> int:
     """The number of the model that a visit begins with: given on the command line, else the first bundled one."""
     given = [path.resolve() for path in given_paths()]  # one that is saved or bundled may be given too
     for wanted in (lambda place: place.path.resolve() in given, lambda place: place.origin == "bundled"):
@@ -95,12 +95,12 @@ def open_named(name: str) -> TextModel:
     return _open(checkpoints.all_places(workbench()), name)
 
 
-def _open(here: Sequence[Place], name: str) -> TextModel:
+def _open(here: Sequence[CheckpointEntry], name: str) -> TextModel:
     place = find(name, here)
-    return open_place(place, precision(), assumptions.told_of(name, place.origin == "given"))
+    return open_place(place, precision(), assumptions.hints_for(name, place.origin == "given"))
 
 
-def open_shown(here: Sequence[Place], name: str) -> TextModel:
+def open_shown(here: Sequence[CheckpointEntry], name: str) -> TextModel:
     """The model to be shown.
 
     Raises:
@@ -145,7 +145,7 @@ def take_wanted(entry: str, foreign: Collection[str]) -> None:
         st.session_state[Key.MODEL] = entry
 
 
-def format_of(here: Sequence[Place], name: str, lens: TextModel) -> str:
+def format_of(here: Sequence[CheckpointEntry], name: str, lens: TextModel) -> str:
     """The format and family of what is shown; a model in training is of ours."""
     listed = next((place.listed() for place in here if place.name == name), None)
     if listed and listed.family:

@@ -17,7 +17,7 @@ from model.analysis.weights.movement import moved_per_head
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import HostedAttention
-from model.checkpoints.hints import Told
+from model.checkpoints.hints import LoadHints
 from model.checkpoints.load import renamed_weights
 from model.checkpoints.native import CONFIG, is_ours, read_config
 from model.checkpoints.tensors import read_tensors
@@ -66,7 +66,7 @@ class Projection:
 Layers = list[tuple[Projection, ...]]  # a layer's four, in the order of `PROJECTIONS`
 
 
-def head_tensors(path: Path, told: Told, kind: Kind | None) -> dict[AttentionKind, Layers]:
+def head_tensors(path: Path, told: LoadHints, kind: Kind | None) -> dict[AttentionKind, Layers]:
     """The matrices of every kind of attention, their values still in the file.
 
     told: of what the file does not say. kind: of a model that transformers runs.

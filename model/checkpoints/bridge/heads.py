@@ -21,7 +21,7 @@ from model.checkpoints.bridge.probe import Attended, Event, close, first, flat, 
 
 if TYPE_CHECKING:
     from model.checkpoints.bridge.runner import Runner
-    from model.checkpoints.bridge.stack import Built
+    from model.checkpoints.bridge.stack import BridgedStack
 
 MADE = ("query", "key", "value")
 Cut = Mapping[nn.Module, list[Tensor]]  # what each call of a matrix gave, as the beginning of the graph
@@ -114,7 +114,7 @@ class Matrices:
 
 @torch.inference_mode(False)
 @torch.enable_grad()
-def find_head_parts(runner: Runner, stacks: Sequence[Built], ids: Mapping[str, Tensor]) -> None:
+def find_head_parts(runner: Runner, stacks: Sequence[BridgedStack], ids: Mapping[str, Tensor]) -> None:
     """The four matrices of every attention, kept by its shadow, or the reason why they are not known.
 
     ids: a few tokens for each stack.

@@ -20,7 +20,7 @@ Side = Literal["in", "out", "both", "attention", "weights"]
 TELLS = "_vitrine_tells"  # on a hosted module: by stack, for each of its calls in a pass, what it tells
 
 
-class Tell(NamedTuple):
+class Mirror(NamedTuple):
     """What a hosted module tells: its input, its output, both, or the weights in what it returns."""
 
     side: Side
@@ -149,22 +149,22 @@ class HeldMask(Mask):
 current: ContextVar[Pass | None] = ContextVar("hosted_pass", default=None)
 
 
-def tell(module: nn.Module, stack: str, call: int, calls: int, side: Side, shadow: nn.Module) -> None:
+def mirror(module: nn.Module, stack: str, call: int, calls: int, side: Side, shadow: nn.Module) -> None:
     """From now on one call of a hosted module, of so many in a pass of `stack`, goes through `shadow` too."""
     if TELLS not in module.__dict__:
         module.__dict__[TELLS] = {}
         module.register_forward_pre_hook(_before, with_kwargs=True)
         module.register_forward_hook(_after, with_kwargs=True)
-    module.__dict__[TELLS].setdefault(stack, [[] for _ in range(calls)])[call].append(Tell(side, shadow))
+    module.__dict__[TELLS].setdefault(stack, [[] for _ in range(calls)])[call].append(Mirror(side, shadow))
 
 
-def shadows(module: nn.Module, now: Pass, *sides: Side) -> list[nn.Module]:
+def mirrors_of(module: nn.Module, now: Pass, *sides: Side) -> list[nn.Module]:
     """Those of ours to which this call of a hosted module tells something of these sides, in a pass."""
     return [each.shadow for each in _tells(module, now, sides[0]) if each.side in sides]
 
 
-def _tells(module: nn.Module, now: Pass, side: str) -> list[Tell]:
-    calls: list[list[Tell]] = module.__dict__.get(TELLS, {}).get(now.stack, [])
+def _tells(module: nn.Module, now: Pass, side: str) -> list[Mirror]:
+    calls: list[list[Mirror]] = module.__dict__.get(TELLS, {}).get(now.stack, [])
     if len(calls) < 2:
         return calls[0] if calls else []
     number = now.number(module, side)
@@ -298,7 +298,7 @@ def attend(
         heads, weights = _plainly(call) if call.known else call.by_itself(query, key, value)
         now.probe(call, heads, weights)
         return heads.contiguous(), None
-    (shadow,) = shadows(module, now, "attention") or (None,)
+    (shadow,) = mirrors_of(module, now, "attention") or (None,)
     if shadow is None:
         return _unseen(call), None
     # In order, as of the model's own function: what comes next may view it in another shape.

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.modules import module
 
 from model.checkpoints.bridge.hooks import NAME, register
-from model.checkpoints.bridge.network import HostedNetwork, build_hosted, keep_its_masks
+from model.checkpoints.bridge.network import BridgedNetwork, build_hosted, keep_its_masks
 from model.checkpoints.native import BUILT, MOST_LAYERS
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.inference.model import TextModel
@@ -30,7 +30,7 @@ from model.network.config import Kind
 from model.runtime.device import choose_device_map
 from model.runtime.errors import CheckpointError, first_line
 from model.runtime.memory import require_room
-from model.runtime.transformers_import import library, quietly
+from model.runtime.transformers_import import import_transformers, quietly
 from model.text.huggingface.load import open_tokenizers
 
 LONGEST = 300  # characters of what transformers says
@@ -67,7 +67,7 @@ def open_network(
     device: torch.device,
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None = None,
-) -> HostedNetwork:
+) -> BridgedNetwork:
     """The model of a folder with a config.json of transformers, `settings`, ready to be looked into.
 
     device_map: how accelerate spreads it over devices, "auto" or by module; None: all of it on `device`.
@@ -82,7 +82,7 @@ def open_network(
             f"{folder.name} brings Python code of its own (auto_map in config.json), which is never run here: "
             "open a model of a family that transformers itself knows"
         )
-    table = require_modest(settings, folder)
+    table = require_within_limits(settings, folder)
     require_room(size(table)[0], dtype, device if device_map is None else None)
     with quietly():
         with bounded(table, settings, folder.name):
@@ -115,7 +115,7 @@ def _load(
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None,
 ) -> tuple[Kind, Any]:
-    transformers = library()
+    transformers = import_transformers()
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # the library raises what it likes on a damaged config
@@ -255,7 +255,7 @@ TIMES = 3  # so many numbers of the files: a table of tokens may be built for bo
 PACKED = 8  # numbers in one of a quantized file
 
 
-def require_modest(settings: dict[str, Any], folder: Path) -> list[TensorInfo]:
+def require_within_limits(settings: dict[str, Any], folder: Path) -> list[TensorInfo]:
     """The tensors of the folder, where no setting asks for many more layers than they can be.
 
     Raises:

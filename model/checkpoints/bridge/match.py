@@ -32,7 +32,7 @@ Tells = list[tuple[Event, Side, nn.Module]]
 
 
 @dataclass
-class Found:
+class LayerMatch:
     """A layer of ours for a hosted one: its parts by name, whose modules tell them, and what is missing and why."""
 
     layer: Event
@@ -55,9 +55,9 @@ class Found:
         return kind(self.parts)
 
 
-def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> Found:
+def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> LayerMatch:
     """The parts of one layer. attentions: its self-attention, and cross-attention where it has one."""
-    found = Found(layer)
+    found = LayerMatch(layer)
     inside = [event for event in events if layer in event.within]
     sublayers = [
         _match_attention(found, inside, event, name)
@@ -91,7 +91,7 @@ def _holds(event: Event, attentions: list[Event]) -> bool:
     return any(each is event or event in each.within for each in attentions)
 
 
-def _match_attention(found: Found, inside: list[Event], event: Event, name: str) -> Sublayer:
+def _match_attention(found: LayerMatch, inside: list[Event], event: Event, name: str) -> Sublayer:
     seen = event.attention
     assert seen is not None
     outer = [each for each in (*event.within, event) if found.layer in each.within and each.outputs]
@@ -131,7 +131,7 @@ def _match_attention(found: Found, inside: list[Event], event: Event, name: str)
     return Sublayer(name, adds, seen.call is None)
 
 
-def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) -> None:
+def _match_stream(found: LayerMatch, inside: list[Event], sublayers: list[Sublayer]) -> None:
     """Where norms stand and what is added to what, if the sums are exactly those of a placement that we know."""
     layer, norms = found.layer, [event for event in inside if as_norm(event) is not None]
     for placement in ("pre", "post"):
@@ -164,7 +164,7 @@ def _match_stream(found: Found, inside: list[Event], sublayers: list[Sublayer]) 
     found.keep("feed_forward", "residual", layer, "out", nn.Identity())
 
 
-def _keep_outputs(found: Found, sublayers: list[Sublayer], written: list[Event]) -> None:
+def _keep_outputs(found: LayerMatch, sublayers: list[Sublayer], written: list[Event]) -> None:
     """What blocks add to the stream, where it is not known otherwise: the product of a matrix for an attention seen
     from outside, which is its W^O, or what a feed-forward network of another form gave.
     """
@@ -180,14 +180,14 @@ def _keep_outputs(found: Found, sublayers: list[Sublayer], written: list[Event])
             found.missing.pop(f"{sublayer.name}.output")
 
 
-def _keep_sum(found: Found, attention: Event) -> None:
+def _keep_sum(found: LayerMatch, attention: Event) -> None:
     """What a parallel layer's attention leaves, which the model adds up only together with the rest."""
     entering, shadow = Entering(), nn.Identity()
     found.block("self_attention").add_module("residual", shadow)
     found.tells += [(found.layer, "in", entering), (attention, "out", SumOfTwo(entering, shadow))]
 
 
-def _is_first(shadow: nn.Module, found: Found) -> bool:
+def _is_first(shadow: nn.Module, found: LayerMatch) -> bool:
     """Whether this is what reads a layer's feed-forward input."""
     network = found.parts.get("feed_forward")
     return isinstance(network, HostedFeedForward) and (shadow is network.hidden or isinstance(shadow, Halved))

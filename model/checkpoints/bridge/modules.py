@@ -24,7 +24,7 @@ from model.network.norms import Norm
 from model.network.positions import Unbiased
 
 
-class Given(nn.Module):
+class Passthrough(nn.Module):
     """A quantity that was computed elsewhere, as it comes; n_heads: how many heads it has."""
 
     def __init__(self, n_heads: int = 0) -> None:
@@ -57,7 +57,7 @@ class Capped(nn.Module):
         return torch.tanh(scaled / self.cap) * self.cap
 
 
-class GivenBias(nn.Module):
+class AddedBias(nn.Module):
     """Scores plus what the model adds for the positions (Raffel et al., 2020, section 2.1)."""
 
     def forward(
@@ -114,17 +114,17 @@ class HostedAttention(MultiHeadAttention):
         self.own, self.outside, self.cross, self.place = own, outside, cross, place
         self.dropout, self.cap, self.recombines = 0.0, cap, recombines
         self.parts: dict[str, HeadPart] = {}
-        self.weights = Weights() if own else Given(heads)  # type: ignore[assignment]
+        self.weights = Weights() if own else Passthrough(heads)  # type: ignore[assignment]
         if outside:
             return
-        self.query, self.key, self.value = Given(heads), Given(key_heads), Given(key_heads)  # type: ignore[assignment]
+        self.query, self.key, self.value = Passthrough(heads), Passthrough(key_heads), Passthrough(key_heads)  # type: ignore[assignment]
         if own:
             self.scores, self.scaled = Scores(), GivenFactor(factor)  # type: ignore[assignment]
             if cap is not None:
                 self.capped = Capped(cap)
             if biased:
-                self.bias = Given(heads)
-            self.biased = GivenBias() if biased else Unbiased()  # type: ignore[assignment]
+                self.bias = Passthrough(heads)
+            self.biased = AddedBias() if biased else Unbiased()  # type: ignore[assignment]
             self.masked = Masked()
         self.heads = nn.Identity()
         if output is not None:

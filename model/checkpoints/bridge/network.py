@@ -16,7 +16,7 @@ from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import HostedConfig, frozen, held, place
 from model.checkpoints.bridge.probe import close, flat, probing
 from model.checkpoints.bridge.runner import HostedContext, Runner, WholeContext, new_cache
-from model.checkpoints.bridge.stack import Built, build_stack, hosted_config
+from model.checkpoints.bridge.stack import BridgedStack, build_stack, hosted_config
 from model.network.config import Kind
 from model.network.masks import real_tokens
 from model.network.transformer import Network
@@ -52,7 +52,7 @@ class HostedOutput(nn.Module):
         return made
 
 
-class HostedNetwork(Network):
+class BridgedNetwork(Network):
     """A hosted model: its own modules compute; ours, at our paths, are told what they could be recognised to compute.
 
     missing: which of our quantities it does not have, and why.
@@ -60,7 +60,7 @@ class HostedNetwork(Network):
 
     ours = False
 
-    def __init__(self, runner: Runner, config: HostedConfig, stacks: list[Built]) -> None:
+    def __init__(self, runner: Runner, config: HostedConfig, stacks: list[BridgedStack]) -> None:
         nn.Module.__init__(self)
         self.config, self.kind = config, config.kind
         self.runner: Runner = runner  # its modules are none of ours: they have names and classes of their own
@@ -165,7 +165,7 @@ class HostedNetwork(Network):
     def parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.runner.model.parameters())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> HostedNetwork:
+    def __deepcopy__(self, memo: dict[int, Any]) -> BridgedNetwork:
         """
         Raises:
             ValueError: always; what tells of the model's modules holds only of those.
@@ -179,7 +179,7 @@ LENGTHS = {"encoder": 6, "decoder": 4}  # of the probe; different, so that cross
 
 
 @torch.inference_mode()
-def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetwork:
+def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
     """Find out by a few tokens what the model's modules compute, and put ours beside them.
 
     Raises:
@@ -191,7 +191,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
     widths = [getattr(text, name, None) for name in ("sliding_window", "window_size")]
     runner.windows = (None, *{each for each in widths if isinstance(each, int) and each > 0})
     ids = {name: _ids(model, length) for name, length in LENGTHS.items()}
-    built: list[Built | None] = []
+    built: list[BridgedStack | None] = []
     memory: Tensor | None = None
     if kind != "decoder-only":
         with probing(runner.encoder if runner.encoder is not None else runner.decoder, "encoder") as events:
@@ -227,7 +227,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> HostedNetw
     if kind != "encoder-only":
         runner.caches = _caches(runner, ids["decoder"], memory, states)
     find_head_parts(runner, stacks, ids)
-    return HostedNetwork(runner, hosted_config(model, runner, stacks), stacks)
+    return BridgedNetwork(runner, hosted_config(model, runner, stacks), stacks)
 
 
 @torch.inference_mode()

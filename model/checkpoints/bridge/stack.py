@@ -9,8 +9,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from model.checkpoints.bridge.hooks import OfPositions, tell
-from model.checkpoints.bridge.match import Found, Tells, activation_name, as_norm, match_layer
+from model.checkpoints.bridge.hooks import OfPositions, mirror
+from model.checkpoints.bridge.match import LayerMatch, Tells, activation_name, as_norm, match_layer
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import (
     HostedActivation,
@@ -30,14 +30,14 @@ from model.runtime.device import exact
 
 
 @dataclass
-class Built:
+class BridgedStack:
     """stack: ours. layers: what was found of each. position: how tokens get positions, "" unknown. missing: by path.
     other: how many layers beside these do not attend.
     """
 
     name: str
     stack: HostedStack
-    layers: list[Found]
+    layers: list[LayerMatch]
     tells: Tells
     missing: dict[str, Reason]
     position: str
@@ -55,10 +55,10 @@ class Built:
     def attach(self) -> None:
         """From now on the hosted modules tell ours."""
         for event, side, shadow in self.tells:
-            tell(event.module, self.name, event.number, event.calls, side, shadow)
+            mirror(event.module, self.name, event.number, event.calls, side, shadow)
 
 
-def build_stack(name: str, events: list[Event], ids: Tensor, last: Tensor) -> Built | None:
+def build_stack(name: str, events: list[Event], ids: Tensor, last: Tensor) -> BridgedStack | None:
     """The stack, or None where no attention was seen. last: the states that it ends in, (position, d_model)."""
     attentions = [event for event in events if event.attention is not None]
     own = [event for event in attentions if event.attention is not None and not event.attention.cross]
@@ -83,7 +83,7 @@ def build_stack(name: str, events: list[Event], ids: Tensor, last: Tensor) -> Bu
     stack = HostedStack(embedding.made, [each.built() for each in found], norm)
     made = [module for module in stack.modules() if isinstance(module, HostedNorm)]
     parts = [*embedding.tells, *tells, *told]
-    return Built(
+    return BridgedStack(
         name,
         stack,
         found,
@@ -97,7 +97,7 @@ def build_stack(name: str, events: list[Event], ids: Tensor, last: Tensor) -> Bu
     )
 
 
-def _settle_placement(found: Sequence[Found]) -> None:
+def _settle_placement(found: Sequence[LayerMatch]) -> None:
     """One placement for the stack; layers of several have only the states between them in common."""
     placements = {each.placement for each in found}
     if len(placements) > 1:
@@ -254,7 +254,7 @@ UNITS = ("intermediate_size", "ffn_dim", "decoder_ffn_dim", "encoder_ffn_dim", "
 GATES = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}
 
 
-def hosted_config(model: Any, runner: Runner, stacks: list[Built]) -> HostedConfig:
+def hosted_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> HostedConfig:
     """The model in our options, from what was found in it, and from its config only where that says nothing."""
     text = model.config.get_text_config()
     last = stacks[-1]
@@ -316,7 +316,7 @@ def _longest(text: Any) -> int:
     return next((each for each in found if isinstance(each, int) and each > 0), UNBOUNDED)
 
 
-def _position(text: Any, built: Built) -> Any:
+def _position(text: Any, built: BridgedStack) -> Any:
     """How tokens get positions: by what was added to them, else by what the config speaks of."""
     if built.position:
         return built.position

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from model.checkpoints.convert.family import Family, Given, UnknownError
-from model.checkpoints.convert.weight_map import Plan, flat, modules, tensor, without_first
+from model.checkpoints.convert.family import Family, SourceCheckpoint, UnsupportedError
+from model.checkpoints.convert.weight_map import WeightMap, flat, modules, tensor, without_first
 from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
 
@@ -16,18 +16,18 @@ BIAS = "final_logits_bias"
 STACKS = ("encoder", "decoder")
 
 
-def _options(given: Given, vocabulary: int, **more: Any) -> TransformerConfig:
+def _options(given: SourceCheckpoint, vocabulary: int, **more: Any) -> TransformerConfig:
     """What all have. more: options of the one family."""
     settings = given.settings
     sizes: dict[str, Any] = {}
     for ours, theirs, usual in (("n_heads", "attention_heads", 16), ("d_ff", "ffn_dim", 4096)):
         both = [settings.count(f"{stack}_{theirs}", usual) for stack in STACKS]
         if both[0] != both[1]:
-            raise UnknownError(f"encoder and decoder differ in {theirs}")
+            raise UnsupportedError(f"encoder and decoder differ in {theirs}")
         sizes[ours] = both[0]
     settings.require("is_decoder", False)
     if not given.tied(True) and "tied_embeddings" not in more:
-        raise UnknownError("three matrices for one vocabulary")
+        raise UnsupportedError("three matrices for one vocabulary")
     options: dict[str, Any] = {
         "source_vocabulary": settings.count("vocab_size", vocabulary),
         "target_vocabulary": settings.count("vocab_size", vocabulary),
@@ -50,20 +50,20 @@ def _options(given: Given, vocabulary: int, **more: Any) -> TransformerConfig:
     )
 
 
-def _longest(given: Given) -> int:
+def _longest(given: SourceCheckpoint) -> int:
     longest = given.settings.count("max_position_embeddings", 1024)
     if longest > LONGEST:
         raise CheckpointError(f"config.json: max_position_embeddings ({longest:,}) must be at most {LONGEST:,}")
     return longest
 
 
-def _flags(given: Given, **values: bool) -> None:
+def _flags(given: SourceCheckpoint, **values: bool) -> None:
     """Settings of old files that today's code does not read: what they say must be what the code does."""
     for name, value in values.items():
         given.settings.require(name, value)
 
 
-def _bart_options(given: Given) -> TransformerConfig:
+def _bart_options(given: SourceCheckpoint) -> TransformerConfig:
     """Lewis et al., 2020."""
     _flags(given, normalize_before=False, normalize_embedding=True, add_final_layer_norm=False)
     _flags(given, static_position_embeddings=False, add_bias_logits=False)
@@ -71,7 +71,7 @@ def _bart_options(given: Given) -> TransformerConfig:
     return _options(given, 50265, position="learned", embedding_norm=True)
 
 
-def _mbart_options(given: Given) -> TransformerConfig:
+def _mbart_options(given: SourceCheckpoint) -> TransformerConfig:
     """Liu et al., 2020."""
     _flags(given, normalize_before=True, normalize_embedding=True, add_final_layer_norm=True)
     _flags(given, static_position_embeddings=False, add_bias_logits=False)
@@ -79,7 +79,7 @@ def _mbart_options(given: Given) -> TransformerConfig:
     return _options(given, 50265, position="learned", embedding_norm=True, norm_placement="pre")
 
 
-def _marian_options(given: Given) -> TransformerConfig:
+def _marian_options(given: SourceCheckpoint) -> TransformerConfig:
     """Junczys-Dowmunt et al., 2018."""
     _flags(given, normalize_before=False, normalize_embedding=False, add_final_layer_norm=False)
     _flags(given, static_position_embeddings=True, add_bias_logits=False)
@@ -90,16 +90,16 @@ def _marian_options(given: Given) -> TransformerConfig:
     if given.settings.get("decoder_vocab_size") is not None:
         target = given.settings.count("decoder_vocab_size")
     if shared and target not in (None, given.settings.count("vocab_size", 58101)):
-        raise UnknownError("one matrix for two vocabularies")
+        raise UnsupportedError("one matrix for two vocabularies")
     if not shared:
         tied = "output" if given.tied(True) and given.head else "none"
         more |= {"tied_embeddings": tied} | ({"target_vocabulary": target} if target else {})
     return _options(given, 58101, **more)
 
 
-def _embeddings_and_head(given: Given, config: TransformerConfig) -> Plan:
+def _embeddings_and_head(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
     """A tied matrix lies in the file once, or in copies."""
-    root, plan = given.prefix, Plan()
+    root, plan = given.prefix, WeightMap()
     shared, head = f"{root}shared.weight", "lm_head.weight"
     own = {stack: f"{root}{stack}.embed_tokens.weight" for stack in STACKS}
     tied = config.tied_embeddings
@@ -115,7 +115,7 @@ def _embeddings_and_head(given: Given, config: TransformerConfig) -> Plan:
     return plan | (tensor("output.logits.bias", BIAS, flat) if config.output_bias else {})
 
 
-def _plan(given: Given, config: TransformerConfig, offset: int = OFFSET) -> Plan:
+def _plan(given: SourceCheckpoint, config: TransformerConfig, offset: int = OFFSET) -> WeightMap:
     """offset: the row of the tables of positions that the first token gets."""
     plan = _embeddings_and_head(given, config)
     for stack, layers in zip(STACKS, (config.n_encoder_layers, config.n_decoder_layers), strict=True):

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from model.checkpoints.convert.family import Family, Given, UnknownError
-from model.checkpoints.convert.weight_map import Piece, Plan, modules, tensor, with_type
+from model.checkpoints.convert.family import Family, SourceCheckpoint, UnsupportedError
+from model.checkpoints.convert.weight_map import WeightMap, WeightSource, modules, tensor, with_type
 from model.network.config import TransformerConfig
 
 HEADS = {  # our modules of the head, and theirs
@@ -20,7 +20,7 @@ MATRICES = {"bert": "cls.predictions.decoder", "roberta": "lm_head.decoder", "di
 BIASES = {"bert": ("cls.predictions.bias",), "roberta": ("lm_head.bias",), "distilbert": ()}
 
 
-def _head(given: Given) -> dict[str, Any]:
+def _head(given: SourceCheckpoint) -> dict[str, Any]:
     if not given.head:
         given.tied(True)
         return {"output_head": "none"}
@@ -28,7 +28,7 @@ def _head(given: Given) -> dict[str, Any]:
     return {"output_head": "transform", "output_bias": True, "tied_embeddings": tied}
 
 
-def _bert_options(given: Given, first: int = 0, vocabulary: int = 30522) -> TransformerConfig:
+def _bert_options(given: SourceCheckpoint, first: int = 0, vocabulary: int = 30522) -> TransformerConfig:
     """Devlin et al., 2019. first: the row of the table of positions that the first token gets. vocabulary: where
     config.json does not say.
     """
@@ -55,29 +55,29 @@ def _bert_options(given: Given, first: int = 0, vocabulary: int = 30522) -> Tran
     )
 
 
-def _roberta_options(given: Given, vocabulary: int) -> TransformerConfig:
+def _roberta_options(given: SourceCheckpoint, vocabulary: int) -> TransformerConfig:
     """Liu et al., 2019. Its head has GELU whatever the layers have."""
     config = _bert_options(given, _padding(given) + 1, vocabulary)
     if given.head and config.activation != "gelu":
-        raise UnknownError("the head has another activation than the layers")
+        raise UnsupportedError("the head has another activation than the layers")
     return config
 
 
-def _padding(given: Given) -> int:
+def _padding(given: SourceCheckpoint) -> int:
     """RoBERTa counts positions from the row behind its padding token's."""
     padding = given.settings.get("pad_token_id", 1)
     if isinstance(padding, bool) or not isinstance(padding, int) or padding < 0:
-        raise UnknownError(f"pad_token_id is {padding!r}")
+        raise UnsupportedError(f"pad_token_id is {padding!r}")
     return padding
 
 
-def _bert_plan(given: Given, config: TransformerConfig, kind: str) -> Plan:
+def _bert_plan(given: SourceCheckpoint, config: TransformerConfig, kind: str) -> WeightMap:
     root = given.prefix
     first = _padding(given) + 1 if kind == "roberta" else 0
     embedding = f"{root}embeddings.word_embeddings.weight"
     places, types = (f"{root}embeddings.{name}_embeddings.weight" for name in ("position", "token_type"))
     plan = _embedding_and_head(given, config, kind, embedding)
-    plan["encoder.embedding.positions.table"] = Piece((places, types), partial(with_type, rows=first))
+    plan["encoder.embedding.positions.table"] = WeightSource((places, types), partial(with_type, rows=first))
     plan |= modules("encoder.embedding.", root, {"output.norm": "embeddings.LayerNorm"}, bias=True)
     parts = {
         **{f"self_attention.{own}": f"attention.self.{own}" for own in ("query", "key", "value")},
@@ -92,7 +92,7 @@ def _bert_plan(given: Given, config: TransformerConfig, kind: str) -> Plan:
     return plan
 
 
-def _embedding_and_head(given: Given, config: TransformerConfig, kind: str, embedding: str) -> Plan:
+def _embedding_and_head(given: SourceCheckpoint, config: TransformerConfig, kind: str, embedding: str) -> WeightMap:
     matrix = MATRICES[kind]
     if not given.head:
         return tensor("encoder.embedding.tokens.weight", embedding)
@@ -106,7 +106,7 @@ def _embedding_and_head(given: Given, config: TransformerConfig, kind: str, embe
     return plan | tensor("output.logits.weight", f"{matrix}.weight")
 
 
-def _distilbert_options(given: Given) -> TransformerConfig:
+def _distilbert_options(given: SourceCheckpoint) -> TransformerConfig:
     """Sanh et al., 2019."""
     settings, head = given.settings, _head(given)
     return TransformerConfig.one_stack(
@@ -128,7 +128,7 @@ def _distilbert_options(given: Given) -> TransformerConfig:
     )
 
 
-def _distilbert_plan(given: Given, config: TransformerConfig) -> Plan:
+def _distilbert_plan(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
     root = given.prefix
     plan = _embedding_and_head(given, config, "distilbert", f"{root}embeddings.word_embeddings.weight")
     plan |= tensor("encoder.embedding.positions.table", f"{root}embeddings.position_embeddings.weight")

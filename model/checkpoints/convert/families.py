@@ -16,11 +16,11 @@ from torch import Tensor
 
 from model.checkpoints.convert.bart import BART, MARIAN, MBART
 from model.checkpoints.convert.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
-from model.checkpoints.convert.family import Family, Given, UnknownError, modern
+from model.checkpoints.convert.family import Family, SourceCheckpoint, UnsupportedError, modern
 from model.checkpoints.convert.gpt import GPT2, GPT_NEOX, OPT
 from model.checkpoints.convert.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
 from model.checkpoints.convert.t5 import MT5, T5
-from model.checkpoints.convert.weight_map import Piece, Plan
+from model.checkpoints.convert.weight_map import WeightMap, WeightSource
 from model.network.config import TransformerConfig
 from model.network.transformer import skeleton
 from model.runtime.errors import CheckpointError
@@ -59,11 +59,11 @@ def rebuilt_config(settings: Mapping[str, Any], names: Collection[str]) -> Trans
     if (family := FAMILIES.get(settings["model_type"])) is None:
         return None
     try:
-        given = Given(family, settings, names)
+        given = SourceCheckpoint(family, settings, names)
         config = _config(given)
         given.require_plausible(config)
         given.require_names(family.plan(given, config))
-    except UnknownError:
+    except UnsupportedError:
         return None
     return config
 
@@ -75,7 +75,7 @@ def renamed(settings: Mapping[str, Any], config: TransformerConfig, weights: Map
         CheckpointError: a tensor is missing or of another shape than the config asks for, or one that should be the
             same as another differs from it.
     """
-    given = Given(FAMILIES[settings["model_type"]], settings, weights)
+    given = SourceCheckpoint(FAMILIES[settings["model_type"]], settings, weights)
     _config(given)
     plan = given.family.plan(given, config)
     theirs = {modern(name): tensor for name, tensor in weights.items()}
@@ -83,7 +83,7 @@ def renamed(settings: Mapping[str, Any], config: TransformerConfig, weights: Map
     return _made(plan, theirs, config)
 
 
-def _config(given: Given) -> TransformerConfig:
+def _config(given: SourceCheckpoint) -> TransformerConfig:
     try:
         config = given.family.options(given)
     except CheckpointError:
@@ -94,7 +94,7 @@ def _config(given: Given) -> TransformerConfig:
     return config
 
 
-def _made(plan: Plan, theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
+def _made(plan: WeightMap, theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
     parameters = skeleton(config).named_parameters(remove_duplicate=False)
     shapes = {name: tuple(each.shape) for name, each in parameters}
     ours = {}
@@ -108,7 +108,7 @@ def _made(plan: Plan, theirs: Mapping[str, Tensor], config: TransformerConfig) -
     return ours
 
 
-def _one(name: str, piece: Piece, theirs: Mapping[str, Tensor]) -> Tensor:
+def _one(name: str, piece: WeightSource, theirs: Mapping[str, Tensor]) -> Tensor:
     if missing := [each for each in piece.names if each not in theirs]:
         raise CheckpointError(f"the weights lack {missing[0]}, which config.json asks for")
     given = [theirs[each] for each in piece.names]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.checkpoints.convert.weight_map import Plan
+from model.checkpoints.convert.weight_map import WeightMap
 from model.checkpoints.native import CONFIG
 from model.network.config import Activation, TransformerConfig
 from model.runtime.errors import CheckpointError
@@ -46,8 +46,8 @@ class Family:
     settings that have two. known: settings that change nothing in this family.
     """
 
-    options: Callable[[Given], TransformerConfig]
-    plan: Callable[[Given, TransformerConfig], Plan]
+    options: Callable[[SourceCheckpoint], TransformerConfig]
+    plan: Callable[[SourceCheckpoint, TransformerConfig], WeightMap]
     headed: Collection[str]
     bare: Collection[str]
     prefix: str
@@ -57,7 +57,7 @@ class Family:
     known: tuple[str, ...] = ()
 
 
-class Given:
+class SourceCheckpoint:
     """A checkpoint folder: its settings and the names of its tensors.
 
     prefix: of the family, where these names have it. head: whether there is an output head. copies: tensors that are
@@ -75,9 +75,9 @@ class Given:
         if not architectures:  # a bare model is saved without a prefix
             return any(name.startswith(self.family.head) for name in self.names) or bool(self.prefix)
         if not isinstance(architectures, list) or len(architectures) != 1:
-            raise UnknownError(f"architectures is {architectures!r}")
+            raise UnsupportedError(f"architectures is {architectures!r}")
         if architectures[0] not in (*self.family.headed, *self.family.bare):
-            raise UnknownError(f"the architecture is {architectures[0]!r}")
+            raise UnsupportedError(f"the architecture is {architectures[0]!r}")
         return architectures[0] in self.family.headed
 
     def one_of(self, *names: str) -> str:
@@ -108,14 +108,14 @@ class Given:
         """
         theirs = self.settings.get(name, default)
         if not isinstance(theirs, str) or theirs not in ACTIVATIONS:
-            raise UnknownError(f"{name} is {theirs!r}")
+            raise UnsupportedError(f"{name} is {theirs!r}")
         return ACTIVATIONS[theirs]
 
     def gate(self, name: str, default: str) -> Activation:
         """The same of a gated feed-forward network."""
         function = self.function(name, default)
         if function not in GATES:
-            raise UnknownError(f"{name} is {function!r} and gates")
+            raise UnsupportedError(f"{name} is {function!r} and gates")
         return GATES[function]
 
     def tied(self, default: bool) -> bool:
@@ -132,16 +132,16 @@ class Given:
         old = get("rope_scaling")
         given = old or get("rope_parameters") or {}
         if not isinstance(given, dict):
-            raise UnknownError(f"rope_parameters is {given!r}")
+            raise UnsupportedError(f"rope_parameters is {given!r}")
         rope = Settings(given)
         kind = given.get("rope_type", given.get("type", "default"))
         if not isinstance(kind, str) or kind not in SCALED or not given.keys() <= ROTARY | SCALED[kind]:
-            raise UnknownError(f"rotary positions are {given!r}")
+            raise UnsupportedError(f"rotary positions are {given!r}")
         options: dict[str, Any] = {"position": "rotary"}
         options["position_base"] = rope.number("rope_theta", self.settings.number("rope_theta", 10_000.0))
         turned = rope.number("partial_rotary_factor", self.settings.number("partial_rotary_factor", share or 1.0))
         if share is None and turned != 1:
-            raise UnknownError(f"partial_rotary_factor is {turned}")
+            raise UnsupportedError(f"partial_rotary_factor is {turned}")
         channels = int(head_width * turned)
         options["rotary_channels"] = None if channels == head_width else channels
         if kind == "default":
@@ -165,7 +165,7 @@ class Given:
             tensors = len(self.names)
             raise CheckpointError(f"config.json says {layers:,} layers, and the weights hold {tensors:,} tensors")
 
-    def require_names(self, plan: Plan) -> None:
+    def require_names(self, plan: WeightMap) -> None:
         """Every tensor of the file has its place, and every place its tensor.
 
         Raises:
@@ -175,7 +175,7 @@ class Given:
         needed = {name for piece in plan.values() for name in piece.names}
         more = self.names - needed - self.copies.keys()
         if strange := sorted(name for name in more if not re.fullmatch(self.family.unused, name)):
-            raise UnknownError(f"there is a tensor {strange[0]!r}")
+            raise UnsupportedError(f"there is a tensor {strange[0]!r}")
         if missing := sorted(needed - self.names):
             raise CheckpointError(f"the weights lack {missing[0]} ({len(missing)} such), which config.json asks for")
 
@@ -210,7 +210,7 @@ HARMLESS = frozenset(
 OFF: tuple[Any, ...] = (None, False, [], {})  # the values of options that are not used
 
 
-class UnknownError(Exception):
+class UnsupportedError(Exception):
     """Something that these families do not have, or whose effect is not known: no model rather than nearly the same."""
 
 
@@ -234,7 +234,7 @@ class Settings:
         self.asked |= {name, other}
         value = self.values.get(name, self.values.get(other, default))
         if other in self.values and other != name and self.values[other] != value:
-            raise UnknownError(f"{name} is {value!r} and {other} {self.values[other]!r}")
+            raise UnsupportedError(f"{name} is {value!r} and {other} {self.values[other]!r}")
         return value
 
     def count(self, name: str, default: int | None = None) -> int:
@@ -278,7 +278,7 @@ class Settings:
             UnknownError: the value is there and none of these.
         """
         if (value := self.get(name, allowed[0])) not in allowed:
-            raise UnknownError(f"{name} is {value!r}")
+            raise UnsupportedError(f"{name} is {value!r}")
 
     def require_all_known(self, *known: str) -> None:
         """
@@ -287,4 +287,4 @@ class Settings:
         """
         for name, value in self.values.items():
             if name not in self.asked and name not in HARMLESS and name not in known and value not in OFF:
-                raise UnknownError(f"{name} is {value!r}")
+                raise UnsupportedError(f"{name} is {value!r}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from model.checkpoints.convert.family import Family, Given, UnknownError
+from model.checkpoints.convert.family import Family, SourceCheckpoint, UnsupportedError
 from model.checkpoints.convert.weight_map import (
-    Plan,
+    WeightMap,
     modules,
     tensor,
     third,
@@ -18,7 +18,7 @@ from model.network.config import TransformerConfig
 OPT_OFFSET = 2  # the first rows of its table of positions
 
 
-def _gpt2_options(given: Given) -> TransformerConfig:
+def _gpt2_options(given: SourceCheckpoint) -> TransformerConfig:
     """Radford et al., 2019."""
     settings = given.settings
     settings.require("scale_attn_weights", True)
@@ -45,7 +45,7 @@ def _gpt2_options(given: Given) -> TransformerConfig:
     )
 
 
-def _gpt2_plan(given: Given, config: TransformerConfig) -> Plan:
+def _gpt2_plan(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
     root = given.prefix
     plan = embedding_and_head(given, config, f"{root}wte.weight", "lm_head.weight")
     plan |= tensor("decoder.embedding.positions.table", f"{root}wpe.weight")
@@ -67,7 +67,7 @@ def _gpt2_plan(given: Given, config: TransformerConfig) -> Plan:
     return plan
 
 
-def _neox_options(given: Given) -> TransformerConfig:
+def _neox_options(given: SourceCheckpoint) -> TransformerConfig:
     """Black et al., 2022; Pythia: Biderman et al., 2023."""
     settings = given.settings
     settings.require("is_decoder", False, True)
@@ -95,7 +95,7 @@ def _neox_options(given: Given) -> TransformerConfig:
     )
 
 
-def _neox_plan(given: Given, config: TransformerConfig) -> Plan:
+def _neox_plan(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
     root = given.prefix
     head = "lm_head.weight" if given.has("lm_head.weight") else "embed_out.weight"
     plan = embedding_and_head(given, config, f"{root}embed_in.weight", head)
@@ -118,7 +118,7 @@ def _neox_plan(given: Given, config: TransformerConfig) -> Plan:
     return plan
 
 
-def _opt_options(given: Given) -> TransformerConfig:
+def _opt_options(given: SourceCheckpoint) -> TransformerConfig:
     """Zhang et al., 2022; the model of 350 million weights, whose layers differ, is not rebuilt."""
     settings = given.settings
     for name in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
@@ -126,7 +126,7 @@ def _opt_options(given: Given) -> TransformerConfig:
     settings.require("_remove_final_layer_norm", False)
     width, tied = settings.count("hidden_size", 768), given.tied(True)
     if settings.get("word_embed_proj_dim") not in (None, width):
-        raise UnknownError("words have an embedding of another width")
+        raise UnsupportedError("words have an embedding of another width")
     return TransformerConfig.one_stack(
         "decoder-only",
         settings.count("vocab_size", 50272),
@@ -145,7 +145,7 @@ def _opt_options(given: Given) -> TransformerConfig:
     )
 
 
-def _opt_plan(given: Given, config: TransformerConfig) -> Plan:
+def _opt_plan(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
     root = f"{given.prefix}decoder."
     plan = embedding_and_head(given, config, f"{root}embed_tokens.weight", "lm_head.weight")
     plan |= tensor("decoder.embedding.positions.table", f"{root}embed_positions.weight", without_first(OPT_OFFSET))
@@ -163,14 +163,14 @@ def _opt_plan(given: Given, config: TransformerConfig) -> Plan:
     return plan
 
 
-def head_options(given: Given, tied: bool) -> dict[str, str]:
+def head_options(given: SourceCheckpoint, tied: bool) -> dict[str, str]:
     """Of a head that is one matrix, or none. tied: whether it is the embedding."""
     if not given.head:
         return {"output_head": "none", "tied_embeddings": "none"}
     return {"tied_embeddings": "output" if tied else "none"}
 
 
-def embedding_and_head(given: Given, config: TransformerConfig, embedding: str, head: str) -> Plan:
+def embedding_and_head(given: SourceCheckpoint, config: TransformerConfig, embedding: str, head: str) -> WeightMap:
     """Of a decoder-only model; a tied head may lie in the file as a copy."""
     if config.tied_embeddings == "output":
         return tensor("decoder.embedding.tokens.weight", given.one_of(embedding, head))

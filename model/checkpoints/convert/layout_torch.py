@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoints.convert.state_dict import Layout, State, config_of
-from model.checkpoints.convert.weight_map import Plan, modules, tensor, third
+from model.checkpoints.convert.weight_map import WeightMap, modules, tensor, third
 from model.network.config import TransformerConfig
 from model.network.positions import sinusoidal
 from model.runtime.errors import CheckpointError
@@ -118,8 +118,8 @@ def _stacks(found: _Found) -> dict[str, str]:
     return {"encoder": found.encoder} | ({"decoder": found.decoder} if found.decoder else {})
 
 
-def _plan(state: State, found: _Found, bias: bool, last: bool) -> Plan:
-    plan: Plan = {}
+def _plan(state: State, found: _Found, bias: bool, last: bool) -> WeightMap:
+    plan: WeightMap = {}
     embeddings = {"encoder": found.source, "decoder": found.target}
     tables = {"encoder": found.tables[:1], "decoder": found.tables[-1:]}
     for stack, path in _stacks(found).items():

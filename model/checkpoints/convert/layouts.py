@@ -11,17 +11,17 @@ from torch import Tensor
 
 from model.checkpoints.convert.layout_torch import FIRST_LAYER, torch_transformer
 from model.checkpoints.convert.state_dict import Layout, State, config_of
-from model.checkpoints.convert.weight_map import Plan, modules, tensor, third
+from model.checkpoints.convert.weight_map import WeightMap, modules, tensor, third
 from model.checkpoints.formats.files import require_whole
 from model.checkpoints.formats.pickle import Plain, read_state
-from model.checkpoints.hints import Told
+from model.checkpoints.hints import LoadHints
 from model.checkpoints.native import require_weights
 from model.checkpoints.tensors import is_of_training, read_tensors
 from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
 from model.text.huggingface.load import TOKENIZER, open_tokenizers
-from model.text.huggingface.tokenizer import NO_TOKENS, BareIds
+from model.text.huggingface.tokenizer import NO_TOKENS, IdTokenizer
 from model.text.tokenizer import Tokenizer
 
 # State dicts of the Annotated Transformer (Rush, 2018; Huang et al., 2022) and of those who wrote theirs after it.
@@ -67,7 +67,7 @@ def annotated(given: State) -> Layout | None:
     return Layout("Annotated Transformer", config, state.taken(plan), assumed, choices)
 
 
-def _plan(encoder: int, decoder: int) -> Plan:
+def _plan(encoder: int, decoder: int) -> WeightMap:
     plan = tensor("encoder.embedding.tokens.weight", SOURCE) | tensor("decoder.embedding.tokens.weight", TARGET)
     plan |= modules("output.", "generator.", {"logits": "proj"}, bias=True)
     blocks = {
@@ -88,7 +88,7 @@ def _plan(encoder: int, decoder: int) -> Plan:
     return plan
 
 
-def _norm(ours: str, theirs: str) -> Plan:
+def _norm(ours: str, theirs: str) -> WeightMap:
     return tensor(f"{ours}.weight", f"{theirs}.a_2") | tensor(f"{ours}.bias", f"{theirs}.b_2")
 
 
@@ -186,7 +186,7 @@ KNOWN = "nanoGPT, minGPT, the Annotated Transformer, torch.nn.Transformer"
 META = "meta.pkl"  # nanoGPT's characters
 
 
-def open_state(file: Path, told: Told) -> tuple[Layout, tuple[Tokenizer, Tokenizer]]:
+def open_state(file: Path, told: LoadHints) -> tuple[Layout, tuple[Tokenizer, Tokenizer]]:
     """What a file of weights alone holds, its weights still in the file, and what lies beside it as tokenizer.
 
     told: what somebody says of it, where nothing else does.
@@ -197,14 +197,14 @@ def open_state(file: Path, told: Told) -> tuple[Layout, tuple[Tokenizer, Tokeniz
     """
     layout = find_layout(file, told)
     tokenizers = _tokenizers(file, layout.config, told)
-    if layout.config.kind != "encoder-decoder" or not isinstance(tokenizers[1], BareIds):
+    if layout.config.kind != "encoder-decoder" or not isinstance(tokenizers[1], IdTokenizer):
         return layout, tokenizers
     assumed = () if told.start is not None else ("targets begin with token 0 (there is no tokenizer)",)
     layout = replace(layout, assumed=layout.assumed + assumed, open={**layout.open, "start": told.start or 0})
     return layout, tokenizers
 
 
-def find_layout(file: Path, told: Told) -> Layout:
+def find_layout(file: Path, told: LoadHints) -> Layout:
     """As whose it was recognised, with its weights.
 
     Raises:
@@ -247,7 +247,7 @@ def _beside(file: Path) -> dict[str, Plain]:
     return found
 
 
-def _tokenizers(file: Path, config: TransformerConfig, told: Told) -> tuple[Tokenizer, Tokenizer]:
+def _tokenizers(file: Path, config: TransformerConfig, told: LoadHints) -> tuple[Tokenizer, Tokenizer]:
     """A tokenizer.json beside the file, if the model knows all of its tokens; else bare ids."""
     sizes = config.vocabularies
     reason = f"there is no {TOKENIZER} beside the weights"
@@ -256,5 +256,5 @@ def _tokenizers(file: Path, config: TransformerConfig, told: Told) -> tuple[Toke
     if not (file.parent / TOKENIZER).is_file():
         if told.start is not None and told.start >= sizes[1]:
             raise CheckpointError(f"{file.name}: start ({told.start}) must be the id of one of its {sizes[1]} tokens")
-        return BareIds(sizes[0], reason), BareIds(sizes[1], reason, replace(NO_TOKENS, start=told.start))
+        return IdTokenizer(sizes[0], reason), IdTokenizer(sizes[1], reason, replace(NO_TOKENS, start=told.start))
     return open_tokenizers(file.parent, {}, sizes)

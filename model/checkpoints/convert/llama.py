@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from model.checkpoints.convert.family import Family, Given, UnknownError
+from model.checkpoints.convert.family import Family, SourceCheckpoint, UnsupportedError
 from model.checkpoints.convert.gpt import embedding_and_head, head_options
-from model.checkpoints.convert.weight_map import Plan, modules, one_more, same
+from model.checkpoints.convert.weight_map import WeightMap, modules, one_more, same
 from model.network.config import TransformerConfig
 
 # The config classes' own values, where config.json leaves them out.
 BASE = {"vocabulary": 32000, "width": 4096, "units": 11008, "layers": 32, "heads": 32, "longest": 2048}
 
 
-def _options(given: Given, usual: dict[str, int], tied: bool = False, **more: Any) -> TransformerConfig:
+def _options(given: SourceCheckpoint, usual: dict[str, int], tied: bool = False, **more: Any) -> TransformerConfig:
     """What all have. usual: sizes where config.json has none; `shared`: heads of keys and values, 0: as many as heads;
     `head`: a head's width, 0: width / heads. tied: whether the output is the embedding where config.json does not say.
     more: options of the one family.
@@ -50,24 +50,24 @@ def _options(given: Given, usual: dict[str, int], tied: bool = False, **more: An
     )
 
 
-def _biased(given: Given, *names: str) -> list[bool]:
+def _biased(given: SourceCheckpoint, *names: str) -> list[bool]:
     return [given.settings.switch(name, False) for name in names]
 
 
-def _llama(given: Given) -> TransformerConfig:
+def _llama(given: SourceCheckpoint) -> TransformerConfig:
     """Touvron et al., 2023; Llama 3: Grattafiori et al., 2024."""
     attention, feed_forward = _biased(given, "attention_bias", "mlp_bias")
     return _options(given, {}, bias=feed_forward, attention_bias="all" if attention else "none")
 
 
-def _mistral(given: Given) -> TransformerConfig:
+def _mistral(given: SourceCheckpoint) -> TransformerConfig:
     """Jiang et al., 2023, section 2."""
     window = given.settings.get("sliding_window", 4096)
     usual = {"units": 14336, "shared": 8, "longest": 131072}
     return _options(given, usual, window=None if window is None else given.settings.count("sliding_window", 4096))
 
 
-def _window(given: Given) -> int | None:
+def _window(given: SourceCheckpoint) -> int | None:
     """Qwen's: in all layers or in none; where only some have it, the model is not rebuilt."""
     settings = given.settings
     layers = settings.count("num_hidden_layers", BASE["layers"])
@@ -79,26 +79,26 @@ def _window(given: Given) -> int | None:
     if types == ["full_attention"] * layers:
         return None
     if types != ["sliding_attention"] * layers or not used or width is None:
-        raise UnknownError("layers differ in their window")
+        raise UnsupportedError("layers differ in their window")
     return settings.count("sliding_window", 4096)
 
 
 QWEN = {"vocabulary": 151936, "units": 22016, "shared": 32, "longest": 32768}
 
 
-def _qwen2(given: Given) -> TransformerConfig:
+def _qwen2(given: SourceCheckpoint) -> TransformerConfig:
     """Yang et al., 2024: biases on queries, keys and values alone."""
     return _options(given, QWEN, window=_window(given), attention_bias="inputs")
 
 
-def _qwen3(given: Given) -> TransformerConfig:
+def _qwen3(given: SourceCheckpoint) -> TransformerConfig:
     """Yang et al., 2025: queries and keys normalised head by head."""
     (biased,) = _biased(given, "attention_bias")
     bias = "all" if biased else "none"
     return _options(given, QWEN | {"head": 128}, window=_window(given), qk_norm=True, attention_bias=bias)
 
 
-def _gemma(given: Given) -> TransformerConfig:
+def _gemma(given: SourceCheckpoint) -> TransformerConfig:
     """Gemma Team, 2024: embeddings times √d, γ + 1. "gelu" in its config.json has always meant the tanh form."""
     given.settings.require("use_bidirectional_attention", None, False)
     given.settings.require("hidden_activation", "gelu_pytorch_tanh", None)
@@ -111,7 +111,7 @@ def _gemma(given: Given) -> TransformerConfig:
     return _options(given, usual, tied=True, **more)
 
 
-def _plan(given: Given, config: TransformerConfig, normed: Any = same) -> Plan:
+def _plan(given: SourceCheckpoint, config: TransformerConfig, normed: Any = same) -> WeightMap:
     root = given.prefix
     plan = embedding_and_head(given, config, f"{root}embed_tokens.weight", "lm_head.weight")
     plan |= modules("decoder.", root, {"norm": "norm"}, bias=False, make=normed)

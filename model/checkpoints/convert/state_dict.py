@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.checkpoints.convert.weight_map import Plan
+from model.checkpoints.convert.weight_map import WeightMap
 from model.checkpoints.formats.pickle import Plain
-from model.checkpoints.hints import Positions, Told
+from model.checkpoints.hints import LoadHints, Positions
 from model.network.config import TiedEmbeddings, TransformerConfig
 from model.runtime.errors import CheckpointError
 
@@ -57,7 +57,7 @@ class State:
     name: str
     tensors: Mapping[str, Tensor]
     records: Mapping[str, Plain] = field(default_factory=dict)
-    told: Told = field(default_factory=Told)
+    told: LoadHints = field(default_factory=LoadHints)
 
     def below(self, anchor: str) -> State | None:
         """The part of the tensors that a name ending in `anchor` belongs to, whatever wraps the model."""
@@ -139,7 +139,7 @@ class State:
         inputs, outputs = self.same(source, target), self.same(target, output)
         return "all" if inputs and outputs else "inputs" if inputs else "output" if outputs else "none"
 
-    def taken(self, plan: Plan) -> dict[str, Tensor]:
+    def taken(self, plan: WeightMap) -> dict[str, Tensor]:
         """Our weights from these.
 
         Raises:
@@ -155,7 +155,7 @@ class State:
                 raise CheckpointError(f"{self.name}: {ours} cannot be made from {piece.names[0]}: {error}") from error
         return made
 
-    def require_all_used(self, plan: Plan, kind: str, buffers: str) -> None:
+    def require_all_used(self, plan: WeightMap, kind: str, buffers: str) -> None:
         """Refuse a model that has more than the layout knows. buffers: a pattern of names that hold no weights.
 
         Raises:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from model.checkpoints.convert.family import Family, Given, UnknownError
-from model.checkpoints.convert.weight_map import Plan, modules, tensor
+from model.checkpoints.convert.family import Family, SourceCheckpoint, UnsupportedError
+from model.checkpoints.convert.weight_map import WeightMap, modules, tensor
 from model.network.config import TransformerConfig
 
 STACKS = ("encoder", "decoder")
@@ -15,14 +15,14 @@ USUAL = {"vocabulary": 32128, "heads": 8, "layers": 6, "units": 2048, "network":
 USUAL_OF_MT5 = {"vocabulary": 250112, "heads": 6, "layers": 8, "units": 1024, "network": "gated-gelu"}
 
 
-def _options(given: Given, usual: dict[str, Any] = USUAL, scaled: bool | None = None) -> TransformerConfig:
+def _options(given: SourceCheckpoint, usual: dict[str, Any] = USUAL, scaled: bool | None = None) -> TransformerConfig:
     """usual: what a config leaves out. scaled: whether the output reads states divided by √d_model; None: as said."""
     settings = given.settings
     settings.require("is_decoder", False)
     kind = settings.get("feed_forward_proj", usual["network"])
     first, *rest = str(kind).split("-")
     if rest and (first != "gated" or len(rest) > 1):
-        raise UnknownError(f"feed_forward_proj is {kind!r}")
+        raise UnsupportedError(f"feed_forward_proj is {kind!r}")
     default = "gelu_new" if kind == "gated-gelu" else rest[0] if rest else first
     gated = settings.switch("is_gated_act", bool(rest))
     activation = (given.gate if gated else given.function)("dense_act_fn", default)
@@ -62,7 +62,7 @@ def _options(given: Given, usual: dict[str, Any] = USUAL, scaled: bool | None = 
     )
 
 
-def _plan(given: Given, config: TransformerConfig) -> Plan:
+def _plan(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
     head = "lm_head.weight"
     own = [f"{stack}.embed_tokens.weight" for stack in STACKS]
     names = ("shared.weight", *own, *([head] if config.tied_embeddings == "all" else []))

@@ -14,30 +14,30 @@ def same(tensor: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Piece:
+class WeightSource:
     """One of our tensors: made from theirs of these names."""
 
     names: tuple[str, ...]
     make: Callable[..., Tensor] = same
 
 
-Plan = dict[str, Piece]  # by our name
+WeightMap = dict[str, WeightSource]  # by our name
 Parts = Mapping[str, str]  # our modules, and theirs
 Make = Callable[[Tensor], Tensor]
 
 
-def modules(ours: str, theirs: str, parts: Parts, bias: bool, make: Make = same, of_bias: Make = same) -> Plan:
+def modules(ours: str, theirs: str, parts: Parts, bias: bool, make: Make = same, of_bias: Make = same) -> WeightMap:
     """Weights, and with `bias` biases, of modules below two paths; make: of the weights, of_bias: of the biases."""
-    plan: Plan = {}
+    plan: WeightMap = {}
     for own, other in parts.items():
-        plan[f"{ours}{own}.weight"] = Piece((f"{theirs}{other}.weight",), make)
+        plan[f"{ours}{own}.weight"] = WeightSource((f"{theirs}{other}.weight",), make)
         if bias:
-            plan[f"{ours}{own}.bias"] = Piece((f"{theirs}{other}.bias",), of_bias)
+            plan[f"{ours}{own}.bias"] = WeightSource((f"{theirs}{other}.bias",), of_bias)
     return plan
 
 
-def tensor(ours: str, theirs: str, make: Make = same) -> Plan:
-    return {ours: Piece((theirs,), make)}
+def tensor(ours: str, theirs: str, make: Make = same) -> WeightMap:
+    return {ours: WeightSource((theirs,), make)}
 
 
 def transposed(matrix: Tensor) -> Tensor:

@@ -196,7 +196,7 @@ def _is_hugging_face(name: str, shape: tuple[int, ...]) -> bool:
 Refused = (RuntimeError, MemoryError)  # what libraries raise where the system maps no file as large as this one
 
 
-def mapped(path: Path, start: int, count: int) -> Tensor:
+def map_file(path: Path, start: int, count: int) -> Tensor:
     """So many bytes of a file. Writing to them changes no file.
 
     Raises:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.checkpoints.formats.files import mapped
+from model.checkpoints.formats.files import map_file
 from model.checkpoints.formats.safetensors import FormatError, require_name
 from model.runtime.errors import CheckpointError, UnmeasuredError
 
@@ -75,7 +75,7 @@ class GgufFile:
         """
         if not block.bytes:
             return torch.empty(block.shape)
-        stored = mapped(self.path, block.start, block.bytes)
+        stored = map_file(self.path, block.start, block.bytes)
         if block.kind in DTYPES:
             return stored.view(DTYPES[block.kind]).reshape(block.shape)
         if not loaded(block):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from model.checkpoints.formats.files import Refused, mapped
+from model.checkpoints.formats.files import Refused, map_file
 from model.checkpoints.formats.safetensors import LONGEST_NAME, MOST_DIMENSIONS
 from model.checkpoints.formats.zip import read_archive
 from model.runtime.errors import CheckpointError
@@ -25,7 +25,7 @@ MOST_VALUES = 200_000  # a container that others hold many times is unfolded as 
 def read_pickled(path: Path) -> dict[str, Tensor]:
     """The tensors in a .pt, .pth or .bin file, by name; those within dictionaries and lists as "outer.inner".
 
-    Values stay in the file until they are used; `brought` has them, of a file that the system does not map whole too.
+    Values stay in the file until they are used; `materialize` has them, also where the system does not map a file whole.
     Plain values beside the tensors are left out.
 
     Raises:
@@ -46,10 +46,10 @@ def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
         CheckpointError: the file is damaged, of another kind, or holds code.
     """
     tensors, records = _read(path)
-    return {name: brought(path, tensor) for name, tensor in tensors.items()}, records
+    return {name: materialize(path, tensor) for name, tensor in tensors.items()}, records
 
 
-def brought(path: Path, tensor: Tensor) -> Tensor:
+def materialize(path: Path, tensor: Tensor) -> Tensor:
     """The values of a tensor that `read_pickled` gave.
 
     Raises:
@@ -58,7 +58,7 @@ def brought(path: Path, tensor: Tensor) -> Tensor:
     if not tensor.is_meta:
         return tensor
     storage = tensor.untyped_storage()
-    held = mapped(path, storage_place(tensor), storage.nbytes())
+    held = map_file(path, storage_place(tensor), storage.nbytes())
     return torch.empty(0, dtype=tensor.dtype).set_(
         held.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
     )
@@ -84,7 +84,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
 
 
 def _loaded(path: Path) -> Any:
-    """Mapped whole; where the system does not do that, without values, which `brought` maps one by one."""
+    """Mapped whole; where the system does not do that, without values, which `materialize` maps one by one."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Refused as error:

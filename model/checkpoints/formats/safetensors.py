@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.checkpoints.formats.files import Refused, mapped
+from model.checkpoints.formats.files import Refused, map_file
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 from model.runtime.untrusted_json import parse_json
 
@@ -117,7 +117,7 @@ class SafeValues:
             raise UnmeasuredError(f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {reason}")
         with self.path.open("rb") as file:
             begin = 8 + int.from_bytes(file.read(8), "little")
-        return mapped(self.path, begin + entry.start, entry.end - entry.start).view(dtype).reshape(entry.shape)
+        return map_file(self.path, begin + entry.start, entry.end - entry.start).view(dtype).reshape(entry.shape)
 
 
 class FormatError(Exception):

@@ -10,7 +10,7 @@ from typing import Any
 import tokenizers
 
 from model.runtime.errors import CheckpointError, first_line
-from model.runtime.transformers_import import library
+from model.runtime.transformers_import import import_transformers
 from model.runtime.untrusted_json import read_json, read_record
 from model.text.generation_rules import Rules
 from model.text.huggingface.slow_tokenizer import (
@@ -29,7 +29,7 @@ from model.text.huggingface.slow_tokenizer import (
     slow_tokenizer,
 )
 from model.text.huggingface.special_tokens import SpecialTokens, names_of, special_tokens
-from model.text.huggingface.tokenizer import PROBES, BareIds, ForeignTokenizer
+from model.text.huggingface.tokenizer import PROBES, HuggingFaceTokenizer, IdTokenizer
 from model.text.tokenizer import Tokenizer
 from model.text.untrusted import PANIC, parse_tokenizer, read_tokenizer
 
@@ -68,7 +68,7 @@ def open_tokenizers(folder: Path, settings: Mapping[str, Any], sizes: tuple[int,
             raise
         reason = f"its tokenizer cannot be read: {_sentence(error)}"
     special = [special_tokens({}, settings, generation, lambda _name: None, size) for size in dict.fromkeys(sizes)]
-    return _twice([BareIds(size, reason, each) for size, each in zip(dict.fromkeys(sizes), special, strict=True)])
+    return _twice([IdTokenizer(size, reason, each) for size, each in zip(dict.fromkeys(sizes), special, strict=True)])
 
 
 def _twice(made: list[Tokenizer]) -> tuple[Tokenizer, Tokenizer]:
@@ -86,7 +86,7 @@ def _foreign(
     alone = not names and not settings and inner.token_to_id(GPT2_END) is not None
     given = {"bos_token": GPT2_END, "eos_token": GPT2_END} if alone else names
     special = special_tokens(given, settings, generation, inner.token_to_id, size, usual)
-    return ForeignTokenizer(inner, special, size, names)
+    return HuggingFaceTokenizer(inner, special, size, names)
 
 
 def _older(
@@ -102,7 +102,7 @@ def _older(
     with made_by_transformers(files, usual_class) as (made, folder):
         if LLAMA in files and not said and not cuts_as(made, folder / LLAMA):
             # as its authors' code does
-            made = library().LlamaTokenizer.from_pretrained(str(folder), **OPTIONS, add_bos_token=True)
+            made = import_transformers().LlamaTokenizer.from_pretrained(str(folder), **OPTIONS, add_bos_token=True)
         if not any(made.tokenize(probe) for probe in PROBES):
             raise CheckpointError("its tokenizer finds no token in any text: give a tokenizer.json")
         usual, inner = made.special_tokens_map, getattr(made, "backend_tokenizer", None)
@@ -161,9 +161,9 @@ def _made(said: dict[str, Any], inner: Any) -> Tokenizer:
     if files := said.get("files"):
         return _slow(files, said["side"], special, size)
     if inner is None:
-        return BareIds(size, str(said["reason"]), special)
+        return IdTokenizer(size, str(said["reason"]), special)
     made = parse_tokenizer(json.dumps(inner).encode(), "its tokenizer")
-    return ForeignTokenizer(made, special, size, around=(list(around[0]), list(around[1])))
+    return HuggingFaceTokenizer(made, special, size, around=(list(around[0]), list(around[1])))
 
 
 def _slow(files: dict[str, str], side: Any, special: SpecialTokens, size: int) -> Tokenizer:

@@ -17,7 +17,7 @@ from tokenizers import models
 from tokenizers.processors import TemplateProcessing
 
 from model.runtime.errors import CheckpointError
-from model.runtime.transformers_import import library, quietly
+from model.runtime.transformers_import import import_transformers, quietly
 from model.runtime.untrusted_json import LARGEST, parse_json, read_bytes
 from model.text.huggingface.special_tokens import OthersTokenizer, SpecialTokens, saved_json
 from model.text.tokenizer import SPACE, Role, Tokens, clean
@@ -102,10 +102,10 @@ def slow_tokenizer(files: Files, special: SpecialTokens, size: int, side: Side) 
 def made_by_transformers(files: Files, kind: str = "AutoTokenizer") -> Iterator[tuple[Any, Path]]:
     """A tokenizer of a class of transformers, and the folder that its files lie in for as long as the block lasts."""
     try:
-        transformers = library()
+        transformers = import_transformers()
     except ImportError as error:
         raise CheckpointError("its tokenizer is in files that transformers reads: pip install transformers") from error
-    with quietly(), staged(files) as folder:
+    with quietly(), in_temporary_folder(files) as folder:
         yield getattr(transformers, kind).from_pretrained(str(folder), **OPTIONS), folder
 
 
@@ -141,7 +141,7 @@ def read_older(folder: Path) -> Files:
 
 
 @contextmanager
-def staged(files: Files) -> Iterator[Path]:
+def in_temporary_folder(files: Files) -> Iterator[Path]:
     """A folder with the files, for as long as the block lasts."""
     with TemporaryDirectory() as place:
         write_older(files, Path(place))

@@ -28,7 +28,7 @@ def _byte_table() -> dict[str, int]:
 BYTES = _byte_table()
 
 
-class ForeignTokenizer(OthersTokenizer):
+class HuggingFaceTokenizer(OthersTokenizer):
     """A tokenizer as it was trained elsewhere, with the special tokens that its model expects around a text.
 
     A token's label is what it stands for: ▁ is a space, `<0xE6>` a byte of a character that was cut, a special token's
@@ -208,7 +208,7 @@ def _kinds(step: Any) -> list[str]:
 NO_TOKENS = SpecialTokens(None, None, None, None, None, frozenset(), ())
 
 
-class BareIds(OthersTokenizer):
+class IdTokenizer(OthersTokenizer):
     """Token ids, written as numbers with spaces between them: "12 5 7". reason: why there is no other tokenizer."""
 
     def __init__(self, size: int, reason: str, special: SpecialTokens = NO_TOKENS) -> None:

@@ -18,7 +18,7 @@ from model.checkpoints.native import save_checkpoint
 from model.inference.decoding import Sampling, greedy
 from model.text.generation_rules import Rules, rules_in
 from model.text.huggingface.load import read_saved
-from model.text.huggingface.tokenizer import NO_TOKENS, BareIds
+from model.text.huggingface.tokenizer import NO_TOKENS, IdTokenizer
 from tests.model.checkpoints.convert.twins import saved
 
 CPU = torch.device("cpu")
@@ -94,7 +94,7 @@ def test_rules_hold_however_a_text_is_written_and_in_a_copy_of_ours(tmp_path):
 
 def test_an_empty_run_in_a_file_forbids_nothing(tmp_path):
     special = replace(NO_TOKENS, rules=Rules(never=(1,), runs=((), (2, 3))))
-    (tmp_path / "tokenizer.json").write_text(BareIds(9, "none", special).to_json())
+    (tmp_path / "tokenizer.json").write_text(IdTokenizer(9, "none", special).to_json())
     assert read_saved(tmp_path / "tokenizer.json").rules == Rules(never=(1,), runs=((2, 3),))
 
 

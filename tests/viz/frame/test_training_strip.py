@@ -63,7 +63,7 @@ def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun, mo
 
     bench = training_strip.workbench()
     monkeypatch.setattr(training_strip.st, "rerun", again)
-    monkeypatch.setattr(training_strip.i18n, "use", lambda language: None)
+    monkeypatch.setattr(training_strip.catalogue, "use", lambda language: None)
     training_strip.st.session_state[Key.LANGUAGE] = "en"
     press("advance", count=1)
     assert settled(begun).snapshot.step == 1
@@ -82,7 +82,7 @@ def test_an_open_page_keeps_a_training_that_rests_and_sees_what_another_tab_does
 
     bench = training_strip.workbench()
     monkeypatch.setattr(training_strip.st, "rerun", again)
-    monkeypatch.setattr(training_strip.i18n, "use", lambda language: None)
+    monkeypatch.setattr(training_strip.catalogue, "use", lambda language: None)
     training_strip.st.session_state[Key.LANGUAGE] = "en"
     drawn: list[dict[str, Any]] = []
     monkeypatch.setattr(training_strip, "training_strip", lambda header, *_: drawn.append(header))

@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.weights import movement
 from model.analysis.weights.heads import CROSS, head_tensors, moved_heads, projection_of
 from model.checkpoints.catalog import listed
-from model.checkpoints.hints import Told
+from model.checkpoints.hints import LoadHints
 from viz.components.plots import Mount, Panel, Series, chart, panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
@@ -405,7 +405,7 @@ def show_moved_heads(
 ) -> None:
     """Which heads moved."""
     both = []
-    told = [assumptions.told_of(subject.name, subject.given) for subject in (before, after)]
+    told = [assumptions.hints_for(subject.name, subject.given) for subject in (before, after)]
     for subject, text in zip((before, after), told, strict=True):
         try:
             both.append(found.remember(("matrices", subject.name, text), partial(matrices, subject, text)))
@@ -435,7 +435,7 @@ def show_moved_heads(
 
 
 def matrices(subject: Subject, told: str) -> dict[AttentionKind, Layers]:
-    return head_tensors(subject.path, Told.read(told), listed(subject.path).kind)
+    return head_tensors(subject.path, LoadHints.read(told), listed(subject.path).kind)
 
 
 def on_head(name: str, kind: str) -> None:

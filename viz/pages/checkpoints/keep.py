@@ -15,7 +15,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import as_sentence, literal, not_ours
 from viz.state import checkpoints, shown_model, training
-from viz.state.checkpoints import Place, saved_folder
+from viz.state.checkpoints import CheckpointEntry, saved_folder
 from viz.state.workbench import Key, Workbench, workbench
 from viz.ui.parts import outcome
 from viz.ui.save_name import NAME, refused
@@ -64,7 +64,7 @@ def _in_training(place: DeltaGenerator, bench: Workbench) -> None:
         )
 
 
-def _foreign(kept: Place) -> None:
+def _foreign(kept: CheckpointEntry) -> None:
     """Of a model of others: what can be kept of it, beside its own card where it came with one."""
     from model.checkpoints.manage import read_card
 
@@ -81,7 +81,7 @@ def _foreign(kept: Place) -> None:
             show_card(card)
 
 
-def _take_away(place: DeltaGenerator, kept: Place) -> None:
+def _take_away(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     place.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
     from model.checkpoints.export import folder_zipped, huggingface_zipped
 
@@ -118,7 +118,7 @@ def _take_away(place: DeltaGenerator, kept: Place) -> None:
     )
 
 
-def _other_name(place: DeltaGenerator, kept: Place) -> None:
+def _other_name(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     """A saved one can be renamed and deleted."""
     place.markdown(f"**{_('Its name')}**")
     row = place.container(horizontal=True, vertical_alignment="bottom")
@@ -144,7 +144,7 @@ def _other_name(place: DeltaGenerator, kept: Place) -> None:
         )
 
 
-def _card(place: DeltaGenerator, kept: Place) -> None:
+def _card(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     """The text beside what it looks like."""
     from model.checkpoints.manage import read_card
 
@@ -168,7 +168,7 @@ def _card(place: DeltaGenerator, kept: Place) -> None:
     ask(place, kept, _("Saved as a copy: its name"), _("Save a copy with this card"), _copy, kept, key)
 
 
-def _save(kept: Place, key: str) -> None:
+def _save(kept: CheckpointEntry, key: str) -> None:
     from model.checkpoints.manage import write_card
 
     attempt(
@@ -177,7 +177,7 @@ def _save(kept: Place, key: str) -> None:
     )
 
 
-def _copy(kept: Place, key: str, name: str) -> None:
+def _copy(kept: CheckpointEntry, key: str, name: str) -> None:
     from model.checkpoints.manage import copy_with_card
 
     if refused_name(name):
@@ -190,7 +190,7 @@ def _copy(kept: Place, key: str, name: str) -> None:
         shown_model.show(name)
 
 
-def _rename(kept: Place, name: str) -> None:
+def _rename(kept: CheckpointEntry, name: str) -> None:
     from model.checkpoints.manage import rename
 
     if refused_name(name) or not NAME.fullmatch(name):
@@ -200,7 +200,7 @@ def _rename(kept: Place, name: str) -> None:
         shown_model.show(name)
 
 
-def _delete(kept: Place) -> None:
+def _delete(kept: CheckpointEntry) -> None:
     if attempt(lambda: shutil.rmtree(kept.path), _("{name} is deleted.").format(name=kept.name)):
         shown_model.forget(workbench(), kept.name)
 
@@ -208,7 +208,7 @@ def _delete(kept: Place) -> None:
 # A model that others have trained, kept: where it came from, or saved as a model of ours.
 
 
-def show_as_ours(place: DeltaGenerator, kept: Place) -> None:
+def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     """A model of others is kept where it came from; what is put together as ours can be saved as ours."""
     found = kept.listed()
     form = f"{found.format}: {found.family}" if found.family else found.format
@@ -294,7 +294,9 @@ def refused_name(name: str) -> str:
     return refused(name, replace=False, taken=checkpoints.own_names(workbench()))
 
 
-def ask(place: DeltaGenerator, kept: Place, label: str, words: str, act: Callable[..., None], *args: object) -> None:
+def ask(
+    place: DeltaGenerator, kept: CheckpointEntry, label: str, words: str, act: Callable[..., None], *args: object
+) -> None:
     """A name to save it under, and the button that does, or why there cannot be one of that name.
 
     label: of the field. words: on the button. act: gets args and the name.

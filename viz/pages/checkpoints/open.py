@@ -9,14 +9,14 @@ from typing import Any
 
 import streamlit as st
 
-from model.checkpoints.catalog import Listed
+from model.checkpoints.catalog import CatalogEntry
 from viz.i18n.catalogue import _
 from viz.i18n.errors import said
 from viz.i18n.format import slow_precision, stopped
 from viz.pages.checkpoints import add
 from viz.pages.checkpoints.components import checkpoint_list
 from viz.state import assumptions, checkpoints, shown_model
-from viz.state.checkpoints import MODELS, Place, saved_folder
+from viz.state.checkpoints import MODELS, CheckpointEntry, saved_folder
 from viz.state.workbench import Key, Workbench, choose, workbench
 
 
@@ -62,7 +62,7 @@ def unsaid_row(bench: Workbench) -> None:
         assumptions.fields(row, lens.name, values, heads, lens.config.vocabulary, shown_model.show)
 
 
-def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[str, Any]]:
+def _groups(bench: Workbench, here: Sequence[CheckpointEntry], space: Room) -> list[dict[str, Any]]:
     titles = {
         "opened": (_("Opened in this session"), _("Removed with it; nobody else sees it")),
         "given": (_("Given on the command line"), ""),
@@ -79,7 +79,7 @@ def _groups(bench: Workbench, here: Sequence[Place], space: Room) -> list[dict[s
     return groups
 
 
-def _line(place: Place, space: Room, shown: bool) -> dict[str, Any]:
+def _line(place: CheckpointEntry, space: Room, shown: bool) -> dict[str, Any]:
     found = place.listed()
     needed = space.needed(found)
     fits = space.fits(needed) or not found.computes
@@ -168,7 +168,7 @@ class Room:
     precision: str
     free: int
 
-    def needed(self, found: Listed) -> int:
+    def needed(self, found: CatalogEntry) -> int:
         """Bytes of the weights in this precision."""
         from model.runtime.device import DTYPES
         from model.runtime.memory import needed
@@ -180,7 +180,7 @@ class Room:
 
         return needed * SPARE <= self.free
 
-    def refusal(self, name: str, found: Listed) -> str:
+    def refusal(self, name: str, found: CatalogEntry) -> str:
         """Why it cannot be opened, and what would help."""
         from model.runtime.device import DTYPES
 

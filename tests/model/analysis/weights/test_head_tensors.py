@@ -13,13 +13,13 @@ from safetensors.torch import load_file, save_file
 
 from model.analysis.weights.heads import PROJECTIONS, attentions, head_tensors, head_weights, moved_heads, projection_of
 from model.checkpoints.catalog import listed
-from model.checkpoints.hints import Told
+from model.checkpoints.hints import LoadHints
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge.models import FAMILIES, PACKED, hosted, theirs
 from tests.model.checkpoints.convert.layout_references import GPT, Annotated
 from tests.viz.small import write_small
 
-TOLD = Told(heads=4)
+TOLD = LoadHints(heads=4)
 # Of a family: the kind, its name of a matrix of the second layer, what of it is changed, and the heads that this moves.
 ROWS, COLUMNS = (slice(8, 16), slice(None)), (slice(None), slice(8, 16))
 CASES = {

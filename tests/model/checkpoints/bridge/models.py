@@ -14,7 +14,7 @@ import transformers
 from tokenizers import models, normalizers, pre_tokenizers
 
 from model.checkpoints.bridge.load import open_network
-from model.checkpoints.bridge.network import HostedNetwork
+from model.checkpoints.bridge.network import BridgedNetwork
 
 WORDS = "the cat sees a dog . she bought red car yesterday i am teacher".split()
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
@@ -132,7 +132,7 @@ def theirs(name: str) -> tuple[Any, Path]:
 
 
 @cache
-def hosted(name: str) -> HostedNetwork:
+def hosted(name: str) -> BridgedNetwork:
     folder = theirs(name)[1]
     return open_network(folder, settings_in(folder), torch.device("cpu"), torch.float32)
 
@@ -142,7 +142,7 @@ def settings_in(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def inputs(network: HostedNetwork, seed: int = 1) -> tuple[torch.Tensor, ...]:
+def inputs(network: BridgedNetwork, seed: int = 1) -> tuple[torch.Tensor, ...]:
     """A source, and a target where the model has one."""
     generator = torch.Generator().manual_seed(seed)
     lengths = (9, 6) if network.kind == "encoder-decoder" else (9,)

@@ -12,20 +12,20 @@ from model.analysis.blocks import blocks, elsewhere
 from model.analysis.checks import checks
 from model.capture.trace import Trace, record
 from model.checkpoints.bridge.missing import Reason
-from model.checkpoints.bridge.network import HostedNetwork
+from model.checkpoints.bridge.network import BridgedNetwork
 from tests.model.checkpoints.bridge.models import FAMILIES, hosted, inputs, theirs
 
 SAME = 1e-5
 WHOLE = {*"gpt2 llama gemma2 gemma3 opt phi3 bart pegasus m2m_100 mt5 t5".split()}  # nothing is missing
 
 
-def traced(network: HostedNetwork, maps: bool = False) -> Trace:
+def traced(network: BridgedNetwork, maps: bool = False) -> Trace:
     with torch.inference_mode(), record(network, maps) as trace:
         network(*inputs(network))
     return trace
 
 
-def expected(name: str, network: HostedNetwork) -> Any:
+def expected(name: str, network: BridgedNetwork) -> Any:
     source, *target = inputs(network)
     more = {"decoder_input_ids": target[0]} if target else {}
     with torch.inference_mode():

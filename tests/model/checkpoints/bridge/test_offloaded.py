@@ -21,7 +21,7 @@ from model.analysis.checks import checks
 from model.capture.interventions import RemovedHead, intervening
 from model.capture.trace import Trace, record
 from model.checkpoints.bridge.load import open_hosted, open_network
-from model.checkpoints.bridge.network import HostedNetwork
+from model.checkpoints.bridge.network import BridgedNetwork
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge.models import hosted, inputs, settings_in, theirs, write_tokenizer
 from tests.pretended_device import NAME
@@ -29,13 +29,13 @@ from tests.pretended_device import NAME
 CPU = torch.device("cpu")
 
 
-def traced(network: HostedNetwork) -> Trace:
+def traced(network: BridgedNetwork) -> Trace:
     with torch.inference_mode(), record(network) as trace:
         network(*(each.to(network.device) for each in inputs(network)))
     return trace
 
 
-def require_alike(spread: HostedNetwork, plain: HostedNetwork) -> None:
+def require_alike(spread: BridgedNetwork, plain: BridgedNetwork) -> None:
     found, wanted = traced(spread), traced(plain)
     assert found.names() == wanted.names()
     for name in wanted.names():
@@ -47,7 +47,7 @@ def require_alike(spread: HostedNetwork, plain: HostedNetwork) -> None:
             assert_close(spread.get_submodule(name).parts[part].weight.cpu(), place.weight)
 
 
-def offloaded(network: HostedNetwork) -> list[str]:
+def offloaded(network: BridgedNetwork) -> list[str]:
     """The modules whose weights accelerate's hooks bring."""
     named = network.runner.model.named_modules()
     return [name for name, module in named if getattr(getattr(module, "_hf_hook", None), "offload", False)]

@@ -74,9 +74,9 @@ def test_settings_that_are_left_out_are_the_classes_own(model_type):
 
 def config_of(settings, names) -> TransformerConfig:
     from model.checkpoints.convert.families import _config
-    from model.checkpoints.convert.family import Given
+    from model.checkpoints.convert.family import SourceCheckpoint
 
-    return _config(Given(FAMILIES[settings["model_type"]], settings, names))
+    return _config(SourceCheckpoint(FAMILIES[settings["model_type"]], settings, names))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from model.checkpoints.convert.state_dict import HeadsNeededError
-from model.checkpoints.hints import Told
+from model.checkpoints.hints import LoadHints
 from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.convert.layout_references import (
@@ -130,12 +130,12 @@ def test_positions_and_the_start_can_be_told_where_nothing_says_them(tmp_path):
 
 
 def test_what_is_told_is_written_and_read():
-    for told in (Told(), Told(8, "none", 0), Told(positions="sinusoidal"), Told(start=3)):
-        assert Told.read(told.text()) == told
-    assert Told(8, None, 1).text() == "heads:8,start:1"
+    for told in (LoadHints(), LoadHints(8, "none", 0), LoadHints(positions="sinusoidal"), LoadHints(start=3)):
+        assert LoadHints.read(told.text()) == told
+    assert LoadHints(8, None, 1).text() == "heads:8,start:1"
     for wrong in ("heads:x", "positions:learned", "start:-1", "x:1", "heads"):
         with pytest.raises(ValueError, match="must be heads:N"):
-            Told.read(wrong)
+            LoadHints.read(wrong)
 
 
 def test_the_number_of_heads_is_asked_for(tmp_path):

@@ -11,7 +11,7 @@ import transformers
 
 from model.checkpoints.load import open_checkpoint
 from model.text.huggingface.load import open_tokenizers
-from model.text.huggingface.tokenizer import ForeignTokenizer
+from model.text.huggingface.tokenizer import HuggingFaceTokenizer
 from tests.model.text.huggingface.sentencepiece_models import (
     ALBERT,
     BERT,
@@ -75,7 +75,7 @@ def family(request, tmp_path_factory):
 
 def test_special_tokens_are_the_familys(family):
     name, ours, _theirs, _content = family
-    assert isinstance(ours, ForeignTokenizer), ours.reason
+    assert isinstance(ours, HuggingFaceTokenizer), ours.reason
     found = [ours.start, ours.end, ours.padding, ours.unknown, ours.mask]
     assert [None if token is None else ours.label(token) for token in found] == list(FAMILIES[name][2])
 

@@ -180,11 +180,11 @@ def test_a_character_that_is_not_whole_leaves_no_trace_in_a_text():
 
 def made(inner, names, settings=None, generation=None, size=None):
     from model.text.huggingface.special_tokens import special_tokens
-    from model.text.huggingface.tokenizer import ForeignTokenizer
+    from model.text.huggingface.tokenizer import HuggingFaceTokenizer
 
     size = size or inner.get_vocab_size()
     special = special_tokens(names, settings or {}, generation or {}, inner.token_to_id, size)
-    return ForeignTokenizer(inner, special, size, names)
+    return HuggingFaceTokenizer(inner, special, size, names)
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,6 @@ def test_one_that_went_in_another_window_is_said_to_be_gone(here, monkeypatch):
     assert any(each.value.endswith("not here. This is small.") for each in sound(app.run()).warning)
     assert any(each.value.endswith("not here. This is small.") for each in sound(app.run()).warning)
     app.session_state["checkpoints_part"] = "keep"
-    monkeypatch.setattr(keep, "opened", SimpleNamespace(all_places=lambda _bench: []))
+    monkeypatch.setattr(keep, "checkpoints", SimpleNamespace(all_places=lambda _bench: []))
     assert "small is no longer there: choose another model." in [each.value for each in sound(app.run()).warning]
     assert "in training" not in words(app)

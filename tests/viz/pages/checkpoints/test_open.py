@@ -17,7 +17,7 @@ from tests.model.checkpoints.convert.layout_references import GPT, Seq2Seq, quie
 from tests.viz.pages.checkpoints.checkpoints_page import packed, page, places, rows, uploaded
 from tests.viz.small import write_small
 from viz.state import checkpoints as session
-from viz.state.checkpoints import Place
+from viz.state.checkpoints import CheckpointEntry
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +141,7 @@ def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
 
 
 def test_a_place_that_is_gone_does_not_break_the_list(here):
-    assert Place("x", here / "gone", "given").changed == 0
+    assert CheckpointEntry("x", here / "gone", "given").changed == 0
     app = uploaded(page(), "sent.zip", packed(write_small(here / "sent")))
     for folder in session.sessions().get(app.query_params["opened"]).places.values():
         for file in folder.iterdir():

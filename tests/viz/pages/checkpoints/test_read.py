@@ -158,9 +158,7 @@ def test_a_table_of_tokens_that_are_ids_is_read_while_a_model_of_words_is_shown(
     write_small(here / "words")
     (here / "models").mkdir()
     torch.save({"model": GPT().state_dict(), "model_args": {"n_head": 3}}, here / "models" / "ids.pt")
-    app = page(
-        model="words", checkpoint="ids.pt", tensor="model.network.transformer.wte.weight", source="The cat sees."
-    )
+    app = page(model="words", checkpoint="ids.pt", tensor="model.transformer.wte.weight", source="The cat sees.")
     header, (_places, cosines) = sent(app, "w_near")
     assert header["note"] == "0 · #0"
     assert len(cosines) == len(header["x"]["labels"])
