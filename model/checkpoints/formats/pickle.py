@@ -25,7 +25,7 @@ MOST_VALUES = 200_000  # a container that others hold many times is unfolded as 
 def read_pickled(path: Path) -> dict[str, Tensor]:
     """The tensors in a .pt, .pth or .bin file, by name; those within dictionaries and lists as "outer.inner".
 
-    Values stay in the file until they are used; `materialize` has them, also where the system does not map a file whole.
+    Values stay in the file until they are used; `materialize` reads them, also where the system maps no file whole.
     Plain values beside the tensors are left out.
 
     Raises:
