@@ -11,7 +11,7 @@ from torch import Tensor
 from model.network.config import TransformerConfig
 from model.network.dropout import dropout
 from model.runtime.device import exact
-from model.runtime.random import drawing_from
+from model.runtime.random import fork_rng
 
 TOGETHER = 1 << 20  # numbers drawn at once
 
@@ -53,7 +53,7 @@ def over_masks(x: Float[Tensor, " entry"], rate: float, masks: int, seed: str) -
     kept, done = 0, 0
     counts, errors = _counts(masks), []
     size = float(x.norm().clamp(min=torch.finfo(torch.float32).tiny))
-    with drawing_from(seed, x.device):
+    with fork_rng(seed, x.device):
         for count in counts:
             while done < count:
                 rows = min(count - done, max(1, TOGETHER // max(1, x.numel())))

@@ -6,7 +6,7 @@ import dataclasses
 import random
 from collections.abc import Sequence
 
-from model.data.sources import Material
+from model.data.sources import TrainingData
 from model.network.config import TransformerConfig
 from model.network.costs import Costs, costs
 from model.network.transformer import build
@@ -24,7 +24,7 @@ MEMORY = {
 PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
-def print_costs(config: TransformerConfig, material: Material, settings: TrainingSettings) -> None:
+def print_costs(config: TransformerConfig, material: TrainingData, settings: TrainingSettings) -> None:
     """Parameters by part, batches and steps, operations and memory of a whole training."""
     train, validation = material.corpora(config.max_length, settings.undo_merges)
     # The trainer itself counts the steps. They depend on the data and the settings: the smallest network will do.

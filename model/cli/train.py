@@ -34,7 +34,7 @@ from model.cli.train_checks import (
 )
 from model.data.datasets import unshuffled
 from model.data.readers import SPEC_HELP, name_of
-from model.data.sources import Material, Source, Units, prepare
+from model.data.sources import Source, TrainingData, Units, prepare
 from model.fast.matmul import ONEDNN, OWN, Products, choose_products
 from model.inference.model import TextModel
 from model.network.config import ONE_STACK, PRESETS, Kind, TransformerConfig
@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
 def _run(
     options: argparse.Namespace,
     settings: TrainingSettings,
-    material: Material,
+    material: TrainingData,
     processes: Processes,
     start: TextModel | None,
 ) -> None:
@@ -208,7 +208,7 @@ def _state(folder: Path) -> Path:
     return folder.parent / f"{folder.name}.resume"
 
 
-def _config(options: argparse.Namespace, material: Material, start: TextModel | None) -> TransformerConfig:
+def _config(options: argparse.Namespace, material: TrainingData, start: TextModel | None) -> TransformerConfig:
     if start:
         return with_rates(start.config, network_options(options))
     source, target = (len(tokenizer) for tokenizer in material.tokenizers)
@@ -219,7 +219,7 @@ def _config(options: argparse.Namespace, material: Material, start: TextModel | 
     return TransformerConfig.preset(options.preset, **chosen)
 
 
-def _record(options: argparse.Namespace, trainer: Trainer, material: Material, kept: str) -> dict[str, Any]:
+def _record(options: argparse.Namespace, trainer: Trainer, material: TrainingData, kept: str) -> dict[str, Any]:
     source = Source(name_of(options.data), options.licence, options.validation and name_of(options.validation))
     return training_record(trainer, material, source, options.example or material.example, kept)
 

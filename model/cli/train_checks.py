@@ -11,7 +11,7 @@ import torch
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import CONFIG
 from model.cli.options import network_options
-from model.data.sources import Material, Units
+from model.data.sources import TrainingData, Units
 from model.inference.copies import require_ours
 from model.inference.model import TextModel
 from model.network.config import PRESETS
@@ -85,7 +85,7 @@ def units_of(options: argparse.Namespace) -> Units | None:
     return chosen
 
 
-def require_one_vocabulary(options: argparse.Namespace, material: Material) -> None:
+def require_one_vocabulary(options: argparse.Namespace, material: TrainingData) -> None:
     """Look at what shares an embedding.
 
     Raises:
@@ -101,7 +101,9 @@ def require_one_vocabulary(options: argparse.Namespace, material: Material) -> N
         )
 
 
-def with_useful_merges(settings: TrainingSettings, options: argparse.Namespace, material: Material) -> TrainingSettings:
+def with_useful_merges(
+    settings: TrainingSettings, options: argparse.Namespace, material: TrainingData
+) -> TrainingSettings:
     """The settings, without undone merges where none can be undone: they are recorded as they were.
 
     Raises:

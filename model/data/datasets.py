@@ -47,7 +47,7 @@ class Batch:
 
 
 @runtime_checkable
-class Corpus(Protocol):
+class Dataset(Protocol):
     """Examples by number. The same generators give the same batches."""
 
     long: int  # how many reach the length that the model reads, where longer texts are cut off or left out
@@ -67,7 +67,7 @@ class Corpus(Protocol):
         ...
 
 
-def unshuffled(corpus: Corpus, tokens: int) -> Iterator[Batch]:
+def unshuffled(corpus: Dataset, tokens: int) -> Iterator[Batch]:
     """Every example once, for validation."""
     for indices in corpus.order(tokens, None):
         yield corpus.batch(indices, None)

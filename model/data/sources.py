@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from model.data.datasets import AnswerCorpus, Corpus, MaskedCorpus, PairCorpus, TextCorpus
+from model.data.datasets import AnswerCorpus, Dataset, MaskedCorpus, PairCorpus, TextCorpus
 from model.data.pairs import HELD, Pair, Split, parts_of, phrases
 from model.data.readers import TASK_PAIRS, is_text, lines_of, read_pairs_from, read_text
 from model.data.tasks import MADE
@@ -24,7 +24,7 @@ TEXT_HELD = 10  # percent of a running text, its end, that are for validation
 
 
 @runtime_checkable
-class Material(Protocol):
+class TrainingData(Protocol):
     """What to learn from.
 
     example: a text to show the model first. tested: whether something is kept for the test.
@@ -34,7 +34,7 @@ class Material(Protocol):
     example: str
     tested: bool
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
         """For training and for validation. undone: see `data.undo_merges`."""
         ...
 
@@ -50,7 +50,7 @@ def prepare(
     vocabulary: int,
     tokenizers: Tokenizers | None = None,
     validation: str | None = None,
-) -> Material:
+) -> TrainingData:
     """What `spec` (see `reading.SPEC_HELP`) holds, for a model of this kind.
 
     units: what a token is; "mixed" is BPE in the source and characters in the target, "joint" one BPE for both.
@@ -108,7 +108,7 @@ class Translations:
         self.tokenizers = tokenizers or _two_tokenizers(sources, targets, units, vocabulary)
         self.example = _shown(test, self.pairs["train"])
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
         train = PairCorpus(self.pairs["train"], self.tokenizers, max_length, undone)
         return train, PairCorpus(self.pairs["validation"], self.tokenizers, max_length)
 
@@ -138,7 +138,7 @@ class Answers:
         )
         self.example = _shown(test, self.pairs["train"]) + SEPARATOR
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
         train, validation = (
             AnswerCorpus(self.pairs[split], self.tokenizers[0], max_length, SEPARATOR) for split in SPLITS
         )
@@ -172,7 +172,7 @@ class RunningText:
         lines = (line[:LONGEST_EXAMPLE] for line in self.parts[1].splitlines() if len(line) > 20)
         self.example = next(lines, self.parts[1][:40])
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
         train, validation = (TextCorpus(part, self.tokenizers[0], max_length) for part in self.parts)
         return train, validation
 
@@ -208,7 +208,7 @@ class Sentences:
         )
         self.example = _with_a_mask(_shown(test, pairs))
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Corpus, Corpus]:
+    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
         train, validation = (MaskedCorpus(self.texts[split], self.tokenizers[0], max_length) for split in SPLITS)
         return train, validation
 
@@ -292,7 +292,7 @@ def phrase_data(kind: Kind) -> Data:
 
 def material_of(
     kind: Kind, data: Data, units: Units, vocabulary: int, tokenizers: Tokenizers | None = None
-) -> Material:
+) -> TrainingData:
     """What a model of this kind learns from. tokenizers: of a model that is trained on; else new ones are made.
 
     Raises:

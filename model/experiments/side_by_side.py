@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from model.data.datasets import IGNORED, Batch, Corpus
-from model.data.sources import Data, Material, material_of, new_config
+from model.data.datasets import IGNORED, Batch, Dataset
+from model.data.sources import Data, TrainingData, material_of, new_config
 from model.data.tasks import find_task, task_pairs
 from model.experiments.runner import Report
 from model.inference.model import TextModel
@@ -30,7 +30,9 @@ HELD = 5  # percent of them that no arm is trained on
 class Learner:
     """One arm with one seed: its trainer, and how it has fared."""
 
-    def __init__(self, arm: Arm, setup: Setup, material: Material, corpora: tuple[Corpus, Corpus], seed: int) -> None:
+    def __init__(
+        self, arm: Arm, setup: Setup, material: TrainingData, corpora: tuple[Dataset, Dataset], seed: int
+    ) -> None:
         self.arm = arm
         config = new_config(setup.kind, setup.options(arm), material.tokenizers)
         self.lens: TextModel = fresh(arm.name, config, material, seed)
@@ -76,7 +78,7 @@ class Learner:
         )
 
 
-def material(setup: Setup, count: int | None = None) -> Material:
+def material(setup: Setup, count: int | None = None) -> TrainingData:
     """Pairs of the task with sources of the setup's lengths.
 
     Raises:
@@ -129,7 +131,7 @@ def rounds(made: Sequence[Learner], setup: Setup, chance: float) -> Iterator[Rep
         yield Report(step / setup.steps, Side(courses, setup.steps, chance, trained=longest))
 
 
-def frequencies_alone(corpus: Corpus) -> float:
+def frequencies_alone(corpus: Dataset) -> float:
     """−Σ p log p over the tokens to predict: what a model can reach that sees no context."""
     batch: Batch = corpus.batch(range(len(corpus)), None)
     counts = Counter(batch.labels[batch.labels != IGNORED].tolist())

@@ -20,7 +20,7 @@ def own_generator() -> torch.Generator | None:
 
 
 @contextmanager
-def drawing_from(seed: str, device: torch.device, compiled: bool = False) -> Iterator[None]:
+def fork_rng(seed: str, device: torch.device, compiled: bool = False) -> Iterator[None]:
     """Inside, what draws from `own_generator` draws from `seed`, whatever other threads do meanwhile.
 
     On other devices than the CPU, and where code is compiled, nothing can be told what to draw from: there it is as

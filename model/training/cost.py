@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from model.data.datasets import Batch, Corpus
+from model.data.datasets import Batch, Dataset
 from model.inference.copies import trainable
 from model.inference.model import TextModel
 from model.network.config import TransformerConfig
@@ -19,13 +19,13 @@ from model.network.costs import FLOAT, Costs, costs
 from model.network.transformer import build
 from model.runtime.device import slowdown
 from model.runtime.memory import free_memory
-from model.runtime.random import drawing_from, seeded
+from model.runtime.random import fork_rng, seeded
 from model.training.losses import summed_loss
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 
 
-def forecast(config: TransformerConfig, corpus: Corpus, settings: TrainingSettings) -> Costs:
+def forecast(config: TransformerConfig, corpus: Dataset, settings: TrainingSettings) -> Costs:
     """Costs of the largest batch of the first epoch.
 
     Raises:
@@ -38,7 +38,7 @@ def forecast(config: TransformerConfig, corpus: Corpus, settings: TrainingSettin
     return max(found, key=lambda each: each.memory["activations"])
 
 
-def timed_step(start: TextModel, corpora: tuple[Corpus, Corpus], settings: TrainingSettings) -> float:
+def timed_step(start: TextModel, corpora: tuple[Dataset, Dataset], settings: TrainingSettings) -> float:
     """Seconds of a training step, the second one of a copy of the model: the first makes room.
 
     Raises:
@@ -51,7 +51,7 @@ def timed_step(start: TextModel, corpora: tuple[Corpus, Corpus], settings: Train
 
 def require_room(
     config: TransformerConfig,
-    corpus: Corpus,
+    corpus: Dataset,
     settings: TrainingSettings,
     device: torch.device,
     begun: bool = False,
@@ -143,7 +143,7 @@ def speed_of(device: torch.device, alone: bool = True) -> Speed:
     """
     with _one_at_a_time:
         if device not in _measured or (alone and not _measured[device][1]):
-            with drawing_from("speed", device):  # a training beside it draws what it would draw alone
+            with fork_rng("speed", device):  # a training beside it draws what it would draw alone
                 _measured[device] = _measure(device), alone
         return _measured[device][0]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.data.sources import Material, Source, prepare
+from model.data.sources import Source, TrainingData, prepare
 from model.data.tasks import MADE
 from model.inference.model import TextModel
 from model.inference.models import MODEL_CLASSES
@@ -18,7 +18,7 @@ from model.training.live.camera import Probe, probe_of
 from model.training.settings import TrainingSettings
 
 
-def fresh(name: str, config: TransformerConfig, material: Material, seed: int) -> TextModel:
+def fresh(name: str, config: TransformerConfig, material: TrainingData, seed: int) -> TextModel:
     """A model with its first weights and the tokenizers of what it will learn from; the same seed gives the same one.
 
     Raises:
@@ -48,7 +48,7 @@ class Demonstration:
     def source(self) -> Source:
         return Source(f"task:{self.task}:{self.pairs}", MADE)
 
-    def begin(self) -> tuple[TextModel, Material, Probe]:
+    def begin(self) -> tuple[TextModel, TrainingData, Probe]:
         """A new model, what it learns from, and what it is watched on."""
         material = prepare("encoder-decoder", self.source.data, "characters", 0)
         source, target = (len(tokenizer) for tokenizer in material.tokenizers)

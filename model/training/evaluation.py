@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from tqdm import tqdm
 
-from model.data.datasets import Corpus, MaskedCorpus, TextCorpus, unshuffled
+from model.data.datasets import Dataset, MaskedCorpus, TextCorpus, unshuffled
 from model.data.pairs import Pair, Split, in_split
 from model.data.readers import is_text, lines_of, read_pairs_from, read_text
 from model.data.sources import SEPARATOR, TEXT_HELD
@@ -137,7 +137,7 @@ def masked_figures(lens: TextModel, texts: Sequence[str]) -> Figures:
 
 
 @torch.inference_mode()
-def _losses(lens: TextModel, corpus: Corpus) -> tuple[float, int, int]:
+def _losses(lens: TextModel, corpus: Dataset) -> tuple[float, int, int]:
     """The sum of the cross-entropies in nats, how many there are, and how often the prediction is right."""
     loss, tokens, right = 0.0, 0, 0
     for batch in unshuffled(corpus, TOKENS):

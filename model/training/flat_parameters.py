@@ -14,7 +14,7 @@ from torch import Tensor, nn
 ALIGNED = 64  # bytes: where each tensor begins, as kernels like it
 
 
-class Row:
+class FlatParameters:
     """whole: all tensors in their order; between them are zeros. parts: each of them, a view of `whole`.
 
     Raises:
@@ -44,9 +44,9 @@ class Row:
             part.copy_(tensor)
 
 
-def weights_in_a_row(parameters: Sequence[nn.Parameter]) -> Row:
+def weights_in_a_row(parameters: Sequence[nn.Parameter]) -> FlatParameters:
     """From now on these weights are parts of the row."""
-    row = Row(parameters)
+    row = FlatParameters(parameters)
     row.fill(parameters)
     for parameter, part in zip(parameters, row.parts, strict=True):
         parameter.data = part

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from model.network.norms import Norm
 from model.network.transformer import Network
-from model.training.flat_parameters import Row, weights_in_a_row
+from model.training.flat_parameters import FlatParameters, weights_in_a_row
 
 PIECE = 1 << 18  # weights: of more in one row, torch's float32 norm on the CPU loses digits
 
@@ -24,7 +24,7 @@ class Gradients:
 
     def __init__(self, model: nn.Module) -> None:
         names, self.parameters = zip(*model.named_parameters(), strict=True)
-        self.weights, self.row = weights_in_a_row(self.parameters), Row(self.parameters)
+        self.weights, self.row = weights_in_a_row(self.parameters), FlatParameters(self.parameters)
         self.parts: dict[str, int] = {}
         for name, size in zip(names, self.row.sizes, strict=True):
             self.parts[part_of(name)] = self.parts.get(part_of(name), 0) + size

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from model.data.datasets import IGNORED, Batch, Corpus, unshuffled
-from model.data.sources import Answers, Material, Translations
+from model.data.datasets import IGNORED, Batch, Dataset, unshuffled
+from model.data.sources import Answers, TrainingData, Translations
 from model.network.transformer import Network
 
 
@@ -54,7 +54,7 @@ def _asked(model: Network, batch: Batch) -> tuple[Float[Tensor, "token vocabular
 TOKENS = 4000  # of a batch that is looked at
 
 
-def counts_exactly(material: Material, validation: Corpus) -> bool:
+def counts_exactly(material: TrainingData, validation: Dataset) -> bool:
     """Whether a rule says what is right, and all right answers of the validation split are asked for as a whole.
 
     Then greedy decoding writes an answer to the character just where each of its tokens is the most probable one. With

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from model.network.transformer import Network
-from model.training.flat_parameters import Row
+from model.training.flat_parameters import FlatParameters
 from model.training.gradients import Gradients
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -24,7 +24,7 @@ class FusedAdamW(torch.optim.AdamW):
     def __init__(self, gradients: Gradients, rate: float, **options: Any) -> None:
         super().__init__(gradients.parameters, lr=rate, fused=True, **options)
         self._gradients = gradients
-        self._moments: dict[str, Row] = {}  # made by the first step
+        self._moments: dict[str, FlatParameters] = {}  # made by the first step
         self._steps = torch.zeros(len(gradients.parameters), dtype=torch.float32, device=gradients.row.whole.device)
 
     @torch.no_grad()
@@ -75,7 +75,7 @@ class FusedAdamW(torch.optim.AdamW):
     def _begin(self) -> None:
         """The state of before the first step, in torch's form."""
         self._steps = torch.zeros_like(self._steps)  # the ones before may be those that are loaded
-        self._moments = {name: Row(self._gradients.parameters) for name in MOMENTS}
+        self._moments = {name: FlatParameters(self._gradients.parameters) for name in MOMENTS}
         columns = {"step": self._steps.unbind()} | {name: row.parts for name, row in self._moments.items()}
         for index, parameter in enumerate(self._gradients.parameters):
             self.state[parameter] = {name: column[index] for name, column in columns.items()}
@@ -89,10 +89,10 @@ Weights = dict[str, Tensor]
 class RunningAverage:
     """An exponential moving average of the weights, taken after every step (Polyak averaging)."""
 
-    def __init__(self, model: Network, decay: float, trained: Row) -> None:
+    def __init__(self, model: Network, decay: float, trained: FlatParameters) -> None:
         """trained: the row that the weights of `model` are parts of."""
         self.model, self.decay, self._trained = model, decay, trained
-        self._row = Row(trained.parts)
+        self._row = FlatParameters(trained.parts)
         self._row.whole.copy_(trained.whole)
         names = (name for name, _ in model.named_parameters())
         self.weights: Weights = dict(zip(names, self._row.parts, strict=True))

@@ -156,17 +156,17 @@ CHANGEABLE = (
 
 
 @dataclass(frozen=True)
-class Choices:
+class RunSettings:
     """settings: of the training. rates: the network's dropouts by name."""
 
     settings: TrainingSettings
     rates: Mapping[str, float]
 
     @classmethod
-    def of(cls, settings: TrainingSettings, config: TransformerConfig) -> Choices:
+    def of(cls, settings: TrainingSettings, config: TransformerConfig) -> RunSettings:
         return cls(settings, {name: getattr(config, name) for name in RATES})
 
-    def with_changes(self, changes: Mapping[str, Any], config: TransformerConfig) -> Choices:
+    def with_changes(self, changes: Mapping[str, Any], config: TransformerConfig) -> RunSettings:
         """The same with other settings or rates; config: of the network that drops out.
 
         Raises:
@@ -178,13 +178,13 @@ class Choices:
         rates = dict(self.rates) | {name: value for name, value in changes.items() if name in RATES}
         with_rates(config, rates)  # raises if one is out of its range
         settings = {name: value for name, value in changes.items() if name in CHANGEABLE}
-        return Choices(dataclasses.replace(self.settings, **settings), rates)
+        return RunSettings(dataclasses.replace(self.settings, **settings), rates)
 
     def value(self, name: str) -> Any:
         """Of a setting or a rate."""
         return self.rates[name] if name in self.rates else getattr(self.settings, name)
 
-    def differences(self, other: Choices) -> dict[str, tuple[Any, Any]]:
+    def differences(self, other: RunSettings) -> dict[str, tuple[Any, Any]]:
         """What differs, by name: here, then there."""
         mine, others = (dataclasses.asdict(each.settings) | dict(each.rates) for each in (self, other))
         return {name: (mine[name], others[name]) for name in mine if mine[name] != others[name]}

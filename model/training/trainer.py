@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 
 from model.capture.trace import record
-from model.data.datasets import Batch, Corpus, unshuffled
+from model.data.datasets import Batch, Dataset, unshuffled
 from model.fast.compile import compiled
 from model.fast.matmul import OWN
 from model.network.attention import MAPS
 from model.network.transformer import Network
 from model.runtime.device import DTYPES
 from model.runtime.files import write_tensors
-from model.runtime.random import drawing_from
+from model.runtime.random import fork_rng
 from model.training import state
 from model.training.distributed import Processes
 from model.training.gradients import Gradients, first_not_finite
@@ -54,8 +54,8 @@ class Trainer:
     def __init__(
         self,
         model: Network,
-        train: Corpus,
-        validation: Corpus,
+        train: Dataset,
+        validation: Dataset,
         settings: TrainingSettings,
         processes: Processes | None = None,
     ) -> None:
@@ -162,7 +162,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         seed = f"{self.settings.seed} step {step} process {self.processes.rank}"
-        with drawing_from(seed, self.device, compiled=self.settings.compile):
+        with fork_rng(seed, self.device, compiled=self.settings.compile):
             loss = self._backward(batches)
         self.scaler.unscale_(self.optimizer)
         norms = self.gradients.norms()
@@ -170,9 +170,9 @@ class Trainer:
         # A float16 step whose gradients overflow is left out, and the next one is scaled less; below 1 that is no cure.
         if not math.isfinite(loss) or not (math.isfinite(total) or self.scaler.get_scale() > 1):
             self.scaler.update(self.scaler.get_scale())  # ready for another step
+            first = find_first_nonfinite(self, () if math.isfinite(loss) else batches, seed)
             raise FloatingPointError(
-                f"step {step}: loss {loss}, gradient norm {total}"
-                f"{culprit(self, () if math.isfinite(loss) else batches, seed)}; the weights are still those of step "
+                f"step {step}: loss {loss}, gradient norm {total}{first}; the weights are still those of step "
                 f"{step - 1}: lower the rate ({self.settings.rate:.2g})"
             )
         self.gradients.clip(total, self.settings.clip)
@@ -311,7 +311,7 @@ __all__ = ["Progress", "StepReport", "Trainer", "TrainingSettings", "learning_ra
 # Where in a training step that failed a number first was not finite.
 
 
-def culprit(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:
+def find_first_nonfinite(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:
     """The first tensor that is not finite, as the end of a sentence; nothing if all are.
 
     A weight, which was so before the step; else what the forward pass on `batches`, made once more with the same
@@ -326,7 +326,7 @@ def culprit(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:
 def _in_forward_pass(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:
     """The first quantity of it in order of computation. Maps are left out: what is made of them tells as much."""
     model, device = trainer.model, trainer.device
-    with drawing_from(seed, device, compiled=trainer.settings.compile), torch.inference_mode(), trainer.autocast():
+    with fork_rng(seed, device, compiled=trainer.settings.compile), torch.inference_mode(), trainer.autocast():
         for batch in batches:
             mine = trainer.processes.share(batch).to(device)
             with record(model) as trace:
@@ -350,7 +350,7 @@ class Epochs:
     the shuffle.
     """
 
-    def __init__(self, corpus: Corpus, settings: TrainingSettings) -> None:
+    def __init__(self, corpus: Dataset, settings: TrainingSettings) -> None:
         self.corpus, self.settings = corpus, settings
         self.ends: list[int] = []
         self._ordered: tuple[int, list[StepBatches]] = (-1, [])

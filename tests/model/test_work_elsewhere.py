@@ -22,7 +22,7 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.inference.decoding import Sampling
 from model.network.transformer import Network
-from model.training.live.recorded_trainer import Watched
+from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.session import LiveTraining
 from model.training.trainer import Trainer
 from tests.model import examples
@@ -110,7 +110,7 @@ def test_a_run_is_filmed_and_goes_back_to_a_key_frame(pretended, kind):
     learned = live_examples.material(kind)
     lens = live_examples.start(learned, kind)
     lens.model.to(NAME)
-    run = Watched(lens, learned, replace(SETTINGS, validate_every=2), live_examples.probe(lens), key_every=2)
+    run = RecordedTrainer(lens, learned, replace(SETTINGS, validate_every=2), live_examples.probe(lens), key_every=2)
     first = [run.step().loss for _ in range(3)]
     key = run.run.film.key_frames[1]
     assert {each.device.type for each in key.tensors.values()} == {"cpu"}

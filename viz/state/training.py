@@ -13,13 +13,13 @@ from viz.state.workbench import Key, Watching, Workbench
 if TYPE_CHECKING:
     import torch
 
-    from model.data.sources import Data, Material, Source
+    from model.data.sources import Data, Source, TrainingData
     from model.inference.model import TextModel
     from model.inference.models import Translator
     from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
     from model.training.live.camera import Probe
-    from model.training.live.registry import LiveTrainings
+    from model.training.live.registry import TrainingRegistry
     from model.training.live.session import LiveTraining
     from model.training.settings import TrainingSettings
 
@@ -33,11 +33,11 @@ Standing = tuple[int, int, int]
 
 
 @st.cache_resource(show_spinner=False)
-def trainings() -> LiveTrainings:
+def trainings() -> TrainingRegistry:
     """Those of this process, of all sessions."""
-    from model.training.live.registry import LiveTrainings
+    from model.training.live.registry import TrainingRegistry
 
-    return LiveTrainings()
+    return TrainingRegistry()
 
 
 def training(bench: Workbench) -> LiveTraining | None:
@@ -51,7 +51,11 @@ def training(bench: Workbench) -> LiveTraining | None:
 
 
 def require_room(
-    bench: Workbench, config: TransformerConfig, material: Material, settings: TrainingSettings, device: torch.device
+    bench: Workbench,
+    config: TransformerConfig,
+    material: TrainingData,
+    settings: TrainingSettings,
+    device: torch.device,
 ) -> None:
     """A training of this session fits into memory: asked before the one that goes on is given up for it.
 
@@ -62,7 +66,12 @@ def require_room(
 
 
 def begin(
-    bench: Workbench, lens: TextModel, material: Material, settings: TrainingSettings, source: Source, text: str = ""
+    bench: Workbench,
+    lens: TextModel,
+    material: TrainingData,
+    settings: TrainingSettings,
+    source: Source,
+    text: str = "",
 ) -> LiveTraining:
     """A new training of this session on a copy of `lens`; the one before is freed, and the page shows the new one.
 
@@ -100,7 +109,7 @@ def usual_data(lens: TextModel) -> Data:
     return task_data(task) if task else phrase_data(lens.kind)
 
 
-def material_of(lens: TextModel, data: Data) -> Material:
+def material_of(lens: TextModel, data: Data) -> TrainingData:
     """This data for a model that has its tokenizers already.
 
     Raises:
@@ -163,7 +172,7 @@ def _on_film(lens: TextModel, number: int, probe: Probe, source: str) -> tuple[i
     return number, source, probe.target
 
 
-def _answer(lens: Translator, material: Material, source: str) -> Tokens | None:
+def _answer(lens: Translator, material: TrainingData, source: str) -> Tokens | None:
     """The right target, where it is known."""
     from model.training.live.camera import right_answer
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from model.analysis.head_metrics import entropy
 from model.capture.hooks import no_recording
 from model.capture.trace import AttentionKind, Trace
-from model.data.sources import Material, Translations
+from model.data.sources import TrainingData, Translations
 from model.data.tasks import find_task
 from model.inference.model import TextModel
 from model.inference.models import Translator
@@ -84,7 +84,7 @@ class Camera:
 
     def take(self, steps: Iterable[int], several: TextModel | None = None) -> list[tuple[Frame, dict[str, float]]]:
         """A frame of each step, and the figures of that moment for the curves. steps: when one is given, the lens is
-        the model as it is then. several: reads all of them in one pass, see `Several`.
+        the model as it is then. several: reads all of them in one pass, see `BatchedWeights`.
         """
         with torch.inference_mode():
             if several:
@@ -265,7 +265,7 @@ class Probe:
         return self.source.ids[1:] if lens.kind == "decoder-only" else []
 
 
-def right_answer(material: Material, source: str) -> str | None:
+def right_answer(material: TrainingData, source: str) -> str | None:
     """The target of a source, by the rule of the material's task or as its pairs have it; None where neither knows."""
     if not isinstance(material, Translations):
         return None

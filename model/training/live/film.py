@@ -22,7 +22,7 @@ from model.inference.copies import alone
 from model.inference.model import TextModel
 from model.network.transformer import Network
 from model.training.live.camera import KINDS, LEVELS, TOKENS, Camera, Frame, Probe
-from model.training.settings import Choices
+from model.training.settings import RunSettings
 
 BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
 KEYS = 50  # are enough to choose from
@@ -265,7 +265,7 @@ class KeyFrame:
 
     run: int
     step: int
-    choices: Choices
+    choices: RunSettings
     tensors: Mapping[str, Tensor]
     figures: Mapping[str, str]
 

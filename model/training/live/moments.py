@@ -19,7 +19,7 @@ from model.network.attention import HeadProjection, TurnedProjection
 from model.network.layers import TokenEmbedding
 from model.network.norms import NORMS
 from model.network.positions import LearnedPositions
-from model.training.flat_parameters import Row, weights_in_a_row
+from model.training.flat_parameters import FlatParameters, weights_in_a_row
 from model.training.gradients import Gains, Gradients, Updates
 from model.training.live.camera import TOKENS
 from model.training.live.film import Film
@@ -51,7 +51,7 @@ class Moments:
         self.lens = alone(lens)
         row = weights_in_a_row(tuple(self.lens.model.parameters()))
         self._here, self._trained = row.whole, gradients.weights.whole
-        self._several = Several(self.lens, row) if can_be_several(self.lens.model) else None
+        self._several = BatchedWeights(self.lens, row) if can_be_several(self.lens.model) else None
         fitting = max(1, min(MANY, HELD // (2 * self._here.nbytes)))
         # Of those that wait and are to be seen: weights, and by how much their step has changed them.
         self._after, self._moved = self._here.new_empty(2, fitting, len(self._here))
@@ -212,13 +212,13 @@ RULES: dict[Callable[..., Any], Callable[..., Tensor]] = {
 }
 
 
-class Several:
+class BatchedWeights:
     """The network of a lens, for the weights of several moments, each a row as `row` has them.
 
     lens: reads a batch with as many examples as there are rows.
     """
 
-    def __init__(self, lens: TextModel, row: Row) -> None:
+    def __init__(self, lens: TextModel, row: FlatParameters) -> None:
         """row: of all weights of `lens`, in the order of its parameters."""
         self._row = row
         parts = [Weight(part[None]) for part in row.parts]

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from model.data.sources import Material
+from model.data.sources import TrainingData
 from model.inference.copies import alone, sharing, trainable
 from model.inference.model import TextModel
 from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
@@ -20,13 +20,13 @@ from model.training.live.moments import Moments
 from model.training.live.runs import Curves, Mark, Run
 from model.training.live.snapshot import View
 from model.training.losses import counts_exactly
-from model.training.settings import Choices, StepReport, TrainingSettings, drop_out
+from model.training.settings import RunSettings, StepReport, TrainingSettings, drop_out
 from model.training.trainer import Trainer
 
 RUNS = 6  # kept; then the oldest goes
 
 
-class Watched:
+class RecordedTrainer:
     """Trains a copy of a model of ours and watches it on a probe.
 
     What is shown, validated and saved are the same weights as long as the settings ask for no average of them.
@@ -38,7 +38,7 @@ class Watched:
     def __init__(
         self,
         start: TextModel,
-        material: Material,
+        material: TrainingData,
         settings: TrainingSettings,
         probe: Probe,
         **budgets: int,
@@ -62,7 +62,7 @@ class Watched:
         norms = [f"gradient norm/{part}" for part in self.trainer.gradients.parts]
         curves = Curves(["gradient norm", *norms, "loss", "rate", *self._moments.names, *figures])
         curves.add(0, figures)
-        self.choices = Choices.of(settings, model.config)
+        self.choices = RunSettings.of(settings, model.config)
         self.run = Run(1, film, curves, self.choices)
         self.runs = [self.run]
         film.record_key(self.capture())
@@ -97,7 +97,7 @@ class Watched:
         except Exception as error:
             self._recover()
             if isinstance(error, FloatingPointError):
-                raise FloatingPointError(settled(self, error)) from error
+                raise FloatingPointError(explain_nonfinite(self, error)) from error
             raise
         self.failed = None
         self._moments.end(report.step, self._figures(report), before)
@@ -144,7 +144,7 @@ class Watched:
         """Settings or dropouts from the next step on; marked on the run. Whoever calls asks `require_room` first.
 
         Raises:
-            ValueError: see `Choices.with_changes`.
+            ValueError: see `RunSettings.with_changes`.
         """
         before = self.choices
         self._use(before.with_changes(changes, self.trainer.model.config))
@@ -170,7 +170,7 @@ class Watched:
         """Take another course from a key frame, with the same batches; the run that went on from there is kept.
 
         Raises:
-            ValueError: its run is not kept any more, or see `Choices.with_changes`.
+            ValueError: its run is not kept any more, or see `RunSettings.with_changes`.
         """
         parent = self._run_of(key)
         choices = key.choices.with_changes(changes, self.trainer.model.config)
@@ -204,7 +204,7 @@ class Watched:
             "exact match": report.exact if self._counts_exactly else None,
         }
 
-    def require_room(self, choices: Choices) -> None:
+    def require_room(self, choices: RunSettings) -> None:
         """Larger batches fit into memory: to be asked before anything is changed.
 
         Raises:
@@ -214,7 +214,7 @@ class Watched:
             model = self.trainer.model
             require_room(model.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
 
-    def _use(self, choices: Choices) -> None:
+    def _use(self, choices: RunSettings) -> None:
         if choices.settings != self.trainer.settings:
             self.trainer.change(choices.settings)
         for network in (self.trainer.model, self.lens.model, self._moments.lens.model):
@@ -250,7 +250,7 @@ class Watched:
 # Where a training stands after a step whose loss or gradients were not finite.
 
 
-def settled(own: Watched, error: FloatingPointError) -> str:
+def explain_nonfinite(own: RecordedTrainer, error: FloatingPointError) -> str:
     """Stand on the last good step, with the settings in force; says which, and what to change, in a sentence.
 
     The step that failed has moved no weight: that is the one before it, unless its weights are broken or it has
@@ -270,7 +270,7 @@ def settled(own: Watched, error: FloatingPointError) -> str:
     return NO_WAY_BACK.format(what=what)
 
 
-def _broken(own: Watched) -> str:
+def _broken(own: RecordedTrainer) -> str:
     """What is wrong with the model as it is now; nothing if its weights and its predictions are finite."""
     if name := first_not_finite(dict(own.trainer.model.named_parameters())):
         return NOT_FINITE.format(name=name, step=own.stands)

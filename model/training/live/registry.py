@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from model.data.sources import Material
+from model.data.sources import TrainingData
 from model.network.config import TransformerConfig
 from model.training import cost
 from model.training.live.session import LiveTraining
@@ -19,7 +19,7 @@ LIMIT = 2  # trainings that run at once; more of them share two cores, and memor
 KEPT = 600.0  # seconds without a sign of whoever looks
 
 
-class LiveTrainings:
+class TrainingRegistry:
     """Any thread may ask. While there are any, a timer frees those that nobody has looked at for too long."""
 
     def __init__(
@@ -38,7 +38,12 @@ class LiveTrainings:
         return len(self._trainings)
 
     def require_room(
-        self, key: str, config: TransformerConfig, material: Material, settings: TrainingSettings, device: torch.device
+        self,
+        key: str,
+        config: TransformerConfig,
+        material: TrainingData,
+        settings: TrainingSettings,
+        device: torch.device,
     ) -> None:
         """A training that begins under `key` fits into memory, once the one that is there is freed: to be asked before.
 

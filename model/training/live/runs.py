@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.training.live.film import Film, KeyFrame, Thinned
-from model.training.settings import Choices
+from model.training.settings import RunSettings
 
 Array = npt.NDArray[Any]
 SPARSE = ("validation", "accuracy", "exact match")  # not measured at every step
@@ -140,7 +140,7 @@ class Run:
     number: int
     film: Film
     curves: Curves
-    choices: Choices
+    choices: RunSettings
     parent: int | None = None
     begins: int = 0
     marks: tuple[Mark, ...] = ()
@@ -169,7 +169,7 @@ class Run:
                 return before + here[:count]
         return before
 
-    def branch(self, number: int, key: KeyFrame, choices: Choices, **budgets: int) -> Run:
+    def branch(self, number: int, key: KeyFrame, choices: RunSettings, **budgets: int) -> Run:
         """Another run that begins like this one and leaves it at a key frame."""
         step, found = key.step, key.choices.differences(choices)
         marks = self._in_force(key) if step else ()

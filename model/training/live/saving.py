@@ -14,10 +14,10 @@ import torch
 
 from model.checkpoints.model_card import card
 from model.checkpoints.native import save_checkpoint
-from model.data.sources import Material, Source
+from model.data.sources import Source, TrainingData
 from model.inference.copies import alone
 from model.inference.model import TextModel
-from model.training.live.recorded_trainer import Watched
+from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
 from model.training.tensorboard import write_curves
 from model.training.trainer import Trainer
@@ -25,7 +25,7 @@ from model.training.trainer import Trainer
 Record = dict[str, Any]
 
 
-def training_record(trainer: Trainer, material: Material, source: Source, example: str, kept: str) -> Record:
+def training_record(trainer: Trainer, material: TrainingData, source: Source, example: str, kept: str) -> Record:
     """What training.json says. kept: "best" or "last", the weights of which validation these are."""
     known = len(trainer.validation) > 0
     return {
@@ -45,7 +45,7 @@ def training_record(trainer: Trainer, material: Material, source: Source, exampl
     }
 
 
-def frozen(watched: Watched, start: TextModel, source: Source) -> tuple[TextModel, Record]:
+def frozen(watched: RecordedTrainer, start: TextModel, source: Source) -> tuple[TextModel, Record]:
     """A run as it is now: its model, which no training changes any more, and what training.json says of it."""
     watched.develop()
     with watched.trainer.averaged_weights():
@@ -87,7 +87,7 @@ def begun_from(start: TextModel) -> str:
     return f"Trained on in Vitrine from {start.name} (trained on `{start.training.get('data', '?')}`: {licence})."
 
 
-def _changes(watched: Watched) -> list[str]:
+def _changes(watched: RecordedTrainer) -> list[str]:
     """What was changed while the run lasted."""
     found = (
         f"{name} {old} → {new} after step {mark.step}"
@@ -98,6 +98,6 @@ def _changes(watched: Watched) -> list[str]:
     return [f"Changed on the way: {listed}."] if listed else []
 
 
-def _exactness(watched: Watched) -> list[str]:
+def _exactness(watched: RecordedTrainer) -> list[str]:
     exact = watched.run.curves.latest("exact match")
     return [] if exact is None else [f"Exactly right at the last validation: {100 * exact:.1f} % of the texts."]

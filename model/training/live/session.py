@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from model.data import sources
-from model.data.sources import Material
+from model.data.sources import TrainingData
 from model.inference.model import TextModel
 from model.training.live import saving
 from model.training.live.camera import Probe
 from model.training.live.film import KeyFrame
-from model.training.live.recorded_trainer import Watched
+from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
 from model.training.live.snapshot import Snapshot, View
-from model.training.live.worker import Driver, Slots
-from model.training.settings import Choices, TrainingSettings
+from model.training.live.worker import Slots, TrainingWorker
+from model.training.settings import RunSettings, TrainingSettings
 
 _numbers = itertools.count(1)
 UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten
@@ -34,7 +34,7 @@ class LiveTraining:
     def __init__(
         self,
         start: TextModel,
-        material: Material,
+        material: TrainingData,
         settings: TrainingSettings,
         probe: Probe,
         *,
@@ -52,9 +52,9 @@ class LiveTraining:
         """
         self.number = next(_numbers)
         self.start, self.material, self.source = start, material, source or sources.Source()
-        self._choices = Choices.of(settings, start.config)  # as asked for, perhaps not in force yet
-        self._driver = Driver(
-            lambda: Watched(start, material, settings, probe, **budgets),
+        self._choices = RunSettings.of(settings, start.config)  # as asked for, perhaps not in force yet
+        self._driver = TrainingWorker(
+            lambda: RecordedTrainer(start, material, settings, probe, **budgets),
             self._choices,
             slots or Slots(1),
             clock,
@@ -67,7 +67,7 @@ class LiveTraining:
         return replace(driver.snapshot, busy=driver.worker.busy, ahead=driver.ahead)
 
     @property
-    def choices(self) -> Choices:
+    def choices(self) -> RunSettings:
         """The settings as asked for; those in force are the snapshot's."""
         return self._choices
 
@@ -127,7 +127,7 @@ class LiveTraining:
 
     def reset(self) -> None:
         """Another run from the first weights, with the settings now in force; those so far are kept."""
-        self._do(lambda: self._driver.leap(Watched.restart), at_once=True)
+        self._do(lambda: self._driver.leap(RecordedTrainer.restart), at_once=True)
 
     def rewind(self, key: KeyFrame) -> None:
         """Go back to a key frame; what its run did after it is forgotten.
@@ -177,7 +177,7 @@ class LiveTraining:
         self._do(self._driver.free, at_once=True)
         self.settled()
 
-    def _allowed(self, choices: Choices) -> Choices:
+    def _allowed(self, choices: RunSettings) -> RunSettings:
         """These, if they fit into memory: asked before it is the thread's turn, so that whoever asks is told."""
         watched = self._driver.watched
         if watched is None and choices.settings.batch_tokens > self._choices.settings.batch_tokens:

@@ -9,7 +9,7 @@ from model.capture.trace import Trace
 from model.inference.model import TextModel
 from model.training.live.camera import Probe
 from model.training.live.runs import Mark
-from model.training.settings import Choices
+from model.training.settings import RunSettings
 
 Status = Literal["preparing", "idle", "waiting", "running", "paused", "failed", "finished", "stopped"]
 
@@ -27,7 +27,7 @@ class Snapshot:
     """
 
     status: Status
-    choices: Choices
+    choices: RunSettings
     step: int = 0
     wanted: int = 0
     total: int = 0

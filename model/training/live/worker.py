@@ -14,15 +14,15 @@ from model.runtime.device import compute_alone
 from model.runtime.errors import explained
 from model.training.live.camera import Probe
 from model.training.live.moments import MANY
-from model.training.live.recorded_trainer import Watched
+from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.snapshot import Snapshot, Status, View
-from model.training.settings import Choices
+from model.training.settings import RunSettings
 from model.training.trainer import BrokenOffError
 
 RECENT = 2 * MANY  # steps that the speed is measured on: some of them stop to be filmed
 
 
-class Driver:
+class TrainingWorker:
     """Trains while steps are wanted, someone looks and a slot is free; publishes a snapshot after whatever it does.
 
     Methods are for the thread's jobs, but for `view`, `heartbeat`, `wake` and `break_off`, and for reading `watched`
@@ -31,15 +31,15 @@ class Driver:
 
     def __init__(
         self,
-        prepare: Callable[[], Watched],
-        choices: Choices,
+        prepare: Callable[[], RecordedTrainer],
+        choices: RunSettings,
         slots: Slots,
         clock: Callable[[], float],
         patience: float,
     ) -> None:
         """prepare: makes what is trained. patience: seconds without a heartbeat after which it pauses."""
         self._prepare, self._slots, self._clock, self._patience = prepare, slots, clock, patience
-        self.watched: Watched | None = None
+        self.watched: RecordedTrainer | None = None
         self.snapshot = Snapshot("preparing", choices)
         self.worker = Worker(compute_alone, self._next, self._fail)
         self.seen = clock()
@@ -57,7 +57,7 @@ class Driver:
         return self._slots.ahead_of(self)
 
     @property
-    def own(self) -> Watched:
+    def own(self) -> RecordedTrainer:
         """What is trained.
 
         Raises:
@@ -83,7 +83,7 @@ class Driver:
         """A step of many batches is not done to its end: a `halt`, a `leap` or `free` follows."""
         self._in_haste = True
 
-    def want(self, step: Callable[[Watched], int]) -> None:
+    def want(self, step: Callable[[RecordedTrainer], int]) -> None:
         """Train to the step that `step` says."""
         own = self.own
         if not self._ended:
@@ -101,7 +101,7 @@ class Driver:
         self._ended = self._ended or status == "stopped"
         self._wanted = 0
 
-    def leap(self, there: Callable[[Watched], None]) -> None:
+    def leap(self, there: Callable[[RecordedTrainer], None]) -> None:
         """Go to another place of this or another run, and stand there."""
         self._in_haste = False
         own = self.own

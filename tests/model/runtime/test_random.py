@@ -6,7 +6,7 @@ import torch
 from model.network.attention import MultiHeadAttention
 from model.network.dropout import dropout
 from model.network.masks import Mask
-from model.runtime.random import drawing_from, seeded
+from model.runtime.random import fork_rng, seeded
 from tests.model.examples import config
 
 CPU = torch.device("cpu")
@@ -21,15 +21,15 @@ def test_dropout_draws_from_its_own_seed_and_leaves_torchs_own(length, mask):
     attention = MultiHeadAttention(config(attention_dropout=0.5)).train()
     x = torch.randn(1, length, 16)
     before = torch.get_rng_state()
-    with drawing_from("one", CPU):
+    with fork_rng("one", CPU):
         first = attention(x, x, mask), dropout(x, 0.5, True)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(5)
-    with drawing_from("one", CPU):
+    with fork_rng("one", CPU):
         torch.rand(5)  # another thread's
         second = attention(x, x, mask), dropout(x, 0.5, True)
     assert all(torch.equal(*pair) for pair in zip(first, second, strict=True))
-    with drawing_from("two", CPU):
+    with fork_rng("two", CPU):
         assert not torch.equal(dropout(x, 0.5, True), first[1])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from model.data.sources import Answers, Translations
 from model.data.tasks import exact_match, task_pairs
-from model.training.live.recorded_trainer import Watched
+from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.losses import counts_exactly
 from tests.model.training.live.live_examples import PAIRS, SETTINGS, material, probe, start
 
@@ -20,7 +20,7 @@ def test_texts_count_as_exact_that_are_written_to_the_character(kind, made, sepa
     learned = made(task_pairs("brackets", 200, [2, 4, 6], seed=1), "brackets", "characters", 0, held=20)
     lens = start(learned, kind)
     settings = replace(SETTINGS, rate=1e-2, batch_tokens=200, steps=60)
-    given = Watched(lens, learned, settings, probe(lens, "()" + separator))
+    given = RecordedTrainer(lens, learned, settings, probe(lens, "()" + separator))
     sources = [pair.source for pair in learned.pairs["validation"]]
     found, written = [], []
     for _ in range(12):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.training.flat_parameters import ALIGNED, Row, weights_in_a_row
+from model.training.flat_parameters import ALIGNED, FlatParameters, weights_in_a_row
 from model.training.gradients import Gradients, Updates, norm_of
 from tests.model.examples import network, one_stack
 
@@ -20,7 +20,7 @@ SIZES = [(3, 5), (1,), (), (65, 16)]
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_the_parts_are_the_row_and_begin_where_kernels_like_it(dtype):
     tensors = [torch.randn(size, dtype=dtype) for size in SIZES]
-    row = Row(tensors)
+    row = FlatParameters(tensors)
     assert not row.whole.any()
     row.fill(tensors)
     assert all(torch.equal(*both) for both in zip(row.parts, tensors, strict=True))

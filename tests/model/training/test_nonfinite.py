@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.network.config import Kind
-from model.training.trainer import culprit
+from model.training.trainer import find_first_nonfinite
 from tests.model.training.live.live_examples import watched
 from tests.model.training.training_examples import make
 
@@ -28,7 +28,7 @@ def test_the_first_quantity_of_the_forward_pass_is_named(kind):
 def test_of_a_healthy_step_nothing_is_named(kind):
     given = watched(kind=kind).trainer
     examples = given.epochs.after(0)[2]
-    assert culprit(given, [given.train.batch(each, random.Random(1)) for each in examples], "seed") == ""
+    assert find_first_nonfinite(given, [given.train.batch(each, random.Random(1)) for each in examples], "seed") == ""
 
 
 def test_every_batch_and_example_of_a_step_is_looked_at(monkeypatch):
@@ -39,12 +39,12 @@ def test_every_batch_and_example_of_a_step_is_looked_at(monkeypatch):
     late = next(int(token) for token in batches[1].inputs[0][1:].flatten() if int(token) not in first)
     with torch.no_grad():
         given.model.encoder.embedding.tokens.weight[late, 0] = 3e38
-    assert culprit(given, batches[:1], "seed") == ""
-    assert culprit(given, batches, "seed").startswith(", not finite first in encoder.embedding.")
+    assert find_first_nonfinite(given, batches[:1], "seed") == ""
+    assert find_first_nonfinite(given, batches, "seed").startswith(", not finite first in encoder.embedding.")
 
 
 def test_a_weight_that_was_not_finite_before_the_step_comes_first():
     given = make()
     with torch.no_grad():
         given.model.decoder.layers[0].feed_forward.output.bias[0] = math.inf
-    assert culprit(given, (), "seed") == ", not finite first in decoder.layers.0.feed_forward.output.bias"
+    assert find_first_nonfinite(given, (), "seed") == ", not finite first in decoder.layers.0.feed_forward.output.bias"

@@ -141,7 +141,7 @@ def position_classes(lens: TextModel) -> list[type]:
     """What tells this model where a token stands: of ALiBi and rotary positions a part of the attention."""
     stack = "encoder" if lens.config.n_encoder_layers else "decoder"
     every = classes(*(lens.model.get_submodule(f"{stack}.{part}") for part in ("embedding", "layers.0.self_attention")))
-    return [each for each in every if each.__module__ in ("model.network.positions",)]
+    return [each for each in every if each.__module__ == "model.network.positions"]
 
 
 def explain(lens: TextModel) -> None:

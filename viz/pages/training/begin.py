@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.data.sources import Data, Material, Units, material_of, new_config
+from model.data.sources import Data, TrainingData, Units, material_of, new_config
 from model.inference.model import TextModel
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
@@ -46,7 +46,7 @@ class Plan:
 
     lens: TextModel | None
     config: TransformerConfig
-    material: Material
+    material: TrainingData
     data: Data
 
     @property
@@ -148,7 +148,7 @@ def _on(place: DeltaGenerator, lens: TextModel, data: Data | None) -> tuple[Plan
 
 def _material(
     kind: Any, data: Data | None, units: Units, vocabulary: int, lens: TextModel | None = None
-) -> tuple[Material | None, list[str]]:
+) -> tuple[TrainingData | None, list[str]]:
     """What is learned from, made once of the same things; or why it cannot be."""
     if data is None:
         return None, []

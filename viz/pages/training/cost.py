@@ -8,8 +8,8 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from model.data.datasets import Corpus
-from model.data.sources import Material
+from model.data.datasets import Dataset
+from model.data.sources import TrainingData
 from model.inference.model import TextModel
 from model.network.config import Kind, TransformerConfig
 from model.network.costs import Costs, parameters
@@ -25,7 +25,7 @@ from viz.state import training
 from viz.state.cache import remembered
 from viz.state.workbench import Workbench
 
-Known = tuple[tuple[Corpus, Corpus], Costs]
+Known = tuple[tuple[Dataset, Dataset], Costs]
 
 
 class Part(StrEnum):
@@ -41,7 +41,7 @@ def show(
     place: DeltaGenerator,
     lens: TextModel | None,
     config: TransformerConfig,
-    material: Material,
+    material: TrainingData,
     settings: TrainingSettings,
     known: Known,
 ) -> None:
@@ -81,7 +81,7 @@ def too_long(kind: Kind) -> str:
     return _("{count} texts reach max_length ({length}): what is longer is cut off. Raise it to learn from the whole.")
 
 
-def costs_of(config: TransformerConfig, material: Material, settings: TrainingSettings) -> Known:
+def costs_of(config: TransformerConfig, material: TrainingData, settings: TrainingSettings) -> Known:
     """What is trained and validated on, and what that costs, made once of the same things.
 
     Raises:
@@ -129,8 +129,8 @@ def times(
 def measure(
     lens: TextModel | None,
     config: TransformerConfig,
-    material: Material,
-    corpora: tuple[Corpus, Corpus],
+    material: TrainingData,
+    corpora: tuple[Dataset, Dataset],
     settings: TrainingSettings,
 ) -> float | str:
     """Seconds of a step, or why there is none."""

@@ -24,7 +24,7 @@ from viz.ui.parts import explanation, plot_words
 
 if TYPE_CHECKING:
     from model.training.live.session import LiveTraining
-    from model.training.settings import Choices
+    from model.training.settings import RunSettings
 
 USUAL = (
     *("steps", "batch_tokens", "rate", "warmup", "schedule", "label_smoothing", "weight_decay", "clip"),
@@ -72,7 +72,7 @@ def follow(live: LiveTraining | None) -> None:
     if live is None:
         refused.clear()
         return
-    seen: Choices | None = st.session_state.get(Part.SEEN)
+    seen: RunSettings | None = st.session_state.get(Part.SEEN)
     if seen is live.choices:
         return
     found = dataclasses.asdict(live.choices.settings) | dict(live.choices.rates)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from model.data.sources import Material, Source
+from model.data.sources import Source, TrainingData
 from model.inference.model import TextModel
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
@@ -23,7 +23,11 @@ FEW = 1000  # pairs; batches of more are no larger
 
 
 def start(
-    lens: TextModel | None, config: TransformerConfig, material: Material, settings: TrainingSettings, source: Source
+    lens: TextModel | None,
+    config: TransformerConfig,
+    material: TrainingData,
+    settings: TrainingSettings,
+    source: Source,
 ) -> None:
     """Begin and run; lens: a model that goes on, None: a new one. In a callback, before anything is drawn.
 
@@ -51,7 +55,9 @@ def demonstrate() -> None:
     _run(lens, material, REVERSE.settings, REVERSE.source, REVERSE.text)
 
 
-def _run(lens: TextModel, material: Material, settings: TrainingSettings, source: Source, text: str) -> LiveTraining:
+def _run(
+    lens: TextModel, material: TrainingData, settings: TrainingSettings, source: Source, text: str
+) -> LiveTraining:
     bench = workbench()
     if text:
         texts.write_source(text)

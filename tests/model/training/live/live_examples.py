@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from model.data.pairs import Pair
-from model.data.sources import Answers, Material, Sentences, Translations
+from model.data.sources import Answers, Sentences, TrainingData, Translations
 from model.data.tasks import task_pairs
 from model.inference.model import TextModel
 from model.inference.models import MODEL_CLASSES
 from model.network.config import Kind, TransformerConfig
 from model.network.transformer import build
 from model.training.live.camera import Probe, probe_of
-from model.training.live.recorded_trainer import Watched
+from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.session import LiveTraining
 from model.training.settings import TrainingSettings
 
@@ -28,14 +28,14 @@ SETTINGS = TrainingSettings(
 )
 
 
-def material(kind: Kind = "encoder-decoder") -> Material:
+def material(kind: Kind = "encoder-decoder") -> TrainingData:
     if kind == "encoder-only":
         return Sentences([f"{pair.source}{pair.target}" for pair in PAIRS], "characters", 0)
     made = Translations if kind == "encoder-decoder" else Answers
     return made(PAIRS, "reverse", "characters", 0)
 
 
-def start(learned: Material, kind: Kind = "encoder-decoder", **options: Any) -> TextModel:
+def start(learned: TrainingData, kind: Kind = "encoder-decoder", **options: Any) -> TextModel:
     """A new model with the tokenizers of what it will learn from."""
     sizes = [len(tokenizer) for tokenizer in learned.tokenizers]
     torch.manual_seed(3)
@@ -47,10 +47,10 @@ def start(learned: Material, kind: Kind = "encoder-decoder", **options: Any) -> 
     return MODEL_CLASSES[kind]("new", build(config).eval(), learned.tokenizers, {})
 
 
-def watched(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> Watched:
+def watched(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> RecordedTrainer:
     learned = material(kind)
     lens = start(learned, kind, **options)
-    return Watched(lens, learned, settings, probe(lens), key_every=KEY_EVERY)
+    return RecordedTrainer(lens, learned, settings, probe(lens), key_every=KEY_EVERY)
 
 
 def live(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> LiveTraining:

@@ -10,7 +10,7 @@ from model.analysis.checks import checks
 from model.inference.copies import alone
 from model.training.flat_parameters import weights_in_a_row
 from model.training.live.camera import Camera
-from model.training.live.moments import READERS, Several, can_be_several
+from model.training.live.moments import READERS, BatchedWeights, can_be_several
 from tests.model.network.test_options import OPTIONS
 from tests.model.training.live.live_examples import material, probe, start
 from tests.model.training.live.test_film import check_frame
@@ -33,7 +33,7 @@ def several_of(count: int, **options):
     row = weights_in_a_row(tuple(lens.model.parameters()))
     rows = row.whole * torch.linspace(0.5, 1.5, count, dtype=torch.float64)[:, None]
     rows = rows + 0.1 * torch.randn(rows.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    several = Several(lens, row)
+    several = BatchedWeights(lens, row)
     several.load(rows)
     singles = []
     for weights in rows:
@@ -89,7 +89,7 @@ def test_frames_that_are_taken_in_one_pass_hold_what_each_trace_says(options):
     lens = start(material(options.get("kind", "encoder-decoder")), **options)
     row = weights_in_a_row(tuple(lens.model.parameters()))
     rows = torch.stack([row.whole, row.whole * 1.3, row.whole * 0.8])
-    several = Several(lens, row)
+    several = BatchedWeights(lens, row)
     several.load(rows)
     camera = Camera(lens, probe(lens, "abcd"))
     taken = camera.take([3, 7, 8], several.lens)

@@ -7,7 +7,7 @@ import torch
 
 from model.data import sources
 from model.training.live import moments, saving
-from model.training.live.worker import Driver
+from model.training.live.worker import TrainingWorker
 from tests.model.training.live.live_examples import (
     LONG,
     SETTINGS,
@@ -86,8 +86,8 @@ def test_what_is_shown_is_on_film_and_curves():
 
 
 def test_a_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
-    looks, look = [], Driver._look
-    monkeypatch.setattr(Driver, "_look", lambda driver: (looks.append(driver), look(driver)))
+    looks, look = [], TrainingWorker._look
+    monkeypatch.setattr(TrainingWorker, "_look", lambda driver: (looks.append(driver), look(driver)))
     training = settled(live())
     training.view()
     looks.clear()

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from model.training.live import moments
 from model.training.live.camera import Camera
-from model.training.live.recorded_trainer import RUNS, Watched
+from model.training.live.recorded_trainer import RUNS, RecordedTrainer
 from tests.model.training.live.live_examples import (
     KEY_EVERY,
     SETTINGS,
@@ -29,7 +29,7 @@ def unhurried(monkeypatch):
     monkeypatch.setattr(moments, "LONGEST", math.inf)
 
 
-def step(given: Watched, count: int) -> None:
+def step(given: RecordedTrainer, count: int) -> None:
     for _ in range(count):
         given.step(at_once=False)
 
@@ -38,7 +38,7 @@ def fails(*_given):
     raise RuntimeError("no room")
 
 
-def assert_alike(given: Watched, other: Watched) -> None:
+def assert_alike(given: RecordedTrainer, other: RecordedTrainer) -> None:
     """Film and curves show the same; a pass over several moments rounds otherwise than one after another."""
     film, theirs = given.run.film, other.run.film
     assert film.steps.tolist() == theirs.steps.tolist()
@@ -166,7 +166,7 @@ def test_steps_that_a_full_film_would_not_keep_are_not_looked_at(monkeypatch):
     lens = start(learned)
     size = watched().run.film.frame_size
     taken.clear()
-    given = Watched(lens, learned, SETTINGS, probe(lens), budget=5 * size, key_every=KEY_EVERY)
+    given = RecordedTrainer(lens, learned, SETTINGS, probe(lens), budget=5 * size, key_every=KEY_EVERY)
     for _ in range(25):
         given.step()
     assert given.run.film.every == 8

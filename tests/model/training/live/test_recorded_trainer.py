@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from model.training.live.camera import KINDS
-from model.training.live.recorded_trainer import RUNS, Watched
+from model.training.live.recorded_trainer import RUNS, RecordedTrainer
 from model.training.live.runs import Mark
 from model.training.settings import learning_rate
 from model.training.trainer import Trainer
@@ -17,11 +17,11 @@ from tests.model.training.live.live_examples import SETTINGS, material, start, w
 pytestmark = pytest.mark.unchecked
 
 
-def losses(given: Watched, count: int) -> list[float]:
+def losses(given: RecordedTrainer, count: int) -> list[float]:
     return [given.step().loss for _ in range(count)]
 
 
-def assert_same(one: Watched, other: Watched) -> None:
+def assert_same(one: RecordedTrainer, other: RecordedTrainer) -> None:
     """Weights, film and curves."""
     others = dict(other.trainer.model.named_parameters())
     for name, parameter in one.trainer.model.named_parameters():

@@ -11,7 +11,7 @@ import torch
 
 from model.training.cost import forecast, table_memory
 from model.training.live import moments
-from model.training.live.registry import LiveTrainings
+from model.training.live.registry import TrainingRegistry
 from model.training.live.worker import Slots
 from tests.model.training.live.live_examples import (
     LONG,
@@ -100,7 +100,7 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
         timers.append(Timer(seconds, call))
         return timers[-1]
 
-    kept = LiveTrainings(clock=lambda: now[0], timer=timer)
+    kept = TrainingRegistry(clock=lambda: now[0], timer=timer)
     given = kept.begin("one", lambda slots: live(slots=slots, clock=lambda: now[0]))
     given.advance(1)
     model = weakref.ref(settled(given)._driver.own.trainer.model)
@@ -133,7 +133,7 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
 
 def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkeypatch):
     monkeypatch.setattr(moments, "HELD", 1)
-    kept = LiveTrainings()
+    kept = TrainingRegistry()
     given = settled(kept.begin("one", lambda slots: live(slots=slots)))
     weights = 4 * given.start.model.parameter_count()
     # Model, gradients, first key frame, the film's own model, and room for a step that waits to be filmed.
