@@ -81,7 +81,7 @@ def digest_of(rows: Iterable[Sequence[int]]) -> str:
     return made.hexdigest()[:16]
 
 
-class PairCorpus:
+class PairDataset:
     """Sources and targets for an encoder-decoder model (section 5.1)."""
 
     def __init__(
@@ -123,7 +123,7 @@ class PairCorpus:
         return cut if len(cut) <= self.max_length else [*cut[: self.max_length - 1], cut[-1]]
 
 
-class RowCorpus:
+class RowDataset:
     """Rows of ids of various lengths, what the corpora of one-stack models share."""
 
     def __init__(self, rows: Sequence[list[int]], padding: int, long: int) -> None:
@@ -139,7 +139,7 @@ class RowCorpus:
         return digest_of(self.rows)
 
 
-class AnswerCorpus(RowCorpus):
+class AnswerDataset(RowDataset):
     """`<s>` source separator target `</s>` for a decoder-only model; what follows the separator is to be predicted."""
 
     def __init__(self, pairs: Sequence[Pair], tokenizer: Tokenizer, max_length: int, separator: str) -> None:
@@ -173,7 +173,7 @@ class AnswerCorpus(RowCorpus):
         return Batch((ids[:, :-1], real_tokens(ids[:, :-1], self.padding)), labels)
 
 
-class TextCorpus:
+class TextDataset:
     """Running text for a decoder-only model: windows that begin with `<s>`, each token to be predicted once."""
 
     long = 0
@@ -210,7 +210,7 @@ class TextCorpus:
         return digest_of([self.ids.tolist()])
 
 
-class MaskedCorpus(RowCorpus):
+class MaskedDataset(RowDataset):
     """`<s>` text `</s>` for an encoder-only model, some tokens hidden (Devlin et al., 2019, section 3.1).
 
     Of the tokens chosen, 80 % become `<mask>`, 10 % another token, 10 % stay.

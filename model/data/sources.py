@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from model.data.datasets import AnswerCorpus, Dataset, MaskedCorpus, PairCorpus, TextCorpus
+from model.data.datasets import AnswerDataset, Dataset, MaskedDataset, PairDataset, TextDataset
 from model.data.pairs import HELD, Pair, Split, parts_of, phrases
 from model.data.readers import TASK_PAIRS, is_text, lines_of, read_pairs_from, read_text
 from model.data.tasks import MADE
@@ -109,8 +109,8 @@ class Translations:
         self.example = _shown(test, self.pairs["train"])
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
-        train = PairCorpus(self.pairs["train"], self.tokenizers, max_length, undone)
-        return train, PairCorpus(self.pairs["validation"], self.tokenizers, max_length)
+        train = PairDataset(self.pairs["train"], self.tokenizers, max_length, undone)
+        return train, PairDataset(self.pairs["validation"], self.tokenizers, max_length)
 
     def record(self) -> dict[str, Any]:
         return {"task": self.task, "training_pairs": len(self.pairs["train"])}
@@ -140,7 +140,7 @@ class Answers:
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
         train, validation = (
-            AnswerCorpus(self.pairs[split], self.tokenizers[0], max_length, SEPARATOR) for split in SPLITS
+            AnswerDataset(self.pairs[split], self.tokenizers[0], max_length, SEPARATOR) for split in SPLITS
         )
         return train, validation
 
@@ -173,7 +173,7 @@ class RunningText:
         self.example = next(lines, self.parts[1][:40])
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
-        train, validation = (TextCorpus(part, self.tokenizers[0], max_length) for part in self.parts)
+        train, validation = (TextDataset(part, self.tokenizers[0], max_length) for part in self.parts)
         return train, validation
 
     def record(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class Sentences:
         self.example = _with_a_mask(_shown(test, pairs))
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
-        train, validation = (MaskedCorpus(self.texts[split], self.tokenizers[0], max_length) for split in SPLITS)
+        train, validation = (MaskedDataset(self.texts[split], self.tokenizers[0], max_length) for split in SPLITS)
         return train, validation
 
     def record(self) -> dict[str, Any]:

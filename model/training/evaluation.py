@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from tqdm import tqdm
 
-from model.data.datasets import Dataset, MaskedCorpus, TextCorpus, unshuffled
+from model.data.datasets import Dataset, MaskedDataset, TextDataset, unshuffled
 from model.data.pairs import Pair, Split, in_split
 from model.data.readers import is_text, lines_of, read_pairs_from, read_text
 from model.data.sources import SEPARATOR, TEXT_HELD
@@ -119,7 +119,7 @@ def _fits(lens: TextModel, pair: Pair) -> bool:
 
 def text_figures(lens: TextModel, text: str) -> Figures:
     """Cross-entropy of a running text, in windows of the model's length."""
-    corpus = TextCorpus(text, lens.source_tokenizer, lens.config.max_length)
+    corpus = TextDataset(text, lens.source_tokenizer, lens.config.max_length)
     loss, tokens, _ = _losses(lens, corpus)
     return {
         "tokens": tokens,
@@ -131,7 +131,7 @@ def text_figures(lens: TextModel, text: str) -> Figures:
 
 def masked_figures(lens: TextModel, texts: Sequence[str]) -> Figures:
     """Cross-entropy at hidden tokens, and how often the right one is the most probable."""
-    corpus = MaskedCorpus(texts, lens.source_tokenizer, lens.config.max_length)
+    corpus = MaskedDataset(texts, lens.source_tokenizer, lens.config.max_length)
     loss, tokens, right = _losses(lens, corpus)
     return {"sentences": len(texts), "hidden tokens": tokens, "nats": loss / tokens, "found, %": 100 * right / tokens}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from model.data.datasets import PairCorpus
+from model.data.datasets import PairDataset
 from model.data.pairs import Pair
 from model.network.config import Kind, TransformerConfig
 from model.network.transformer import Network, Transformer, build
@@ -95,5 +95,5 @@ def trainer(
     sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
     model = Transformer(config(**(sizes | network_options)))
     chosen = TrainingSettings(**settings)
-    train = PairCorpus(pairs, both, model.config.max_length, chosen.undo_merges)
-    return Trainer(model, train, PairCorpus(validation, both, model.config.max_length), chosen)
+    train = PairDataset(pairs, both, model.config.max_length, chosen.undo_merges)
+    return Trainer(model, train, PairDataset(validation, both, model.config.max_length), chosen)

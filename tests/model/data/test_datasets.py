@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import torch
 
-from model.data.datasets import IGNORED, AnswerCorpus, MaskedCorpus, PairCorpus, TextCorpus, digest_of, unshuffled
+from model.data.datasets import IGNORED, AnswerDataset, MaskedDataset, PairDataset, TextDataset, digest_of, unshuffled
 from model.data.pairs import Pair
 from model.data.sources import prepare
 from model.text.tokenizer_training import train_bpe, train_text_characters
@@ -25,7 +25,7 @@ def epoch(corpus, seed=0, tokens=200):
 
 
 def test_pairs_are_padded_at_the_end_and_padding_is_not_asked_for():
-    corpus = PairCorpus([PAIRS[0], PAIRS[1], Pair("The cat.", "猫。")], BOTH, 32)
+    corpus = PairDataset([PAIRS[0], PAIRS[1], Pair("The cat.", "猫。")], BOTH, 32)
     batch = corpus.batch([0, 2], None)
     source, read, source_real, read_real = batch.inputs
     for row, (given, target) in enumerate((corpus.examples[0], corpus.examples[2])):
@@ -41,7 +41,7 @@ def test_pairs_are_padded_at_the_end_and_padding_is_not_asked_for():
 
 def test_undone_merges_never_outgrow_the_positions():
     """Sources already as long as the positions reach, each merge undone."""
-    corpus = PairCorpus(PAIRS, BOTH, 6, undone=1.0)
+    corpus = PairDataset(PAIRS, BOTH, 6, undone=1.0)
     assert any(len(example.source) == 6 for example in corpus.examples)
     end = BOTH[0].end
     source = corpus.batch(range(10), random.Random(0)).inputs[0]
@@ -51,7 +51,7 @@ def test_undone_merges_never_outgrow_the_positions():
 
 
 def test_a_text_is_predicted_once_whole_in_order():
-    corpus = TextCorpus(TEXT, LETTERS, 16)
+    corpus = TextDataset(TEXT, LETTERS, 16)
     batches = list(unshuffled(corpus, 64))
     assert all(batch.inputs[0].shape[1] <= 16 for batch in batches)
     labels = [token for batch in batches for row in batch.labels.tolist() for token in row if token != IGNORED]
@@ -68,7 +68,7 @@ def test_a_text_is_predicted_once_whole_in_order():
 @pytest.mark.parametrize("length", [5, 16, 64])
 @pytest.mark.parametrize("seed", range(6))
 def test_each_epoch_cuts_a_text_elsewhere_and_predicts_it_once(seed, length):
-    corpus = TextCorpus(TEXT[:40], LETTERS, length)
+    corpus = TextDataset(TEXT[:40], LETTERS, length)
     orders = [corpus.order(64, random.Random(each)) for each in (seed, seed + 10)]
     for order in orders:
         begins = sorted(itertools.chain.from_iterable(order))
@@ -78,29 +78,29 @@ def test_each_epoch_cuts_a_text_elsewhere_and_predicts_it_once(seed, length):
 
 
 def test_different_epochs_cut_a_text_in_different_places():
-    corpus = TextCorpus(TEXT, LETTERS, 16)
+    corpus = TextDataset(TEXT, LETTERS, 16)
     begins = [sorted(itertools.chain.from_iterable(corpus.order(64, random.Random(seed)))) for seed in (1, 2)]
     assert begins[0] != begins[1]
     with pytest.raises(ValueError, match="the text is empty"):
-        TextCorpus("", LETTERS, 16)
+        TextDataset("", LETTERS, 16)
 
 
 def test_a_model_that_could_read_a_book_learns_from_windows():
-    assert TextCorpus(TEXT, LETTERS, 1 << 17).length == 4096
+    assert TextDataset(TEXT, LETTERS, 1 << 17).length == 4096
 
 
 def test_answers_that_do_not_fit_are_left_out():
     pairs = [Pair("The cat", "sees"), Pair("The doctor likes the garden", "the train and the teacher")]
     row = BOTH[0].encode("The cat.").ids + BOTH[0].encode("sees").ids
-    corpus = AnswerCorpus(pairs, BOTH[0], len(row) + 1, ".")
+    corpus = AnswerDataset(pairs, BOTH[0], len(row) + 1, ".")
     assert len(corpus) == len(corpus.answers) == 1
     with pytest.raises(ValueError, match=rf"fits max_length \({len(row)}\): the shortest needs {len(row) + 1}"):
-        AnswerCorpus(pairs, BOTH[0], len(row), ".")
+        AnswerDataset(pairs, BOTH[0], len(row), ".")
 
 
 def test_answers_are_asked_for_and_questions_are_not():
     pairs = [Pair("The cat", "sees"), Pair("The doctor likes", "the train")]
-    corpus = AnswerCorpus(pairs, BOTH[0], 32, ".")
+    corpus = AnswerDataset(pairs, BOTH[0], 32, ".")
     batch = corpus.batch([0, 1], None)
     for row, (source, target) in enumerate(pairs):
         asked = batch.labels[row][batch.labels[row] != IGNORED].tolist()
@@ -112,7 +112,7 @@ def test_answers_are_asked_for_and_questions_are_not():
 
 
 def test_hidden_tokens_are_asked_for_in_berts_shares():
-    corpus = MaskedCorpus([pair.source for pair in PAIRS], MASKED, 32, rate=0.3)
+    corpus = MaskedDataset([pair.source for pair in PAIRS], MASKED, 32, rate=0.3)
     kinds, asked = Counter(), 0
     for seed in range(60):
         for indices in corpus.order(300, None):
@@ -134,7 +134,7 @@ def test_hidden_tokens_are_asked_for_in_berts_shares():
 
 
 def test_validation_hides_the_same_tokens_each_time():
-    corpus = MaskedCorpus([pair.source for pair in PAIRS], MASKED, 32)
+    corpus = MaskedDataset([pair.source for pair in PAIRS], MASKED, 32)
     first, again = ([batch.inputs[0] for batch in unshuffled(corpus, 300)] for _ in range(2))
     assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
     assert not torch.equal(epoch(corpus)[0].inputs[0], first[0])
@@ -145,13 +145,13 @@ def test_another_digest_for_every_other_corpus():
     sources = [pair.source for pair in PAIRS]
     swapped = [PAIRS[1], PAIRS[0], *PAIRS[2:]]
     made = [
-        *(PairCorpus(pairs, BOTH, 32) for pairs in (PAIRS, swapped, PAIRS[:-1], [])),
-        *(AnswerCorpus(pairs, BOTH[0], 32, "=") for pairs in (PAIRS, swapped)),
-        *(MaskedCorpus(texts, MASKED, 32) for texts in (sources, sources[1:])),
-        *(TextCorpus(text, LETTERS, 16) for text in (TEXT, TEXT + "\n")),
+        *(PairDataset(pairs, BOTH, 32) for pairs in (PAIRS, swapped, PAIRS[:-1], [])),
+        *(AnswerDataset(pairs, BOTH[0], 32, "=") for pairs in (PAIRS, swapped)),
+        *(MaskedDataset(texts, MASKED, 32) for texts in (sources, sources[1:])),
+        *(TextDataset(text, LETTERS, 16) for text in (TEXT, TEXT + "\n")),
     ]
     assert len({corpus.digest() for corpus in made}) == len(made)
-    assert PairCorpus(PAIRS, BOTH, 32).digest() == made[0].digest()
+    assert PairDataset(PAIRS, BOTH, 32).digest() == made[0].digest()
     assert len({digest_of(rows) for rows in ([[1, 2], [3]], [[1], [2, 3]], [[1, 2, 3]], [[1, 2, 3], []])}) == 4
 
 

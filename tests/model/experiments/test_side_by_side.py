@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.data.datasets import IGNORED, PairCorpus
+from model.data.datasets import IGNORED, PairDataset
 from model.data.tasks import TASKS
 from model.experiments.arms import COMPARISONS, SGD_RATE, as_torch_begins, begin, lengths_of, setup_of
 from model.experiments.side_by_side import Arm, Course, frequencies_alone, learners, material, step_seconds, train
@@ -38,7 +38,7 @@ def _few_pairs(monkeypatch):
 
 def test_arms_see_the_same_batches_in_turn(monkeypatch) -> None:
     seen = []
-    ordinary = PairCorpus.batch
+    ordinary = PairDataset.batch
 
     def watched(corpus, indices, chance):
         made = ordinary(corpus, indices, chance)
@@ -46,7 +46,7 @@ def test_arms_see_the_same_batches_in_turn(monkeypatch) -> None:
             seen.append(tuple(indices))
         return made
 
-    monkeypatch.setattr(PairCorpus, "batch", watched)
+    monkeypatch.setattr(PairDataset, "batch", watched)
     reports = list(train(COMPARISONS["norms"].arms(setup()), setup()))
     assert [report.share for report in reports] == [pytest.approx(step / 3) for step in (1, 2, 3)]
     assert [len(each.losses) for each in reports[0].result.courses] == [1, 1, 1]

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from model.analysis.checks import checks
 from model.capture.trace import record
-from model.data.datasets import PairCorpus
+from model.data.datasets import PairDataset
 from model.inference.decoding import Sampling
 from model.inference.model import TextModel
 from model.inference.models import LanguageModel, Translator
@@ -89,7 +89,7 @@ def test_cuda_traces_and_writes_what_the_cpu_does(number, dtype):
 def test_cuda_trains_as_the_cpu_does(precision, tmp_path):
     pairs = sentences(60)
     both = tokenizers(pairs)
-    corpus = PairCorpus(pairs, both, 32)
+    corpus = PairDataset(pairs, both, 32)
     sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
     settings = TrainingSettings(epochs=3, batch_tokens=100, warmup=5, rate=5e-3, undo_merges=0.0, precision=precision)
     ours = Trainer(network(**sizes), corpus, corpus, TrainingSettings(**vars(settings) | {"precision": "float32"}))

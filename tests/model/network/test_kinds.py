@@ -12,7 +12,7 @@ from model.analysis.norms import norm_table
 from model.capture.trace import record
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.data.datasets import AnswerCorpus, MaskedCorpus, TextCorpus
+from model.data.datasets import AnswerDataset, MaskedDataset, TextDataset
 from model.inference.decoding import Sampling, greedy
 from model.network.attention import MAPS
 from model.network.config import Position, TransformerConfig
@@ -174,9 +174,9 @@ def learnt(model: Network, corpus) -> tuple[float, float]:
 def test_every_kind_learns():
     letters, words = TOKENIZERS["decoder-only"], TOKENIZERS["encoder-only"]
     corpora = {
-        "text": ("decoder-only", TextCorpus(TEXT, letters, 32), letters),
-        "answers": ("decoder-only", AnswerCorpus(PAIRS, words, 32, "="), words),
-        "masked": ("encoder-only", MaskedCorpus([pair.source for pair in PAIRS], words, 32), words),
+        "text": ("decoder-only", TextDataset(TEXT, letters, 32), letters),
+        "answers": ("decoder-only", AnswerDataset(PAIRS, words, 32, "="), words),
+        "masked": ("encoder-only", MaskedDataset([pair.source for pair in PAIRS], words, 32), words),
     }
     for kind, corpus, tokenizer in corpora.values():
         first, last = learnt(one_stack(kind, vocabulary=len(tokenizer), norm_placement="pre"), corpus)

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from model.data.datasets import PairCorpus
+from model.data.datasets import PairDataset
 from model.data.pairs import Pair, in_split, split_of
 from model.data.sources import (
     Answers,
@@ -30,7 +30,7 @@ from tests.model.training.live.live_examples import PAIRS, SETTINGS, material, s
 def test_the_forecast_is_that_of_the_largest_batch():
     learned, lens = material(), start(material())
     train, _ = learned.corpora(16, 0.0)
-    assert isinstance(train, PairCorpus)
+    assert isinstance(train, PairDataset)
     found = forecast(lens.config, train, SETTINGS)
     sizes = []
     for indices in train.order(SETTINGS.batch_tokens, random.Random(SETTINGS.seed)):

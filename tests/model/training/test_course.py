@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.data.datasets import PairCorpus
+from model.data.datasets import PairDataset
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 from tests.model.examples import network, tokenizers, trainer
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unchecked
 
 def test_nothing_to_train_on_is_refused():
     with pytest.raises(ValueError, match="the training split is empty"):
-        Trainer(network(), *[PairCorpus([], tokenizers(PAIRS), 32)] * 2, TrainingSettings())
+        Trainer(network(), *[PairDataset([], tokenizers(PAIRS), 32)] * 2, TrainingSettings())
 
 
 def test_each_epoch_trains_on_every_example_once(monkeypatch):

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from model.__main__ import main
 from model.checkpoints.load import open_checkpoint
-from model.data.datasets import IGNORED, Batch, PairCorpus
+from model.data.datasets import IGNORED, Batch, PairDataset
 from model.training.distributed import LaunchedProcesses, Processes, launched
 from model.training.losses import summed_loss
 from tests.model.examples import TINY, network, sentences, tokenizers, write_pairs
@@ -31,7 +31,7 @@ class Rank(LaunchedProcesses):
 def batch_of(rows: int):
     both = tokenizers(PAIRS)
     model = network(source_vocabulary=len(both[0]), target_vocabulary=len(both[1]))
-    return model, PairCorpus(PAIRS[:rows], both, 32).batch(range(rows), None)
+    return model, PairDataset(PAIRS[:rows], both, 32).batch(range(rows), None)
 
 
 @pytest.mark.parametrize(("rows", "count"), [(7, 2), (7, 3), (2, 2), (1, 3)])
