@@ -12,9 +12,9 @@ import torch
 
 from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, costs
-from model.network.decoding_state import Context
+from model.network.decoding_state import DecodingState
 from model.runtime.memory import available
-from model.text.generation_rules import NO_RULES, Rules
+from model.text.generation_rules import NO_RULES, GenerationRules
 
 Fate = Literal["kept", "finished", "cut"]
 NODE = 200  # bytes, about
@@ -140,14 +140,14 @@ def require_room(
 
 @torch.inference_mode()
 def beam_search(
-    context: Context,
+    context: DecodingState,
     *,
     ends: Collection[int],
     limits: Sequence[int],
     beam: int = 4,
     length_penalty: float = 0.6,
     keep: int = 5,
-    rules: Rules = NO_RULES,
+    rules: GenerationRules = NO_RULES,
 ) -> list[SearchTree]:
     """The `beam` best continuations found for each text of a batch.
 

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.inference.beam_search import SearchTree
-from model.network.decoding_state import Context
-from model.text.generation_rules import NO_RULES, Rules
+from model.network.decoding_state import DecodingState
+from model.text.generation_rules import NO_RULES, GenerationRules
 
 GUESSED = 5  # tokens at a time: more cost more than they save
 
@@ -62,13 +62,13 @@ class Generation:
 
 @torch.inference_mode()
 def greedy(
-    context: Context,
+    context: DecodingState,
     *,
     ends: Collection[int],
     limits: Sequence[int],
     keep: int = 5,
     draft: Sequence[int] = (),
-    rules: Rules = NO_RULES,
+    rules: GenerationRules = NO_RULES,
 ) -> tuple[list[list[int]], Tensor, Tensor]:
     """The most probable token at each step, for each text of a batch.
 
@@ -188,13 +188,13 @@ class Sampling:
 
 @torch.inference_mode()
 def sample(
-    context: Context,
+    context: DecodingState,
     sampling: Sampling,
     *,
     ends: Collection[int],
     limits: Sequence[int],
     keep: int = 5,
-    rules: Rules = NO_RULES,
+    rules: GenerationRules = NO_RULES,
 ) -> list[list[Step]]:
     """A continuation drawn for each text of a batch. limits: the most tokens to write for each.
 

@@ -15,7 +15,7 @@ from model.inference.beam_search import SearchTree, beam_search, require_room
 from model.inference.decoding import Alternative, Generation, Guess, Sampling, Step, greedy, sample
 from model.inference.model import TextModel
 from model.network.config import TransformerConfig
-from model.network.decoding_state import Context
+from model.network.decoding_state import DecodingState
 from model.network.transformer import Network, Transformer
 from model.text.tokenizer import SPACE, Tokenizer, Tokens, clean
 
@@ -73,7 +73,7 @@ class Writer(TextModel):
         """The texts that can be computed as one batch, by their numbers."""
         raise NotImplementedError
 
-    def _context(self, rows: Sequence[list[int]]) -> Context:
+    def _context(self, rows: Sequence[list[int]]) -> DecodingState:
         raise NotImplementedError
 
     def _limit(self, row: list[int], length: int | None) -> int:
@@ -84,7 +84,7 @@ class Writer(TextModel):
         return self.target_tokenizer.decode(written)
 
     def _write(
-        self, rows: Sequence[list[int]], context: Context, limits: Sequence[int], draft: Sequence[int] = ()
+        self, rows: Sequence[list[int]], context: DecodingState, limits: Sequence[int], draft: Sequence[int] = ()
     ) -> list[Generation]:
         ids, values, tokens = greedy(context, **self._ending, limits=limits, draft=draft)
         generations = []
@@ -181,10 +181,10 @@ class Translator(Writer):
         first, longest = len(self.target_tokenizer.margins("target")[0]), self.config.max_length
         return (min(longest, 2 * len(row) + 16) if length is None else min(length + first, longest)) - first
 
-    def _context(self, rows: Sequence[list[int]]) -> Context:
+    def _context(self, rows: Sequence[list[int]]) -> DecodingState:
         return self._context_of(rows, None)
 
-    def _context_of(self, rows: Sequence[list[int]], memory: Tensor | None) -> Context:
+    def _context_of(self, rows: Sequence[list[int]], memory: Tensor | None) -> DecodingState:
         padding, (first, _) = self.source_tokenizer.padding, self.target_tokenizer.margins("target")
         nothing = -1 if padding is None else padding
         context = self.model.read(self._padded(rows), padding=nothing, start=first[0], memory=memory)
@@ -228,7 +228,7 @@ class LanguageModel(Writer):
     def _limit(self, row: list[int], length: int | None) -> int:
         return min(length or CONTINUATION, self.config.max_length - len(row) + 1)  # the last one is not read again
 
-    def _context(self, rows: Sequence[list[int]]) -> Context:
+    def _context(self, rows: Sequence[list[int]]) -> DecodingState:
         return self.model.read(torch.tensor(list(rows), device=self.device), padding=-1, start=-1)
 
     def _text(self, row: list[int], written: list[int]) -> str:

@@ -16,7 +16,7 @@ from model.network.masks import Mask
 Decode = Callable[[Tensor, DecoderCache, "Tensor | None", Mask], Tensor]
 
 
-class Context:
+class DecodingState:
     """A batch of texts being written: the encoded sources, if there are any, and the cache of what was fed.
 
     first: (batch, length), the tokens to feed first: `<s>`, or the prompt.

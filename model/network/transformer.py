@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from model.capture.hooks import looks_ahead
 from model.fast.decoding import Function, Use, binds, bound, steps
 from model.network.config import Kind, TransformerConfig
-from model.network.decoding_state import Context
+from model.network.decoding_state import DecodingState
 from model.network.kv_cache import DecoderCache
 from model.network.layers import DecoderLayer, Embedding, EncoderLayer
 from model.network.lm_head import Output, ScaledOutput, TransformedOutput, output
@@ -50,7 +50,7 @@ class Network(nn.Module):
         """The stack's last states, from the same inputs as `forward`'s."""
         raise NotImplementedError
 
-    def read(self, ids: Int[Tensor, "batch length"], *, padding: int, start: int) -> Context:
+    def read(self, ids: Int[Tensor, "batch length"], *, padding: int, start: int) -> DecodingState:
         """What there is before the first token is written: an encoded source after `start`, or a prompt.
 
         Raises:
@@ -172,7 +172,7 @@ class Transformer(Network):
         padding: int,
         start: int,
         memory: Float[Tensor, "batch source d_model"] | None = None,
-    ) -> Context:
+    ) -> DecodingState:
         """Ready to write the targets of padded sources. memory: the encoder's output, where it is known already."""
         self.require_logits()
         real = real_tokens(ids, padding)
@@ -183,7 +183,7 @@ class Transformer(Network):
             states: Tensor = self.decoder(tokens, self._causal(), memory, memory_mask, cache)
             return states
 
-        return Context(
+        return DecodingState(
             first, decode, self.output, self.config.n_decoder_layers, memory, real, keeps=not looks_ahead(self)
         )
 
@@ -216,7 +216,7 @@ class DecoderOnly(Network):
     ) -> Float[Tensor, "batch length d_model"]:
         return self.decoder(ids, Mask(keys=real, causal=True, window=self.config.window))
 
-    def read(self, ids: Int[Tensor, "batch length"], *, padding: int, start: int) -> Context:
+    def read(self, ids: Int[Tensor, "batch length"], *, padding: int, start: int) -> DecodingState:
         """Ready to go on with prompts of one length; nothing of them is padding."""
         self.require_logits()
         mask = Mask(causal=True, window=self.config.window)
@@ -225,7 +225,7 @@ class DecoderOnly(Network):
             states: Tensor = self.decoder(tokens, mask, cache)
             return states
 
-        return Context(ids, decode, self.output, self.config.n_decoder_layers, keeps=not looks_ahead(self))
+        return DecodingState(ids, decode, self.output, self.config.n_decoder_layers, keeps=not looks_ahead(self))
 
     def embeddings(self) -> list[nn.Embedding]:
         return [self.decoder.embedding.tokens]

@@ -18,7 +18,7 @@ def first_line(error: BaseException, longest: int = 160) -> str:
     return lines[0][:longest] if lines else type(error).__name__
 
 
-def why_it_broke_off(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """What ended a computation, as a sentence; what nobody expected goes to the log too."""
     if isinstance(error, ValueError | RuntimeError | OSError | MemoryError):
         return str(error) or type(error).__name__
@@ -42,7 +42,7 @@ class UnmeasuredError(CheckpointError):
     """Values of a type that nothing here computes with: a tensor is listed all the same."""
 
 
-class AbsentError(KeyError):
+class MissingQuantityError(KeyError):
     """A quantity that a model does not have. name: of it. reason: why, in a sentence."""
 
     def __init__(self, name: str, reason: str) -> None:
@@ -59,7 +59,7 @@ def require(model: object, *names: str) -> None:
     missing: Mapping[str, str] = getattr(model, "missing", {})
     for name in names:
         if name in missing:
-            raise AbsentError(name, missing[name])
+            raise MissingQuantityError(name, missing[name])
 
 
 # What broke a training off, as a sentence that says what to change.
@@ -95,7 +95,7 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
 
 
-def explained(error: Exception, step: int, batch_tokens: int) -> str:
+def describe_training_error(error: Exception, step: int, batch_tokens: int) -> str:
     """step: the last good one. What nobody expected goes to the log too."""
     if isinstance(error, FloatingPointError | ValueError):
         return str(error)

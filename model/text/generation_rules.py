@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Rules:
+class GenerationRules:
     """Rules of a generation_config.json of transformers (`bad_words_ids`, `suppress_tokens`, `begin_suppress_tokens`,
     `forced_eos_token_id`), by the tokens that they are about.
 
@@ -80,7 +80,7 @@ class Rules:
         return found
 
 
-NO_RULES = Rules()
+NO_RULES = GenerationRules()
 
 
 def tokens_in(value: object, size: int) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ def tokens_in(value: object, size: int) -> tuple[int, ...]:
     return tuple(token for token in given if type(token) is int and 0 <= token < size)
 
 
-def rules_in(said: Mapping[str, Any], size: int, stops: Collection[int]) -> Rules:
+def rules_in(said: Mapping[str, Any], size: int, stops: Collection[int]) -> GenerationRules:
     """The rules in a generation_config.json, or in a config.json where there is none, for a model of `size` tokens.
 
     Only what is about tokens of the model is taken. stops: an end alone is no bad word, as in transformers.
@@ -98,7 +98,7 @@ def rules_in(said: Mapping[str, Any], size: int, stops: Collection[int]) -> Rule
     words = [each for each in listed if isinstance(each, list)] if isinstance(listed, list) else []
     whole = [tuple(word) for word in words if word and len(tokens_in(word, size)) == len(word)]
     single = {word[0] for word in whole if len(word) == 1 and word[0] not in stops}
-    return Rules(
+    return GenerationRules(
         never=tuple(sorted({*single, *tokens_in(said.get("suppress_tokens"), size)})),
         first=tokens_in(said.get("begin_suppress_tokens"), size),
         runs=tuple(word for word in whole if len(word) > 1),

@@ -13,7 +13,7 @@ import tokenizers
 from tokenizers import models
 
 from model.runtime.errors import CheckpointError
-from model.text.generation_rules import NO_RULES, Rules
+from model.text.generation_rules import NO_RULES, GenerationRules
 from model.text.untrusted import panics_named, read_tokenizer
 
 # Special tokens, and which of them stand around a text.
@@ -35,7 +35,7 @@ class Framing:
     mask: int | None
     continues = ""
     reason = ""
-    rules: Rules = NO_RULES
+    rules: GenerationRules = NO_RULES
     stops: frozenset[int]
     special: list[int]
     words: bool

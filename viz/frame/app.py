@@ -19,7 +19,7 @@ from viz.frame.command_line import unfollowed
 from viz.frame.components import page_file
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, page_name
 from viz.state import assumptions, checkpoints, positions, shown_model, texts, training
 from viz.state.film_feed import is_behind
@@ -96,9 +96,9 @@ def main() -> None:
             with summary, st.spinner(_("Opening {name} …").format(name=name)):  # seen where it takes half a second
                 lens = shown_model.open_shown(here, name)
     except ValueError as error:
-        if shown_model.fall_back(name, said(error), chosen, names):
+        if shown_model.fall_back(name, translate_error(error), chosen, names):
             st.rerun()
-        st.error(as_sentence(said(error)))
+        st.error(as_sentence(translate_error(error)))
         return
     for sentence in unfollowed():
         st.warning(sentence)
@@ -170,7 +170,7 @@ def look(
         try:
             texts.look(bench, lens)
         except ValueError as error:  # a text that this model cannot read
-            bar.error(as_sentence(said(error)))
+            bar.error(as_sentence(translate_error(error)))
             return
     for place in fields[1:]:
         input_bar.show_target(place, bench)  # drawn while the rest is packed
@@ -195,12 +195,12 @@ def look(
 @contextmanager
 def telling() -> Iterator[None]:
     """Where a page needs what the model does not have, this is said in place of the rest."""
-    from model.runtime.errors import AbsentError
+    from model.runtime.errors import MissingQuantityError
     from viz.i18n.errors import absent_words
 
     try:
         yield
-    except AbsentError as absent:
+    except MissingQuantityError as absent:
         st.info(absent_words(absent))
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence
 from viz.state.checkpoints import GIVEN, MODELS, TOLD, words_after
 
@@ -30,7 +30,7 @@ def unfollowed() -> list[str]:
     try:
         LoadHints.read(",".join(words_after(TOLD)))
     except ValueError as error:
-        found.append(as_sentence(f"{TOLD}: {said(error)}"))
+        found.append(as_sentence(f"{TOLD}: {translate_error(error)}"))
     wanted = os.environ.get(MODELS, "").strip()
     if wanted and not Path(wanted).expanduser().is_dir():
         found.append(_("{variable} names {path}, which is no folder.").format(variable=MODELS, path=wanted))

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import no_predictions
 from viz.state.assumptions import assumptions
 from viz.state.texts import CONTINUED, LINE_BREAK, first_source, lens_and_text, typed, write_source
@@ -93,7 +93,11 @@ def unable(lens: TextModel) -> str:
 def reads_ids(lens: TextModel) -> str:
     """That texts are numbers, where a model came without a tokenizer; empty if it has one."""
     reason = lens.source_tokenizer.reason
-    return _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=said(reason)) if reason else ""
+    return (
+        _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=translate_error(reason))
+        if reason
+        else ""
+    )
 
 
 def write_target() -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 from viz.components.plots import Mount
 from viz.frame.components import token_bar
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import attention_name, check_explanation, check_name, significant
 from viz.state.texts import lens_and_text, write_source
 from viz.state.what_if import note
@@ -66,7 +66,7 @@ def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mou
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
     data["changed"] = {
         "text": note(bench.what_if, bench.trace, bench.lens.config),
-        "refused": said(bench.what_if.refused),
+        "refused": translate_error(bench.what_if.refused),
         "words": _changed_words(bench),
     }
 

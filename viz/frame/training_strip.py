@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from viz.components.registry import component, pack
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import clock, no_training, significant
 from viz.state import training
 from viz.state.checkpoints import spare_imports
@@ -58,7 +58,7 @@ def status_sentence(snapshot: Snapshot) -> str:
     return {
         "preparing": _("preparing the data …"),
         "waiting": _("waiting: place {count} in the queue").format(count=snapshot.ahead + 1),
-        "failed": said(snapshot.message),
+        "failed": translate_error(snapshot.message),
         "finished": _("finished"),
         "stopped": _("stopped"),
     }.get(snapshot.status, "")
@@ -127,7 +127,7 @@ def strip(bench: Workbench, lens: TextModel, moving: bool, stands: training.Stan
     header, frames = news(bench, live, no_training(lens.model.ours, lens.predicts))
     training_strip(header, frames, STRIP, lambda: _act(lens), bench.sent.begin)
     if bench.message:
-        st.error(said(bench.message))
+        st.error(translate_error(bench.message))
 
 
 def _act(lens: TextModel) -> None:

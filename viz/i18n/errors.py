@@ -13,18 +13,18 @@ from functools import cache
 from typing import TypeVar
 
 from model.checkpoints.bridge.missing import Reason
-from model.runtime.errors import AbsentError, require
+from model.runtime.errors import MissingQuantityError, require
 from viz.i18n.catalogue import LOCALE, _, language
 
 CATALOGUE = "errors"
 
 
-def said(error: Exception | str) -> str:
+def translate_error(error: Exception | str) -> str:
     """The sentence of an error, and those inside of it; as it is where no pattern fits."""
     text = str(error)
     for pattern, translation in _patterns(language()):
         if found := pattern.fullmatch(text):
-            return translation.format(*(said(found[f"v{number}"]) for number in range(pattern.groups)))
+            return translation.format(*(translate_error(found[f"v{number}"]) for number in range(pattern.groups)))
     return text
 
 
@@ -55,7 +55,7 @@ def unless_absent(make: Callable[[], Made]) -> tuple[Made | None, str]:
     """What is made, or the sentence why it cannot be."""
     try:
         return make(), ""
-    except AbsentError as absent:
+    except MissingQuantityError as absent:
         return None, absent_words(absent)
 
 
@@ -102,6 +102,6 @@ def reason_words(reason: str) -> str:
     }[Reason(reason)]
 
 
-def absent_words(absent: AbsentError) -> str:
+def absent_words(absent: MissingQuantityError) -> str:
     """The reason, with the name of what is missing."""
     return f"{reason_words(absent.reason)} (`{absent.name}`)"

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
-from viz.i18n.errors import reason_words, said
+from viz.i18n.errors import reason_words, translate_error
 from viz.i18n.format import literal
 from viz.state.checkpoints import given_told
 from viz.state.workbench import workbench
@@ -134,7 +134,7 @@ def _read(text: str) -> str:
 def assumed(lens: TextModel) -> list[str]:
     """What its weights do not say and was assumed, each in a few words; a file may have written what is quoted."""
     found = lens.training.get("assumed")
-    return [said(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    return [translate_error(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
 def missing(lens: TextModel) -> dict[str, list[str]]:

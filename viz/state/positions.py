@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.state.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _made(trained: TextModel, asked: dict[str, Any]) -> Varied:
     try:
         return Varied(trained, asked, vary(trained, **asked))
     except ValueError as error:
-        return Varied(trained, asked, trained, said(error))
+        return Varied(trained, asked, trained, translate_error(error))
 
 
 def _show(known: Varied) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import streamlit as st
 
-from model.runtime.errors import why_it_broke_off
+from model.runtime.errors import describe
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import literal
 from viz.state.workbench import Key
 
@@ -115,7 +115,7 @@ class Filling:
                 try:
                     self.found[key] = compute()
                 except Exception as error:  # else what is there would look like all of it
-                    self.failed[key] = why_it_broke_off(error)
+                    self.failed[key] = describe(error)
                 self._done += size
         finally:
             self._finished.set()
@@ -157,4 +157,6 @@ def buttons(filling: Filling, number: int) -> None:
     if filling.finished and filling.stopped:
         st.button(_("Measure the rest"), on_click=filling.go_on, key=f"go_on_measuring_{number}")
     if filling.failed:
-        st.caption(_("Not measured: {reason}").format(reason=literal(said(next(iter(filling.failed.values()))))))
+        st.caption(
+            _("Not measured: {reason}").format(reason=literal(translate_error(next(iter(filling.failed.values())))))
+        )

@@ -17,7 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.cli.options import HELP
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 
 DECADE = (1, 2, 5)
 
@@ -94,7 +94,7 @@ def number_field(place: DeltaGenerator, field: Field) -> list[float]:
         values = parse(str(st.session_state[field.key] or ""), field)
     except ValueError as error:
         style = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
-        place.html(f'<p role="alert" style="{style}">{html.escape(said(error))}</p>')
+        place.html(f'<p role="alert" style="{style}">{html.escape(translate_error(error))}</p>')
         return []
     _slider(place, field, values[0])
     return values
@@ -247,7 +247,7 @@ class Form:
             try:
                 values[name] = self.described[name].read(st.session_state[self.key(name)])
             except ValueError as error:
-                wrong[name] = said(error)
+                wrong[name] = translate_error(error)
         return values, wrong
 
     def draw(

@@ -21,7 +21,7 @@ from model.network.config import Kind
 from model.network.masks import real_tokens
 from model.network.transformer import Network
 from model.runtime.device import exact
-from model.runtime.errors import AbsentError, CheckpointError
+from model.runtime.errors import CheckpointError, MissingQuantityError
 
 
 class HostedLogits(nn.Module):
@@ -145,7 +145,7 @@ class BridgedNetwork(Network):
         except AttributeError:
             for name, reason in self.missing.items():
                 if f"{name}.".startswith(f"{target}."):
-                    raise AbsentError(target, reason) from None
+                    raise MissingQuantityError(target, reason) from None
             raise
 
     def embeddings(self) -> list[nn.Embedding]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from model.checkpoints.bridge.hooks import Pass, current
 from model.network.config import Kind
-from model.network.decoding_state import Context
+from model.network.decoding_state import DecodingState
 
 given_states: ContextVar[Tensor | None] = ContextVar("given_states", default=None)
 
@@ -151,8 +151,8 @@ def new_cache(memory: Tensor | None) -> Any:
     return DynamicCache() if memory is None else EncoderDecoderCache(DynamicCache(), DynamicCache())
 
 
-class HostedContext(Context):
-    """A batch of texts being written; the interface of `Context` over a cache that the hosted model fills."""
+class HostedContext(DecodingState):
+    """A batch of texts being written; the interface of `DecodingState` over a cache that the hosted model fills."""
 
     keeps = True  # no change reaches into the code of others
 

@@ -12,7 +12,7 @@ import tokenizers
 from model.runtime.errors import CheckpointError, first_line
 from model.runtime.transformers_import import import_transformers
 from model.runtime.untrusted_json import read_json, read_record
-from model.text.generation_rules import Rules
+from model.text.generation_rules import GenerationRules
 from model.text.huggingface.slow_tokenizer import (
     CLASSES,
     OPTIONS,
@@ -183,5 +183,5 @@ def _special(said: dict[str, Any]) -> SpecialTokens:
     rules["runs"] = tuple(tuple(run) for run in rules.get("runs", ()) if run)  # an empty one forbids nothing
     for name in ("never", "first"):
         rules[name] = tuple(rules.get(name, ()))
-    made = {"stops": frozenset(said["stops"]), "target": tuple(said["target"]), "rules": Rules(**rules)}
+    made = {"stops": frozenset(said["stops"]), "target": tuple(said["target"]), "rules": GenerationRules(**rules)}
     return SpecialTokens(**{**said, **made})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from model.runtime.untrusted_json import read_record
-from model.text.generation_rules import NO_RULES, Rules, rules_in, tokens_in
+from model.text.generation_rules import NO_RULES, GenerationRules, rules_in, tokens_in
 from model.text.tokenizer import Tokenizer
 
 NAMES = {
@@ -35,7 +35,7 @@ class SpecialTokens:
     mask: int | None
     stops: frozenset[int]
     target: tuple[int, ...]
-    rules: Rules = NO_RULES
+    rules: GenerationRules = NO_RULES
 
     @property
     def ids(self) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar, runtime_checkable
 
 from model.runtime.device import compute_alone
-from model.runtime.errors import explained
+from model.runtime.errors import describe_training_error
 from model.training.live.camera import Probe
 from model.training.live.moments import MANY
 from model.training.live.recorded_trainer import RecordedTrainer
@@ -167,7 +167,7 @@ class TrainingWorker:
     def _fail(self, error: Exception) -> None:
         own = self.watched
         stands, batch = (own.stands, own.choices.settings.batch_tokens) if own else (0, 0)
-        self._message = explained(error, stands, batch)
+        self._message = describe_training_error(error, stands, batch)
         self._wanted, self._status = 0, "failed"
 
     def _publish(self) -> None:

@@ -11,7 +11,7 @@ import torch
 from model.analysis.attention_maps import Maps
 from model.capture.trace import record
 from model.experiments.similarity import agreement, cosines, dots, plane, rank_keys, ranks, spearman
-from model.runtime.errors import AbsentError
+from model.runtime.errors import MissingQuantityError
 from tests.model.checkpoints.bridge.models import hosted, inputs
 from tests.viz.small import small_lens
 
@@ -82,7 +82,7 @@ def test_a_model_that_shows_no_queries_says_so(compared):
     network = hosted("gptj")
     with torch.inference_mode(), record(network) as trace:
         network(*inputs(network))
-    with pytest.raises(AbsentError, match="query"):
+    with pytest.raises(MissingQuantityError, match="query"):
         compared(Maps(trace, "decoder"))
 
 

@@ -16,7 +16,7 @@ from model.checkpoints.export import token_ids, written_rules
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.inference.decoding import Sampling, greedy
-from model.text.generation_rules import Rules, rules_in
+from model.text.generation_rules import GenerationRules, rules_in
 from model.text.huggingface.load import read_saved
 from model.text.huggingface.tokenizer import NO_TOKENS, IdTokenizer
 from tests.model.checkpoints.convert.twins import saved
@@ -93,9 +93,9 @@ def test_rules_hold_however_a_text_is_written_and_in_a_copy_of_ours(tmp_path):
 
 
 def test_an_empty_run_in_a_file_forbids_nothing(tmp_path):
-    special = replace(NO_TOKENS, rules=Rules(never=(1,), runs=((), (2, 3))))
+    special = replace(NO_TOKENS, rules=GenerationRules(never=(1,), runs=((), (2, 3))))
     (tmp_path / "tokenizer.json").write_text(IdTokenizer(9, "none", special).to_json())
-    assert read_saved(tmp_path / "tokenizer.json").rules == Rules(never=(1,), runs=((2, 3),))
+    assert read_saved(tmp_path / "tokenizer.json").rules == GenerationRules(never=(1,), runs=((2, 3),))
 
 
 def test_a_draft_is_bound_by_the_rules_at_each_of_its_steps():
@@ -103,7 +103,7 @@ def test_a_draft_is_bound_by_the_rules_at_each_of_its_steps():
 
     model, source = network(0), torch.tensor([[4, 5, 6]])
     free = greedy(model.read(source, padding=0, start=1), ends=(), limits=[6])[0][0]
-    rules = Rules(never=(free[1],), runs=((1, free[0]),), last=3)
+    rules = GenerationRules(never=(free[1],), runs=((1, free[0]),), last=3)
     wanted = greedy(model.read(source, padding=0, start=1), ends=(), limits=[6], rules=rules)[0][0]
     assert free[0] != wanted[0]
     assert free[1] not in wanted
@@ -115,13 +115,13 @@ def test_a_draft_is_bound_by_the_rules_at_each_of_its_steps():
 
 def test_only_tokens_of_the_model_are_taken():
     said = {"bad_words_ids": [[2], [3], [3, 99], [], [4, 5], "x", [True]], "suppress_tokens": [7, 99, -1, None], "x": 1}
-    assert rules_in(said, 10, {2}) == Rules(never=(3, 7), runs=((4, 5),))
+    assert rules_in(said, 10, {2}) == GenerationRules(never=(3, 7), runs=((4, 5),))
     for odd in (5, "x", {"a": 1}, None, [[[1]]]):
         assert not rules_in({"bad_words_ids": odd, "forced_eos_token_id": [odd]}, 4, ()).runs
 
 
 def test_rules_that_leave_nothing_are_not_kept():
     made, none = torch.zeros(1, 2, 4), -torch.inf
-    assert torch.equal(Rules(never=(0, 1, 2, 3)).allowed(made, [9], 0, []), made)
-    ended = Rules(never=(0, 1, 2), last=0).allowed(made, [2], 0, [])
+    assert torch.equal(GenerationRules(never=(0, 1, 2, 3)).allowed(made, [9], 0, []), made)
+    ended = GenerationRules(never=(0, 1, 2), last=0).allowed(made, [2], 0, [])
     assert ended[0].tolist() == [[none, none, none, 0], [0, none, none, none]]

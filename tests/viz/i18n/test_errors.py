@@ -9,10 +9,10 @@ import pytest
 from model.checkpoints.load import open_checkpoint
 from model.inference.decoding import Sampling
 from model.network.config import TransformerConfig
-from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, explained
+from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, describe_training_error
 from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import use
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 
 
 @pytest.fixture(autouse=True)
@@ -34,21 +34,21 @@ def english_again():
 def test_an_error_is_said_in_chinese_with_its_values(cause, sentence):
     with pytest.raises(ValueError, match=r"[a-z]") as raised:
         cause()
-    assert said(raised.value) == str(raised.value)
+    assert translate_error(raised.value) == str(raised.value)
     use("zh")
-    assert said(raised.value).startswith(sentence)
-    assert not re.search(r"must|one of|at least", said(raised.value))
+    assert translate_error(raised.value).startswith(sentence)
+    assert not re.search(r"must|one of|at least", translate_error(raised.value))
 
 
 def test_an_error_inside_of_another_is_said_too():
     use("zh")
-    assert said("a.json does not describe a model that can be built: d_model (8) must be divisible by n_heads (3)") == (
-        "a.json 描述的模型无法构建：d_model（8）必须能被 n_heads（3）整除"
-    )
-    assert said("a.h5 is a model of Keras, and is not opened: give its folder") == (
+    assert translate_error(
+        "a.json does not describe a model that can be built: d_model (8) must be divisible by n_heads (3)"
+    ) == ("a.json 描述的模型无法构建：d_model（8）必须能被 n_heads（3）整除")
+    assert translate_error("a.h5 is a model of Keras, and is not opened: give its folder") == (
         "a.h5 的内容是“Keras 的模型”，不会打开：请给出它的文件夹"
     )
-    sparse = said("m.pt holds a tensor that is sparse: only plain ones can be shown")
+    sparse = translate_error("m.pt holds a tensor that is sparse: only plain ones can be shown")
     assert sparse == "m.pt 中有稀疏的张量：只能显示普通张量"
 
 
@@ -56,14 +56,16 @@ def test_what_broke_a_training_off_is_said_in_chinese():
     use("zh")
     what = "step 7: loss nan, gradient norm inf, not finite first in output.logits.weight"
     why = NOT_FINITE.format(name="output.logits.weight", step=6)
-    told = said(WENT_BACK.format(what=what, why=why, step=4, rate=0.1))
+    told = translate_error(WENT_BACK.format(what=what, why=why, step=4, rate=0.1))
     assert told == (
         "第 7 步：损失 nan，梯度范数 inf，最先在 output.logits.weight 中不是有限数；"
         "第 6 步的 output.logits.weight 也不是有限数，因此训练已回到第 4 步：请先调低 rate（0.1）再继续"
     )
-    assert said(STANDS.format(what=what, step=6, rate=0.1)).endswith("并调低 rate（0.1），或改变 seed 换一个批次继续")
+    assert translate_error(STANDS.format(what=what, step=6, rate=0.1)).endswith(
+        "并调低 rate（0.1），或改变 seed 换一个批次继续"
+    )
     for error in (MemoryError(), RuntimeError("something")):
-        assert not re.search("[a-z] [a-z]", said(explained(error, 3, 2000)))
+        assert not re.search("[a-z] [a-z]", translate_error(describe_training_error(error, 3, 2000)))
 
 
 def test_a_file_that_cannot_be_opened_is_refused_in_chinese(tmp_path):
@@ -72,14 +74,14 @@ def test_a_file_that_cannot_be_opened_is_refused_in_chinese(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(CheckpointError) as raised:
             open_checkpoint(tmp_path / name)
-        assert re.search("[\u4e00-\u9fff]", said(raised.value)), raised.value
+        assert re.search("[\u4e00-\u9fff]", translate_error(raised.value)), raised.value
 
 
 def test_what_no_catalogue_has_stays_as_it_is():
     use("zh")
-    assert said("a {0} of {braces}") == "a {0} of {braces}"
+    assert translate_error("a {0} of {braces}") == "a {0} of {braces}"
     for odd in ("", "d_model ({1}) must be divisible by n_heads ({2})\n"):
-        assert said(odd) == odd
+        assert translate_error(odd) == odd
 
 
 def config(**options):

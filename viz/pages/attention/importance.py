@@ -19,7 +19,7 @@ from model.inference.model import TextModel
 from model.runtime.errors import require
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.errors import lacks, said
+from viz.i18n.errors import lacks, translate_error
 from viz.i18n.format import as_sentence
 from viz.pages.attention.importance_figures import (
     Weighed,
@@ -145,7 +145,7 @@ def offer(found: Measured) -> None:
     """What is shown until all is measured: a button, or how far it is."""
     going = found.measuring
     if going is not None and going.failed:
-        st.error(as_sentence(said(next(iter(going.failed.values())))))
+        st.error(as_sentence(translate_error(next(iter(going.failed.values())))))
     elif going is None or (going.stopped and going.finished):
         st.caption(_("Each head is removed in turn, and the text is read again without it."))
         count = len(found.removals.places(found.kinds))

@@ -11,7 +11,7 @@ import streamlit as st
 from model.analysis.attention_maps import Maps
 from model.inference.model import TextModel
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said, unless_absent
+from viz.i18n.errors import translate_error, unless_absent
 from viz.pages.attention import bertviz, importance
 from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
 from viz.pages.attention.figure import file_name, large, metrics_table, pack_figure, weights_table
@@ -129,7 +129,7 @@ def show_bertviz(shown: Shown, chosen: Selection) -> None:
     try:
         page = bertviz.document(maps, view, layer, head, st.context.theme.type == "dark")
     except ValueError as error:
-        return say(said(error))
+        return say(translate_error(error))
     st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")
 
 

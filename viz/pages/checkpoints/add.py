@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
 from viz.state import checkpoints
 from viz.state.workbench import Key, Workbench, workbench
@@ -92,7 +92,7 @@ def _send() -> None:
     try:
         path = uploads.add([(file.name, file.getvalue()) for file in files])
     except (ValueError, OSError) as error:
-        say("wrong", _("{name} was not opened: {reason}").format(name=files[0].name, reason=said(error)))
+        say("wrong", _("{name} was not opened: {reason}").format(name=files[0].name, reason=translate_error(error)))
         return
     stem = Path(files[0].name).stem
     # The folder of several files without one of their own is called by a number.
@@ -118,7 +118,7 @@ def _look() -> None:
     except ValueError as error:
         problem = str(error)
     if problem:
-        say("wrong", said(problem), Part.PATH)
+        say("wrong", translate_error(problem), Part.PATH)
         return
     added(workbench(), path.name or str(path), path)
 
@@ -239,7 +239,7 @@ def _asking(question: Question) -> None:
 def _answered(question: Question) -> None:
     st.session_state[Part.QUESTION], st.session_state[Part.OFFER] = None, question.offer
     if question.problem:
-        say("wrong", said(question.problem))
+        say("wrong", translate_error(question.problem))
         close()
 
 
@@ -274,5 +274,5 @@ def fetching(bench: Workbench, download: Download) -> None:
     if download.path is not None and not download.cancelled:
         added(bench, download.offer.name.rpartition("/")[2], download.path)
     elif download.problem:
-        say("wrong", said(download.problem))
+        say("wrong", translate_error(download.problem))
     st.rerun()

@@ -19,7 +19,7 @@ from model.checkpoints.catalog import listed
 from model.checkpoints.hints import LoadHints
 from viz.components.plots import Mount, Panel, Series, chart, panels
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant
 from viz.pages.checkpoints import heads as weights_heads
 from viz.pages.checkpoints import runs, tensor
@@ -78,7 +78,7 @@ def show(bench: Workbench) -> None:
     try:
         measured = moving(before, after)
     except (ValueError, OSError) as error:
-        st.error(as_sentence(said(error)))
+        st.error(as_sentence(translate_error(error)))
         return
     trace_button(bench, row, before, after)
     if view != "tensors":
@@ -410,7 +410,7 @@ def show_moved_heads(
         try:
             both.append(found.remember(("matrices", subject.name, text), partial(matrices, subject, text)))
         except (ValueError, OSError) as error:
-            st.info(as_sentence(said(error)))
+            st.info(as_sentence(translate_error(error)))
             return
     old, new = both
     kinds = [kind for kind in new if kind in old]

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, not_ours
 from viz.state import checkpoints, shown_model, training
 from viz.state.checkpoints import CheckpointEntry, saved_folder
@@ -71,7 +71,7 @@ def _foreign(kept: CheckpointEntry) -> None:
     try:
         card = read_card(kept.path)
     except ValueError as error:
-        card = as_sentence(said(error))
+        card = as_sentence(translate_error(error))
     left, right = st.columns([5, 9], gap="large") if card else (st.container(width=READING), None)
     left.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
     show_as_ours(left, kept)
@@ -102,7 +102,7 @@ def _take_away(place: DeltaGenerator, kept: CheckpointEntry) -> None:
         lens = shown_model.open_named(kept.name)
         family = counterpart(lens.config).title
     except ValueError as error:
-        place.info(as_sentence(said(error)))
+        place.info(as_sentence(translate_error(error)))
         return
     place.download_button(
         _("Hugging Face's folder as .zip"),
@@ -152,7 +152,7 @@ def _card(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     try:
         text = read_card(kept.path)
     except ValueError as error:
-        place.error(as_sentence(said(error)))
+        place.error(as_sentence(translate_error(error)))
         return
     key = f"{Part.CARD}_{kept.name}"
     look, edit = place.tabs([_("Preview"), _("Edit")], key=f"{Part.CARD}_tabs")
@@ -322,7 +322,7 @@ def attempt(act: Callable[[], object], sentence: str) -> bool:
     try:
         act()
     except (ValueError, OSError) as error:
-        st.session_state[Part.SAID] = ("wrong", said(error))
+        st.session_state[Part.SAID] = ("wrong", translate_error(error))
         return False
     st.session_state[Part.SAID] = ("good", sentence)
     return True

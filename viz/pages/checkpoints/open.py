@@ -11,7 +11,7 @@ import streamlit as st
 
 from model.checkpoints.catalog import CatalogEntry
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import slow_precision, stopped
 from viz.pages.checkpoints import add
 from viz.pages.checkpoints.components import checkpoint_list
@@ -83,7 +83,7 @@ def _line(place: CheckpointEntry, space: Room, shown: bool) -> dict[str, Any]:
     found = place.listed()
     needed = space.needed(found)
     fits = space.fits(needed) or not found.computes
-    why = said(found.part) or ("" if fits or found.problem else space.refusal(place.name, found))
+    why = translate_error(found.part) or ("" if fits or found.problem else space.refusal(place.name, found))
     return {
         "name": place.name,
         "where": str(place.path) if place.origin in ("given", "folder") else "",
@@ -94,7 +94,7 @@ def _line(place: CheckpointEntry, space: Room, shown: bool) -> dict[str, Any]:
         "needs": size(needed) if found.computes else "",
         "fits": fits,
         "refused": stopped(why),
-        "problem": stopped(said(found.problem)),
+        "problem": stopped(translate_error(found.problem)),
         "shown": shown,
         "computes": found.computes,
         "removable": place.origin == "opened",

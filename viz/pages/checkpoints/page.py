@@ -9,7 +9,7 @@ import streamlit as st
 
 from model.inference.model import TextModel
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
 from viz.pages.checkpoints import compare, heads, health, keep, tensors
 from viz.pages.checkpoints import open as checkpoints_opening
@@ -40,7 +40,7 @@ def show_read(bench: Workbench) -> None:
     try:
         found = measured(subject)
     except (ValueError, OSError) as error:
-        st.error(as_sentence(said(error)))
+        st.error(as_sentence(translate_error(error)))
         return
     if not found.table:
         st.info(_("{name} holds no tensor.").format(name=literal(subject.name)))

@@ -19,7 +19,7 @@ from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, significant
 from viz.pages.checkpoints.measuring import measured
 from viz.pages.checkpoints.subjects import Subject, subjects
@@ -67,7 +67,7 @@ def show(row: DeltaGenerator) -> None:
         try:
             runs.append((found[name], measured(found[name])))
         except (ValueError, OSError) as error:
-            st.error(as_sentence(f"{name}: {said(error)}"))
+            st.error(as_sentence(f"{name}: {translate_error(error)}"))
             return
     steps = {subject.name: step_of(subject.path) for subject, _found in runs}
     known = None not in steps.values() and len(set(steps.values())) > 1

@@ -13,7 +13,7 @@ from model.analysis.weights import spectra
 from model.analysis.weights import statistics as weights
 from model.checkpoints.tensors import TensorInfo
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import bytes_text, literal, shape_text, token_code, type_text
 from viz.pages.checkpoints import tensor_figures
 from viz.pages.checkpoints.measuring import Measured, measured
@@ -66,7 +66,7 @@ def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | s
     """The tensor with its statistics, or why there is nothing to show, in a sentence."""
     statistics = found.of(info)
     if statistics is None and info.place in found.failed:
-        return said(found.failed[info.place])
+        return translate_error(found.failed[info.place])
     if statistics is None and not weights.readable(info):
         return _(
             "Type {dtype}: it is listed but not measured, as nothing here reads its values as real numbers."
@@ -75,7 +75,7 @@ def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | s
         try:
             statistics = found.remember(("statistics", info.place), lambda: weights.statistics(info.load()))
         except (ValueError, RuntimeError) as error:
-            return said(error)
+            return translate_error(error)
     if not statistics.sampled:
         return _("This tensor has no finite value: {nan} NaN, {infinite} infinite.").format(
             nan=f"{statistics.nan:,}", infinite=f"{statistics.infinite:,}"
@@ -186,7 +186,7 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     try:
         row = tensor_figures.row_of(str(st.session_state[key] or ""), rows, tokenizer)
     except ValueError as error:
-        st.caption(literal(said(error)))
+        st.caption(literal(translate_error(error)))
         return
     tensor_figures.neighbour_chart(weight, row, tokenizer, NEAR)()
 

@@ -23,7 +23,7 @@ from model.analysis.feed_forward import (
     writes,
 )
 from model.network.layers import FeedForward, GatedFeedForward
-from model.runtime.errors import AbsentError
+from model.runtime.errors import MissingQuantityError
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, beside_pin
@@ -95,7 +95,7 @@ def direction_charts(
             before, lacking = pinned_direction(bench, chosen, written, write_scores, "target")
             mounts.append(_direction(bench, title, axis, written, before, FIRST, "writes", keys[0]))
             said.append(lacking)
-        except AbsentError as absent:
+        except MissingQuantityError as absent:
             said.append(absent_words(absent))
     else:
         said.append(
@@ -106,7 +106,7 @@ def direction_charts(
         before, lacking = pinned_direction(bench, chosen, read, read_scores, side)
         mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, before, SECOND, "reads", keys[1]))
         said.append(lacking)
-    except AbsentError as absent:
+    except MissingQuantityError as absent:
         said.append(absent_words(absent))
     return mounts, " ".join(dict.fromkeys(filter(None, said)))
 

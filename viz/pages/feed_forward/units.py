@@ -25,7 +25,7 @@ from model.analysis.feed_forward import (
 from model.network.transformer import Network
 from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.errors import beside_pin, said
+from viz.i18n.errors import beside_pin, translate_error
 from viz.i18n.format import significant
 from viz.pages.feed_forward.text import unit_quantity
 from viz.state.cache import of_pin
@@ -292,7 +292,7 @@ def pinned_direction(
     try:
         known, lacking = beside_pin(lambda: of_pin(pin, scores, of, lambda: scores(model, *of)))
     except ValueError as error:
-        return None, f"{_('pinned')}: {said(error)}"
+        return None, f"{_('pinned')}: {translate_error(error)}"
     if known is None:
         return None, lacking
     best, worst = found.ids

@@ -15,7 +15,7 @@ from model.experiments.timing import Machine, Times
 from model.inference.model import TextModel
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, bytes_text, significant
 from viz.state.workbench import Key
 from viz.ui.fields import Field, number_field
@@ -93,7 +93,7 @@ def controls(
         if kept is None or kept.settings != settings:
             st.caption(forecast, width="content")
         elif kept.running.status == "failed":
-            st.error(as_sentence(said(kept.running.message)))
+            st.error(as_sentence(translate_error(kept.running.message)))
         elif kept.running.status == "stopped":
             st.caption(_("Stopped: what is shown was found until then."), width="content")
         return

@@ -20,7 +20,7 @@ from model.experiments.weight_tying import tied
 from model.inference.model import TextModel
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, significant, stopped
 from viz.pages.lab.experiment import experiment, header, show_claim
 from viz.pages.lab.side_by_side_text import arm_name, colours, comparison_name, explain, said_of, truth_of, verdicts
@@ -278,7 +278,7 @@ def run(name: str, setup: Setup, longest: int) -> None:
     try:
         words = forecast(name, setup, longest)
     except (ValueError, FloatingPointError) as error:
-        st.error(as_sentence(said(error)))
+        st.error(as_sentence(translate_error(error)))
         return
     if training.is_moving(training.training(workbench())):
         st.caption(_("A training runs on the page Training too: times suffer, losses do not."))
@@ -320,7 +320,7 @@ def tied_counts(lens: TextModel) -> str:
     """What tying saves in the model that is loaded, by its config."""
     shared, apart = (tied(lens.config, kind) for kind in ("output", "none"))
     if shared.refusal:
-        return stopped(said(shared.refusal))
+        return stopped(translate_error(shared.refusal))
     sentence = _("{name}, with its vocabulary of {words}: {tied} parameters with the output tied, {untied} without.")
     words = f"{lens.config.vocabulary:,}"
     return sentence.format(name=lens.name, words=words, tied=f"{shared.total:,}", untied=f"{apart.total:,}")

@@ -15,7 +15,7 @@ from model.network.config import TransformerConfig
 from model.network.costs import parameters
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import literal, not_ours
 from viz.pages.lab.experiment import header, percent, show_claim, sizes_of
 from viz.ui.fields import Field
@@ -46,7 +46,7 @@ def verdict(name: str, kinds: Sequence[Tied]) -> str:
     line = _("{name}, {count} weights with nothing shared. Sharing saves: {found}.").format(
         name=name, count=f"{untied.total:,}", found=found
     )
-    refusals = dict.fromkeys(said(each.refusal) for each in kinds if each.refusal)
+    refusals = dict.fromkeys(translate_error(each.refusal) for each in kinds if each.refusal)
     return " ".join([line, *(_("Not here: {reason}.").format(reason=reason) for reason in refusals)])
 
 

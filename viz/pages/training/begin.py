@@ -16,7 +16,7 @@ from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.runtime.errors import LONGEST, first_line
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import no_training, stopped
 from viz.pages.training import cost, network, own_data
 from viz.pages.training import data as training_data
@@ -95,7 +95,7 @@ def _form(bench: Workbench, lens: TextModel) -> None:
             known = cost.costs_of(plan.config, plan.material, settings)
             cost.require_costs(plan.config, known[1], plan.lens.device if plan.lens else choose_device(), bench)
         except ValueError as error:
-            refused = said(error)
+            refused = translate_error(error)
     ready = known is not None and not refused
     foot.button(
         _("Begin this training"),
@@ -107,7 +107,7 @@ def _form(bench: Workbench, lens: TextModel) -> None:
     )
     asked, message = st.session_state.get(Part.MESSAGE) or (None, "")
     if refused or (message and plan and asked == (plan.asked, settings)):  # what was said of another plan is of no use
-        foot.error(stopped(refused or said(message)))
+        foot.error(stopped(refused or translate_error(message)))
     if training.training(bench):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
     if plan is not None and settings is not None and known is not None:
@@ -126,7 +126,7 @@ def _new(place: DeltaGenerator, lens: TextModel, data: Data | None) -> tuple[Pla
         try:
             plan = Plan(None, new_config(kind, options, found.tokenizers), found, data)
         except ValueError as error:
-            wrong = {whose(str(error), list(options)): said(error)}
+            wrong = {whose(str(error), list(options)): translate_error(error)}
     network.fields(form, kind, wrong)
     return plan, [*sentences, *wrong.values()]
 
@@ -157,7 +157,7 @@ def _material(
     try:
         return remembered(Part.MATERIAL, made_of, lambda: material_of(kind, data, units, vocabulary, tokenizers)), []
     except ValueError as error:
-        return None, [said(error)]
+        return None, [translate_error(error)]
 
 
 def _begin(plan: Plan, settings: Any) -> None:

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.network.config import CHOICES, TransformerConfig
 from model.training.settings import RATES, SETTING_CHOICES, TrainingSettings
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.state.training import training
 from viz.state.workbench import workbench
 from viz.ui.fields import Form, options_of, whose
@@ -65,10 +65,10 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         try:
             key.choices.with_changes(changes, live.start.config)
         except ValueError as error:
-            broken = {whose(str(error), NAMES): said(error)}
-    form().draw(panel, NAMES, {name: said(text) for name, text in wrong.items()} | broken, columns=4)
+            broken = {whose(str(error), NAMES): translate_error(error)}
+    form().draw(panel, NAMES, {name: translate_error(text) for name, text in wrong.items()} | broken, columns=4)
     if text := (wrong | broken).get(""):
-        panel.error(said(text))
+        panel.error(translate_error(text))
     row = panel.container(horizontal=True, vertical_alignment="center")
     row.button(_("Branch and run"), key=Part.RUN, type="primary", on_click=_branch, disabled=bool(broken))
     row.button(_("Close"), key=Part.CLOSE, on_click=_close)

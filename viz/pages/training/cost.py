@@ -19,7 +19,7 @@ from model.training.cost import estimated_step, forecast, memory_needed, require
 from model.training.demonstration import fresh
 from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import clock, significant
 from viz.state import training
 from viz.state.cache import remembered
@@ -139,7 +139,7 @@ def measure(
             require_room(config, corpora[0], settings, lens.device if lens else choose_device())
             return timed_step(lens or fresh("measured", config, material, settings.seed), corpora, settings)
     except (ValueError, FloatingPointError) as error:
-        return said(error)
+        return translate_error(error)
     except (RuntimeError, MemoryError) as error:
         if is_out_of_memory(error):
             return _("A step does not fit into memory: lower batch_tokens or d_model.")

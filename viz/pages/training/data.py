@@ -12,7 +12,7 @@ from model.data.sources import Data, phrase_data, task_data
 from model.data.tasks import TASKS
 from model.network.config import Kind
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.pages.training import own_data
 from viz.state.cache import remembered
 from viz.state.workbench import choose
@@ -66,7 +66,7 @@ def _task(place: DeltaGenerator, usual: str) -> Data | None:
     try:
         found = remembered(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
     except ValueError as error:
-        place.error(said(error))
+        place.error(translate_error(error))
         return None
     lines = [f"{pair.source} → {pair.target}" for pair in found.pairs[:SHOWN]]
     place.caption(_("Such as: {examples}").format(examples=" · ".join(f"`{line}`" for line in lines)))

@@ -10,7 +10,7 @@ import streamlit as st
 from model.training.live.camera import LOSS
 from model.training.live.film import Film
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import SIDES, attention_name
 from viz.pages.training import branch
 from viz.pages.training.components import training_film
@@ -123,7 +123,7 @@ def render_again(film: Film, place: st.delta_generator.DeltaGenerator) -> None:
         for share in film.rerender(film.probe):
             bar.progress(share, text=label)
     except ValueError as error:
-        st.error(said(error))
+        st.error(translate_error(error))
         return
     st.rerun()
 

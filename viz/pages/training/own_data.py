@@ -16,7 +16,7 @@ from model.data.sources import Data
 from model.network.config import Kind
 from model.text.tokenizer import clean
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.state.cache import remembered
 from viz.ui import fields
 
@@ -71,7 +71,7 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
         asked = None if delimiter == FOUND else delimiter
         found = remembered(Part.INSPECTED, (content, asked), lambda: inspect(content.data, asked))
     except ValueError as error:
-        place.error(said(error))
+        place.error(translate_error(error))
         return None
     if not found.delimiter and kind != "encoder-decoder":
         text = remembered(Part.USABLE, (content,), lambda: decode(content.data)[0])

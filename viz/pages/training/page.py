@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.inference.model import TextModel
 from model.training.live.snapshot import Snapshot
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence
 from viz.pages.training import begin, curves, demonstration, film, runs, settings
 from viz.pages.training.start import freed
@@ -76,7 +76,7 @@ def standing(place: DeltaGenerator, bench: Workbench) -> None:
             ).format(count=snapshot.ahead + 1)
         )
     elif snapshot.status == "failed":
-        place.error(as_sentence(said(snapshot.message)))
+        place.error(as_sentence(translate_error(snapshot.message)))
     elif snapshot.status in training.OVER:
         place.info(over(snapshot))
     elif snapshot.unseen:

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.network.config import CHOICES, TransformerConfig
 from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import significant
 from viz.pages.training import saving
 from viz.pages.training.start import give_up, nothing_begun
@@ -150,7 +150,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
         help=_("The same batches with this one change, beside the run as it is"),
     )
     if message := st.session_state.get(Part.MESSAGE):
-        place.error(said(message))
+        place.error(translate_error(message))
 
 
 def nearest(run: Run, step: int) -> KeyFrame:

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.state import checkpoints, shown_model, training
 from viz.state.checkpoints import saved_folder, saved_names
 from viz.state.workbench import workbench
@@ -100,7 +100,10 @@ def _save() -> None:
     try:
         live.save(folder)
     except (ValueError, OSError) as error:
-        st.session_state[Part.SAID] = ("wrong", _("It could not be saved: {reason}").format(reason=said(error)))
+        st.session_state[Part.SAID] = (
+            "wrong",
+            _("It could not be saved: {reason}").format(reason=translate_error(error)),
+        )
         return
     st.session_state[Part.REPLACE] = False
     st.session_state[Part.SAID] = ("good", _("Saved as {name}: it is in the list of models.").format(name=name))

@@ -15,7 +15,7 @@ from model.network.config import CHOICES, TransformerConfig
 from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings, learning_rate
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
-from viz.i18n.errors import said
+from viz.i18n.errors import translate_error
 from viz.i18n.format import slow_precision
 from viz.state import training
 from viz.state.workbench import Workbench, workbench
@@ -104,7 +104,7 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
     try:
         return TrainingSettings(**values), {}
     except ValueError as error:
-        return None, {whose(str(error), NAMES) or NAMES[0]: said(error)}
+        return None, {whose(str(error), NAMES) or NAMES[0]: translate_error(error)}
 
 
 def change(name: str) -> None:
@@ -129,7 +129,7 @@ def show(bench: Workbench) -> None:
     """The fields on one side, the schedule that they make on the other."""
     live = training.training(bench)
     settings, wrong = read()
-    broken = {name: said(message) for name, message in st.session_state.get(Part.WRONG, {}).items()}
+    broken = {name: translate_error(message) for name, message in st.session_state.get(Part.WRONG, {}).items()}
     wrong |= broken | form().read(RATES)[1]
     left, right = st.columns([11, 9], gap="medium")
     with left:
