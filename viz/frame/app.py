@@ -24,7 +24,7 @@ from viz.i18n.format import as_sentence, literal, page_name
 from viz.state import assumptions, checkpoints, positions, shown_model, texts, training
 from viz.state.film_feed import is_behind
 from viz.state.workbench import Key, Workbench, choose, workbench
-from viz.ui.parts import ARRANGED, Views, nothing, theirs
+from viz.ui.parts import ARRANGED, Views, foreign_code, no_views
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -131,10 +131,10 @@ def arrange(bench: Workbench, lens: TextModel, page: str, trained: bool, every: 
     if not trained:
         with note:
             lens = positions.look(bench, lens)
-    theirs.set(lens.model.code)
+    foreign_code.set(lens.model.code)
     with bar:
         fields = input_bar.show_controls(lens)
-    views = nothing
+    views = no_views
     with controls, telling():
         views = drawn_by.page(lens)
     st.fragment(look, run_every=every)(bench, lens, trained, bar, fields, views)
@@ -162,7 +162,7 @@ def look(
         bench.begun = False
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
-    theirs.set(lens.model.code)
+    foreign_code.set(lens.model.code)
     input_bar.show_source(fields[0], lens)  # the browser draws it while the model computes
     if live:
         lens = training.shown(bench, live)

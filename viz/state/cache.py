@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 
-def of_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
+def cached_for_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
     """What `make` gave for these on the pin, kept by the pin itself; only the last of a key."""
     known = pin.made.get(key)
     if known is None or known[0] != made_of:
@@ -22,7 +22,7 @@ def of_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: Callable[
     return made
 
 
-def remembered(key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
+def cached(key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
     """What `make` gave for these, traces and models by identity, in this session; only the last ones are kept."""
     known = st.session_state.get(key)
     if known is None or known[0] != made_of:

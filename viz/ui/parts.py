@@ -43,7 +43,7 @@ def _language() -> str:
 catalogue.follow(_language)
 
 # Classes of a model that is run by the code of others, in this run of the script; none where our own code runs.
-theirs: ContextVar[tuple[Any, ...]] = ContextVar("theirs", default=())
+foreign_code: ContextVar[tuple[Any, ...]] = ContextVar("theirs", default=())
 
 
 def arrange_again() -> NoReturn:
@@ -51,7 +51,7 @@ def arrange_again() -> NoReturn:
     st.rerun(ARRANGED)
 
 
-def nothing(_lens: TextModel) -> Iterator[None]:
+def no_views(_lens: TextModel) -> Iterator[None]:
     """The views of a page that has said why it has none."""
     yield
 
@@ -68,7 +68,7 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
 
     Of a model that others' code runs, that stands in place of our network's classes.
     """
-    explained = folded(key, _("What am I looking at?"))
+    explained = expander(key, _("What am I looking at?"))
     if not explained.open:
         return
     with explained:
@@ -76,7 +76,7 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
             st.latex(formula)
         st.markdown(text)
         network = [part for part in ran if _is_network(part)]
-        if network and (others := theirs.get()):
+        if network and (others := foreign_code.get()):
             st.caption(_("This model is run by transformers' own code, not by ours. This is a layer of it:"))
             _show_source(others)
             ran = tuple(part for part in ran if part not in network)
@@ -102,7 +102,7 @@ def classes(*modules: nn.Module) -> list[type]:
     return list(dict.fromkeys(each for each in every if each.__module__.startswith("model.")))
 
 
-def folded(key: str, title: str) -> ExpanderContainer:
+def expander(key: str, title: str) -> ExpanderContainer:
     """A place that the user opens; `.open` says whether it is.
 
     Drawn with the page's controls, before the views: after them it costs the browser another round of rendering.
@@ -116,7 +116,7 @@ def under_figures(explain: Callable[[], None], key: str) -> ExpanderContainer:
     with explained:
         explain()
     with data:
-        return folded(key, _("Data"))
+        return expander(key, _("Data"))
 
 
 def data_table(
@@ -130,10 +130,10 @@ def data_table(
 ) -> None:
     """The numbers behind a page's views, computed when the user opens them, with a CSV of them all.
 
-    table: of the whole page, where there is one. place: where there is one already, see `folded`. parts: what the views
+    table: of the whole page, where there is one. place: where there is one already, see `expander`. parts: what the views
     draw. more: other tables by their names. The user chooses between the whole and each of these.
     """
-    data = place or folded(key, title or _("Data"))
+    data = place or expander(key, title or _("Data"))
     if not data.open:
         return
     tables = {_("Overview"): PlotTable(file, table)} if table else {}
@@ -178,6 +178,6 @@ def plot_words(*columns: str) -> dict[str, Any]:
     }
 
 
-def outcome(how: str, sentence: str) -> None:
+def show_result(how: str, sentence: str) -> None:
     """What came of something that was asked for. how: "good" or "wrong"."""
     {"good": st.success, "wrong": st.error}[how](sentence)

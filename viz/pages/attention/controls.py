@@ -19,7 +19,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
 from viz.i18n.format import attention_name, scale_name
 from viz.pages.attention.text import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
-from viz.pages.attention.view import Wish
+from viz.pages.attention.view import HeadView
 from viz.state.workbench import Key, attention_kinds, choice, choose, workbench
 
 FILTERS = "head_filters"
@@ -50,7 +50,7 @@ DRAWINGS = ("map", "lines")
 BELOW = ("steps", "importance")
 
 
-def show_controls(lens: TextModel) -> Wish:
+def show_controls(lens: TextModel) -> HeadView:
     """What is drawn of every head."""
     kinds = attention_kinds(lens.model)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
@@ -64,10 +64,10 @@ def show_controls(lens: TextModel) -> Wish:
     low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
     low.caption(_("Hide weights below"), width="content")
     threshold = number(low, _("Hide weights below"), Choice.THRESHOLD, 0.0, width=110) or 0.0
-    return Wish(kind, Quantity(quantity), scale, threshold=threshold)
+    return HeadView(kind, Quantity(quantity), scale, threshold=threshold)
 
 
-def show_head_controls(wish: Wish, lens: TextModel) -> Wish:
+def show_head_controls(wish: HeadView, lens: TextModel) -> HeadView:
     """Which heads there are, in which order, and with which number."""
     row = st.container(horizontal=True, vertical_alignment="center")
     metric = pick(_("Number of each head"), list(METRICS), Choice.METRIC, metric_name, row)
@@ -88,7 +88,7 @@ def show_head_controls(wish: Wish, lens: TextModel) -> Wish:
     return replace(wish, layers=layers, heads=heads, least=least, most=most)
 
 
-def show_figure_controls(wish: Wish) -> Wish:
+def show_figure_controls(wish: HeadView) -> HeadView:
     """What the large figure joins, and how it is drawn."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     combination = choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name, row)

@@ -19,7 +19,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
 from viz.pages.attention.heads import Thumbnails, block_size, pooled, pooled_positive, top_values
 from viz.pages.attention.text import combination_title, metric_name, pair, quantity_name
-from viz.pages.attention.view import Drawn, Shown, metrics
+from viz.pages.attention.view import HeadImage, HeadMaps, metrics
 from viz.state.workbench import Selection
 from viz.ui.parts import plot_words, stamp
 
@@ -33,18 +33,18 @@ def head_colour(head: int) -> tuple[int, int, int]:
     return round(255 * red), round(255 * green), round(255 * blue)
 
 
-def large(shown: Shown, chosen: Selection, heads: Heads) -> Drawn:
+def large(shown: HeadMaps, chosen: Selection, heads: Heads) -> HeadImage:
     """The chosen head, or the combination of these heads, without the head's axis."""
     if shown.wish.combination != "head":
         return shown.combined(heads)
     one = slice(chosen.head, chosen.head + 1)
     drawn = shown.drawn(chosen.layer, one, shown.maps.weights(chosen.layer, one))
-    return Drawn(*(None if each is None else each[0] for each in vars(drawn).values()))  # type: ignore[arg-type]
+    return HeadImage(*(None if each is None else each[0] for each in vars(drawn).values()))  # type: ignore[arg-type]
 
 
 def pack_figure(
-    shown: Shown,
-    drawn: Drawn,
+    shown: HeadMaps,
+    drawn: HeadImage,
     made: Thumbnails,
     chosen: Selection,
     heads: Heads,
@@ -90,13 +90,13 @@ def pack_figure(
     return draw(cells, states, header, key, on_row)
 
 
-def file_name(shown: Shown, chosen: Selection) -> str:
+def file_name(shown: HeadMaps, chosen: Selection) -> str:
     if shown.wish.combination != "head":
         return f"attention-{shown.wish.kind}-{shown.wish.combination}"
     return f"attention-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
 
 
-def _labels(shown: Shown) -> tuple[list[str], list[str]]:
+def _labels(shown: HeadMaps) -> tuple[list[str], list[str]]:
     return shown.row_labels, shown.column_labels
 
 
@@ -107,7 +107,7 @@ def _smaller(
     return found
 
 
-def _states(shown: Shown, drawn: Drawn, block: tuple[int, int]) -> NDArray[np.uint8]:
+def _states(shown: HeadMaps, drawn: HeadImage, block: tuple[int, int]) -> NDArray[np.uint8]:
     """(row, column): 0 masked, 1 drawn, 2 below the threshold. Rollout reaches further than one layer's mask."""
     visible = shown.visible_tensor | (drawn.own > 0)
     found = _smaller(pooled_positive, visible.float(), block).astype(np.uint8)
@@ -117,7 +117,7 @@ def _states(shown: Shown, drawn: Drawn, block: tuple[int, int]) -> NDArray[np.ui
     return found
 
 
-def _top(shown: Shown, made: Thumbnails, chosen: Selection, cells: NDArray[np.float32]) -> float:
+def _top(shown: HeadMaps, made: Thumbnails, chosen: Selection, cells: NDArray[np.float32]) -> float:
     """What is drawn darkest."""
     if shown.wish.combination == "head":
         return float(top_values(shown, made)[chosen.layer, chosen.head])
@@ -126,7 +126,7 @@ def _top(shown: Shown, made: Thumbnails, chosen: Selection, cells: NDArray[np.fl
     return max(float(np.nan_to_num(np.abs(cells)).max()), 1e-9)
 
 
-def _heading(shown: Shown, drawn: Drawn, chosen: Selection, heads: Heads) -> tuple[str, str, str]:
+def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads) -> tuple[str, str, str]:
     """The figure's name, who looks at whom, and what the chosen query looks most at, here and in the pinned trace."""
     wish = shown.wish
     if wish.combination == "head":
@@ -145,7 +145,7 @@ def _heading(shown: Shown, drawn: Drawn, chosen: Selection, heads: Heads) -> tup
 # The numbers behind the page of attention, as tables.
 
 
-def weights_table(shown: Shown, drawn: Drawn) -> pd.DataFrame:
+def weights_table(shown: HeadMaps, drawn: HeadImage) -> pd.DataFrame:
     rows, columns = shown.row_labels, shown.column_labels
     table = {
         _("query"): np.repeat(rows, len(columns)),
@@ -158,7 +158,7 @@ def weights_table(shown: Shown, drawn: Drawn) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def metrics_table(shown: Shown) -> pd.DataFrame:
+def metrics_table(shown: HeadMaps) -> pd.DataFrame:
     """A row a head: all its numbers."""
     maps = shown.maps
     layers, heads = np.indices((maps.layers, maps.heads)) + 1

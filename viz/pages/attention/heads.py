@@ -21,7 +21,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import side_name, significant
 from viz.pages.attention.components import head_grid
 from viz.pages.attention.text import metric_caption, metric_name, metric_number, quantity_name
-from viz.pages.attention.view import Shown, marked, metrics
+from viz.pages.attention.view import HeadMaps, marked, metrics
 from viz.ui.parts import stamp
 
 GONE = "✕"  # in the place of a removed head's number
@@ -30,7 +30,7 @@ Heads = Sequence[tuple[int, int]]
 
 
 def pack_heads(
-    shown: Shown,
+    shown: HeadMaps,
     made: Thumbnails,
     heads: Heads,
     chosen: tuple[int, int],
@@ -64,7 +64,7 @@ def pack_heads(
     return head_grid(cells, hidden, states(shown, made), tops.tolist(), header, key, on_head)
 
 
-def _notes(shown: Shown, made: Thumbnails, heads: Heads) -> list[str]:
+def _notes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> list[str]:
     """Each head's number, or the sign of one that is removed from the model."""
     wish, changes = shown.wish, shown.trace.changes
     gone = {(layer, head) for layer in range(shown.maps.layers) for head in removed_heads(changes, wish.kind, layer)}
@@ -73,7 +73,7 @@ def _notes(shown: Shown, made: Thumbnails, heads: Heads) -> list[str]:
     ]
 
 
-def extremes(shown: Shown, made: Thumbnails, heads: Heads) -> str:
+def extremes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> str:
     """Which of these heads has the least and the most of the metric."""
     known = [place for place in heads if not np.isnan(made.values[place])]
     if not known:
@@ -85,7 +85,7 @@ def extremes(shown: Shown, made: Thumbnails, heads: Heads) -> str:
     )
 
 
-def top_values(shown: Shown, made: Thumbnails) -> NDArray[np.float64]:
+def top_values(shown: HeadMaps, made: Thumbnails) -> NDArray[np.float64]:
     """(layer, head): what is drawn darkest. On one scale, weights go up to 1 and other quantities to their largest."""
     largest = np.maximum(made.largest.astype(np.float64), 1e-9)
     if shown.wish.scale == "largest":
@@ -94,7 +94,7 @@ def top_values(shown: Shown, made: Thumbnails) -> NDArray[np.float64]:
     return np.full_like(largest, 1.0 if weights else largest.max())
 
 
-def states(shown: Shown, made: Thumbnails) -> NDArray[np.uint8]:
+def states(shown: HeadMaps, made: Thumbnails) -> NDArray[np.uint8]:
     """(row, column) of a thumbnail: 0 masked, 1 visible, 2 with nothing in the pinned trace to compare with."""
     rows, columns = made.block
     height, width = made.cells.shape[2:]
@@ -107,13 +107,13 @@ def states(shown: Shown, made: Thumbnails) -> NDArray[np.uint8]:
     return found
 
 
-def faint(shown: Shown, cells: NDArray[np.float32]) -> bool:
+def faint(shown: HeadMaps, cells: NDArray[np.float32]) -> bool:
     """Whether the thumbnails (head, row, column) of a long text look empty on the scale from 0 to 1."""
     weights = shown.wish.scale == "one" and shown.wish.quantity == "weight" and not shown.differing
     return weights and bool(cells.size) and float(cells.max(axis=-1).mean()) < FAINT
 
 
-def words(shown: Shown, count: int, cells: NDArray[np.float32]) -> dict[str, Any]:
+def words(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> dict[str, Any]:
     maps, wish = shown.maps, shown.wish
     whole = count == maps.layers * maps.heads
     caption = _("{layers} layers × {heads} heads") if whole else _("{shown} of {layers} × {heads} heads")
@@ -197,7 +197,7 @@ def pooled_positive(maps: Tensor, block: tuple[int, int]) -> Tensor:
     return padded.unflatten(1, (-1, block[0])).amax(dim=2).unflatten(2, (-1, block[1])).amax(dim=3)
 
 
-def thumbnails(shown: Shown) -> Thumbnails:
+def thumbnails(shown: HeadMaps) -> Thumbnails:
     """Group by group, so that the maps of all heads are never in memory together."""
     maps, wish = shown.maps, shown.wish
     block = block_size(maps.queries, maps.keys, CELLS)
@@ -219,7 +219,7 @@ def thumbnails(shown: Shown) -> Thumbnails:
     return Thumbnails(cells, strengths, values, block)
 
 
-def _difference(shown: Shown, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _difference(shown: HeadMaps, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The metric minus that of the pinned trace, on its own tokens; NaN where that has no such head."""
     found = np.full_like(values, np.nan)
     if shown.pinned is not None:

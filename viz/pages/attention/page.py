@@ -19,9 +19,9 @@ from viz.pages.attention.heads import pack_heads, thumbnails
 from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import pack_stages, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
-from viz.pages.attention.view import Shown
+from viz.pages.attention.view import HeadMaps
 from viz.state.workbench import Selection, choose, workbench
-from viz.ui.parts import Views, data_table, folded, mount
+from viz.ui.parts import Views, data_table, expander, mount
 
 
 class Part(StrEnum):
@@ -51,17 +51,17 @@ def page(lens: TextModel) -> Views:
         figure = st.container()
         beside = st.container()
         explain(Part.EXPLANATION, lens.model, wish, below)
-        data, numbers = folded(Part.DATA, _("Data")), folded(Part.METRICS, _("Data: every head"))
+        data, numbers = expander(Part.DATA, _("Data")), expander(Part.METRICS, _("Data: every head"))
         places = None
         if below == "importance":
-            places = Places(steps, beside, folded(importance.Part.DATA, _("Data: importance")))
-    others = folded(Part.BERTVIZ, "BertViz")
+            places = Places(steps, beside, expander(importance.Part.DATA, _("Data: importance")))
+    others = expander(Part.BERTVIZ, "BertViz")
 
     def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
         trace = bench.trace
         assert trace is not None
-        shown = Shown(trace, wish, bench.comparison, bench.differing)
+        shown = HeadMaps(trace, wish, bench.comparison, bench.differing)
         maps = shown.maps
         chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
         bench.selection.side = shown.rows
@@ -109,7 +109,7 @@ def say(sentence: str) -> None:
         st.info(sentence)
 
 
-def show_bertviz(shown: Shown, chosen: Selection) -> None:
+def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
     """BertViz's views, made when the user opens them; they draw no differences, but either trace."""
     maps = shown.maps
     row = st.container(horizontal=True, vertical_alignment="center")

@@ -22,7 +22,7 @@ from viz.i18n.errors import beside_pin
 from viz.i18n.format import significant
 from viz.pages.attention.components import stages
 from viz.pages.attention.text import missing
-from viz.pages.attention.view import Shown
+from viz.pages.attention.view import HeadMaps
 from viz.state.workbench import Selection
 from viz.ui.parts import stamp
 from viz.ui.plots import step_names
@@ -48,7 +48,7 @@ class Steps:
         return [*(each[keys] for each in self.to_weights.values()), self.weighted[keys], self.output]
 
 
-def steps_of(shown: Shown, chosen: Selection) -> Steps:
+def steps_of(shown: HeadMaps, chosen: Selection) -> Steps:
     """Of the chosen query.
 
     Raises:
@@ -62,7 +62,7 @@ def steps_of(shown: Shown, chosen: Selection) -> Steps:
     return Steps(stage, weighted, trace[f"{path}.heads"][head, chosen.query].float())
 
 
-def pinned_steps(shown: Shown, chosen: Selection, own: Steps) -> tuple[Steps | None, str]:
+def pinned_steps(shown: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps | None, str]:
     """The same of the pinned trace, NaN at keys that it has not; or a sentence why there is none."""
     comparison, pinned = shown.comparison, shown.pinned
     if comparison is None or pinned is None or missing(shown, chosen):
@@ -87,7 +87,7 @@ def pinned_steps(shown: Shown, chosen: Selection, own: Steps) -> tuple[Steps | N
     return Steps(before, before["weights"][:, None] * values, output, gone), ""
 
 
-def pack_stages(shown: Shown, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
+def pack_stages(shown: HeadMaps, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
     """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
 
     Raises:
@@ -126,7 +126,7 @@ def _less(own: Tensor, before: Tensor) -> Tensor:
     return (own - before).where((own != -torch.inf) | (before != -torch.inf), -torch.inf)
 
 
-def _changed(shown: Shown, own: Steps, before: Steps) -> str:
+def _changed(shown: HeadMaps, own: Steps, before: Steps) -> str:
     """The weight that differs most from the pinned one; and what of the pinned weight is on tokens that are gone."""
     now, then = own.to_weights["weights"], before.to_weights["weights"]
     gone = _("of the pinned weight {value} is on tokens that are gone: its Σ lacks that")
@@ -142,7 +142,7 @@ def _changed(shown: Shown, own: Steps, before: Steps) -> str:
     return " · ".join(filter(None, [largest, said]))
 
 
-def steps_table(shown: Shown, chosen: Selection) -> pd.DataFrame:
+def steps_table(shown: HeadMaps, chosen: Selection) -> pd.DataFrame:
     """A row a key: each step to the weights, and the pinned one; then the weighted value's length."""
     own = steps_of(shown, chosen)
     before, _lacking = pinned_steps(shown, chosen, own)
@@ -176,7 +176,7 @@ def near(place: int, count: int) -> range:
 
 
 def _header(
-    shown: Shown, chosen: Selection, queries: range, keys: Sequence[int], steps: Sequence[str], own: Steps
+    shown: HeadMaps, chosen: Selection, queries: range, keys: Sequence[int], steps: Sequence[str], own: Steps
 ) -> dict[str, Any]:
     rows = [shown.row_labels[place] for place in queries]
     columns = [shown.column_labels[place] for place in keys]

@@ -15,13 +15,13 @@ from model.capture.trace import ATTENTION_PATHS
 from model.network.transformer import Network
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.pages.attention.view import Shown, Wish
+from viz.pages.attention.view import HeadMaps, HeadView
 from viz.state.workbench import Selection
 from viz.ui.parts import classes, explanation
 from viz.ui.plots import scores_formula
 
 
-def explain(key: str, model: Network, wish: Wish, below: str) -> None:
+def explain(key: str, model: Network, wish: HeadView, below: str) -> None:
     """The line "What am I looking at?" for what the controls say. below: what stands under the heads."""
     if below == "importance":
         return explain_importance(key)
@@ -69,7 +69,7 @@ def explain_importance(key: str) -> None:
     explanation(key, formulas, text, HeadsRemoved, RemovedHead, Removals, likeness)
 
 
-def refusal(shown: Shown, heads: Sequence[tuple[int, int]]) -> str:
+def refusal(shown: HeadMaps, heads: Sequence[tuple[int, int]]) -> str:
     """Why there is no large figure; empty where there is one."""
     combination = shown.wish.combination
     if combination == "rollout" and shown.wish.kind == "cross":
@@ -79,7 +79,7 @@ def refusal(shown: Shown, heads: Sequence[tuple[int, int]]) -> str:
     return ""
 
 
-def missing(shown: Shown, chosen: Selection) -> str:
+def missing(shown: HeadMaps, chosen: Selection) -> str:
     """What the pinned trace lacks; empty where it lacks nothing."""
     if shown.comparison is None:
         return ""

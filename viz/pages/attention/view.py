@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wish:
+class HeadView:
     """What the controls say.
 
     order: "layer", "highest" or "lowest" of the metric. layers, heads: those to show, counted from 0. least, most:
@@ -47,7 +47,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class HeadImage:
     """cells: the quantity, or its difference from the pinned trace, NaN where there is nothing to compare with.
 
     strength: what decides whether a cell is below the threshold. own, pinned: the quantity, here and there.
@@ -59,10 +59,10 @@ class Drawn:
     pinned: Tensor | None
 
 
-class Shown:
+class HeadMaps:
     """The maps of a trace as the controls want them: a quantity, or its difference from the pinned trace."""
 
-    def __init__(self, trace: Trace, wish: Wish, comparison: Comparison | None, differing: bool) -> None:
+    def __init__(self, trace: Trace, wish: HeadView, comparison: Comparison | None, differing: bool) -> None:
         self.trace, self.wish, self.comparison = trace, wish, comparison
         self.differing = differing and comparison is not None
         self.maps = Maps(trace, wish.kind, wish.quantity)
@@ -97,13 +97,13 @@ class Shown:
         moved = [self.comparison.moved(name, each).to(self.device) for each in (weights, quantity)]
         return moved[0], moved[1]
 
-    def drawn(self, layer: int, heads: slice, weights: Tensor) -> Drawn:
+    def drawn(self, layer: int, heads: slice, weights: Tensor) -> HeadImage:
         """What is drawn of the heads with these weights."""
         quantity = self.maps.weighted(weights, layer, heads)
         pinned = self.pinned_of(layer, heads) if self.comparison else None
         return self._drawn(quantity, weights, *(pinned or (None, None)))
 
-    def combined(self, heads: Heads) -> Drawn:
+    def combined(self, heads: Heads) -> HeadImage:
         """The same of the combination of these heads; rollout is of the weights, whatever the quantity."""
         mine = self._combine(self.maps, heads)
         pinned = None
@@ -112,12 +112,12 @@ class Shown:
             pinned = self.comparison.moved(path, self._combine(self.pinned, heads)).to(self.device)
         return self._drawn(mine, mine, pinned, pinned)
 
-    def _drawn(self, quantity: Tensor, weights: Tensor, strength: Tensor | None, pinned: Tensor | None) -> Drawn:
+    def _drawn(self, quantity: Tensor, weights: Tensor, strength: Tensor | None, pinned: Tensor | None) -> HeadImage:
         if not self.differing:
-            return Drawn(quantity, weights, quantity, pinned)
+            return HeadImage(quantity, weights, quantity, pinned)
         if pinned is None or strength is None:
-            return Drawn(torch.full_like(quantity, torch.nan), weights, quantity, None)
-        return Drawn(quantity - pinned, torch.fmax(weights, strength), quantity, pinned)
+            return HeadImage(torch.full_like(quantity, torch.nan), weights, quantity, None)
+        return HeadImage(quantity - pinned, torch.fmax(weights, strength), quantity, pinned)
 
     def _combine(self, maps: Maps, heads: Heads) -> Tensor:
         if self.wish.combination == "rollout":

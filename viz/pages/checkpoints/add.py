@@ -17,7 +17,7 @@ from viz.i18n.format import as_sentence, literal
 from viz.state import checkpoints
 from viz.state.workbench import Key, Workbench, workbench
 from viz.ui import fields
-from viz.ui.parts import outcome
+from viz.ui.parts import show_result
 
 if TYPE_CHECKING:
     from model.checkpoints.hub import Download, Offer, Question
@@ -45,7 +45,7 @@ def report(bench: Workbench) -> None:
     """What came of it, and how far a transfer is."""
     how, text, where = st.session_state.get(Part.SAID) or ("", "", "")
     if text and not where:
-        outcome(how, as_sentence(text))
+        show_result(how, as_sentence(text))
     found = checkpoints.opened(bench)
     if found and found.download is not None:
         st.fragment(fetching, run_every=1.0)(bench, found.download)

@@ -17,7 +17,7 @@ from viz.i18n.format import as_sentence, literal, not_ours
 from viz.state import checkpoints, shown_model, training
 from viz.state.checkpoints import CheckpointEntry, saved_folder
 from viz.state.workbench import Key, Workbench, workbench
-from viz.ui.parts import outcome
+from viz.ui.parts import show_result
 from viz.ui.save_name import NAME, refused
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def show(bench: Workbench) -> None:
     """Of the model that is shown: what can be taken away, its name, its card."""
     name = str(st.session_state.get(Key.MODEL) or "")
     if message := st.session_state.pop(Part.SAID, None):
-        outcome(message[0], as_sentence(message[1]))
+        show_result(message[0], as_sentence(message[1]))
     place = next((each for each in checkpoints.all_places(bench) if each.name == name), None)
     if name == training.ENTRY:
         _in_training(st.container(width=READING), bench)

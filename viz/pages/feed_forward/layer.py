@@ -39,7 +39,7 @@ from viz.pages.feed_forward.units import (
     pinned_share,
     values_of,
 )
-from viz.state.cache import of_pin
+from viz.state.cache import cached_for_pin
 from viz.ui.parts import explanation
 from viz.ui.plots import FIRST, PINNED, SECOND, array, header, missing
 
@@ -160,7 +160,7 @@ def apart_table(bench: Workbench, chosen: Chosen) -> tuple[pd.DataFrame, str]:
     lacking = pinned_layer(pin, chosen)
     if not lacking:
         known, lacking = beside_pin(
-            lambda: of_pin(pin, "apart", (chosen.stack, chosen.layer), lambda: _apart(pin.trace, chosen))
+            lambda: cached_for_pin(pin, "apart", (chosen.stack, chosen.layer), lambda: _apart(pin.trace, chosen))
         )
         if known is not None:
             before = _apart_rows(known)

@@ -28,7 +28,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
 from viz.i18n.format import significant
 from viz.pages.feed_forward.text import unit_quantity
-from viz.state.cache import of_pin
+from viz.state.cache import cached_for_pin
 from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, header, levels, missing, now, pinned, side_of
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def pinned_direction(
     assert isinstance(model, Network)
     of = chosen.stack, chosen.layer, chosen.unit
     try:
-        known, lacking = beside_pin(lambda: of_pin(pin, scores, of, lambda: scores(model, *of)))
+        known, lacking = beside_pin(lambda: cached_for_pin(pin, scores, of, lambda: scores(model, *of)))
     except ValueError as error:
         return None, f"{_('pinned')}: {translate_error(error)}"
     if known is None:

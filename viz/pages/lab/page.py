@@ -18,7 +18,7 @@ from viz.pages.lab import (
     worked_example,
 )
 from viz.state.workbench import choose
-from viz.ui.parts import Views, nothing, theirs
+from viz.ui.parts import Views, foreign_code, no_views
 
 # Part arithmetic of the laboratory: what can be computed by hand, and what follows from it.
 
@@ -61,7 +61,7 @@ def costs_section(lens: TextModel, row: DeltaGenerator) -> Views:
     COSTS[name](lens)
     label = _("Dropout: Norms and residual")
     st.page_link("viz/pages/residual/page.py", label=label, query_params={"residual_view": "dropout"})
-    return nothing
+    return no_views
 
 
 def cost_name(name: str) -> str:
@@ -82,7 +82,7 @@ SECTIONS = {
 
 def page(lens: TextModel) -> Views:
     """One of its sections, each in the parts of a page; what is not shown is not computed."""
-    theirs.set(())  # here our own code computes, whatever model is loaded
+    foreign_code.set(())  # here our own code computes, whatever model is loaded
     row = st.container(horizontal=True, vertical_alignment="center")
     name = choose(_("Part"), list(SECTIONS), "arithmetic", "lab_part", section_name, row)
     return SECTIONS[name](lens, row)

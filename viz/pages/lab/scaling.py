@@ -28,10 +28,10 @@ from viz.i18n.errors import unless_absent
 from viz.i18n.format import significant
 from viz.pages.lab.experiment import Kept, experiment, header, show_claim
 from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, heading, mean
-from viz.state.cache import of_pin, remembered
+from viz.state.cache import cached, cached_for_pin
 from viz.state.workbench import Workbench, workbench
 from viz.ui.fields import Field, number_field
-from viz.ui.parts import Views, data_table, explanation, folded, mount
+from viz.ui.parts import Views, data_table, expander, explanation, mount
 from viz.ui.plots import array
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def section(lens: TextModel) -> Views:
         seed = number_field(fields[1], Field(Part.SEED, _("seed"), "0", 0, 9999))
         random = st.container()
         explain()
-        data = folded(Part.DATA, _("Data"))
+        data = expander(Part.DATA, _("Data"))
     with right:
         kind = choose_kind(lens, heading(_("In the loaded model")))
         said, heads = st.container(), st.container()
@@ -129,11 +129,13 @@ def of_model(bench: Workbench, kind: AttentionKind) -> tuple[str, list[Mount]]:
     """
     trace = bench.trace
     assert trace is not None
-    found = remembered(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
+    found = cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
     pinned = None
     if bench.pin is not None and bench.pin.trace.attention_paths(kind):
         pin = bench.pin
-        pinned, _lacking = unless_absent(lambda: of_pin(pin, "heads", (kind,), lambda: heads_of(pin.trace, kind)))
+        pinned, _lacking = unless_absent(
+            lambda: cached_for_pin(pin, "heads", (kind,), lambda: heads_of(pin.trace, kind))
+        )
     maps = Maps(trace, kind)
     chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
     place = chosen.layer, chosen.head

@@ -25,11 +25,11 @@ from viz.i18n.format import as_sentence, literal, significant, stopped
 from viz.pages.lab.experiment import experiment, header, show_claim
 from viz.pages.lab.side_by_side_text import arm_name, colours, comparison_name, explain, said_of, truth_of, verdicts
 from viz.state import training
-from viz.state.cache import remembered
+from viz.state.cache import cached
 from viz.state.workbench import choose, workbench
 from viz.ui.curves import part_name, title_of
 from viz.ui.fields import NARROW, Field, number_field
-from viz.ui.parts import Views, data_table, nothing
+from viz.ui.parts import Views, data_table, no_views
 from viz.ui.plots import EXPECTED
 
 # The tables of trainings side by side: a row an arm, and every number that was measured.
@@ -234,7 +234,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
         with place:
             run(name, *found)
     explain(name)
-    return nothing
+    return no_views
 
 
 def controls(place: DeltaGenerator, name: str, lens: TextModel) -> tuple[Setup, int] | None:
@@ -296,7 +296,7 @@ def forecast(name: str, setup: Setup, longest: int) -> str:
     """From a step of the first arm, measured now."""
     arms = COMPARISONS[name].arms(setup)
     shape = (setup.kind, setup.task, setup.d_model, setup.depth, setup.lengths)
-    step = remembered(f"lab_pace_{name}", shape, lambda: step_seconds(arms, setup))
+    step = cached(f"lab_pace_{name}", shape, lambda: step_seconds(arms, setup))
     count = len(arms) * len(setup.seeds) * setup.steps
     seconds = count * step * (TESTING if longest else 1.0)
     return _("{arms} arms, {count} steps in all, about {seconds} s by a step just measured").format(

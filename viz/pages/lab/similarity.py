@@ -35,9 +35,9 @@ from viz.i18n.format import sides, significant, token_sign, tokens
 from viz.pages.lab.components import vectors
 from viz.pages.lab.experiment import percent, show_claim
 from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, heading, marked, mean
-from viz.state.cache import of_pin, remembered
+from viz.state.cache import cached, cached_for_pin
 from viz.state.workbench import Selection, Workbench, workbench
-from viz.ui.parts import Views, data_table, explanation, folded, mount, plot_words, stamp
+from viz.ui.parts import Views, data_table, expander, explanation, mount, plot_words, stamp
 from viz.ui.plots import PINNED, array
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def section(lens: TextModel) -> Views:
         heading(_("In the plane")).button(_("Back to the counter-example"), key=Part.RESTORE, on_click=restore)
         verdict, figure, numbers = st.container(), st.container(), st.container()
         explain()
-        data = folded(Part.DATA, _("Data"))
+        data = expander(Part.DATA, _("Data"))
     with right:
         kind = choose_kind(lens, heading(_("In the loaded model")))
         said, heads, queries, scatter = (st.container() for _number in range(4))
@@ -302,7 +302,7 @@ def of_model(bench: Workbench, kind: AttentionKind) -> tuple[list[str], Ranked, 
     trace = bench.trace
     assert trace is not None
     maps = Maps(trace, kind)
-    found = remembered(Part.FOUND, (trace, kind), lambda: agreement(maps))
+    found = cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
     chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
     side = sides(trace, kind)[0]
     labels = tokens(trace, side)
@@ -332,7 +332,9 @@ def of_pinned(
     pin, trace = bench.pin, bench.pin.trace
     if not trace.attention_paths(kind):
         return None, None
-    found, _lacking = unless_absent(lambda: of_pin(pin, "agreement", (kind,), lambda: agreement(Maps(trace, kind))))
+    found, _lacking = unless_absent(
+        lambda: cached_for_pin(pin, "agreement", (kind,), lambda: agreement(Maps(trace, kind)))
+    )
     alignment = bench.comparison.source if side == "source" else bench.comparison.target
     query = alignment.places[chosen.query]
     if found is None or query < 0 or chosen.layer >= len(found.same_best) or chosen.head >= found.same_best.shape[1]:

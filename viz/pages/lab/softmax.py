@@ -30,9 +30,9 @@ from viz.i18n.format import literal, sides, significant, token_sign, tokens
 from viz.pages.lab import worked_example
 from viz.pages.lab.experiment import header, percent, show_claim
 from viz.pages.lab.head_choice import choose_kind
-from viz.state.cache import remembered
+from viz.state.cache import cached
 from viz.state.workbench import choose, workbench
-from viz.ui.parts import Views, data_table, explanation, folded, mount
+from viz.ui.parts import Views, data_table, expander, explanation, mount
 from viz.ui.plots import EXPECTED, PINNED, array
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def section(lens: TextModel) -> Views:
         explain()
     with right:
         curves = st.container()
-        data = folded(Part.DATA, _("Data"))
+        data = expander(Part.DATA, _("Data"))
 
     def views(_lens: TextModel) -> Iterator[None]:
         subject, lacking = unless_absent(scores_of)
@@ -95,7 +95,7 @@ def section(lens: TextModel) -> Views:
             yield
             said.info(literal(_("{query} sees no key.").format(query=subject.name)))
             return
-        limits = remembered(Part.LIMITS, (tuple(scores.tolist()),), lambda: thresholds(scores))
+        limits = cached(Part.LIMITS, (tuple(scores.tolist()),), lambda: thresholds(scores))
         parts = [
             (bars, pack_bars(subject, temperature, Part.BARS)),
             (curves, pack_curves(subject, temperature, Part.CURVES)),

@@ -28,7 +28,7 @@ from viz.i18n.format import significant
 from viz.pages.lab.components import Matrix, matrices
 from viz.pages.lab.experiment import show_claim
 from viz.state.workbench import choose, workbench
-from viz.ui.parts import Views, data_table, explanation, folded, mount, plot_words
+from viz.ui.parts import Views, data_table, expander, explanation, mount, plot_words
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -241,7 +241,7 @@ def section(_lens: TextModel) -> Views:
     with left:
         explain()
     with right:
-        data = folded(Part.DATA, _("Data"))
+        data = expander(Part.DATA, _("Data"))
 
     def views(_lens: TextModel) -> Iterator[None]:
         typed = texts()

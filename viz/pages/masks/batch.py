@@ -21,7 +21,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, side_name, sides
 from viz.pages.masks.figures import DRAWN, numbers, of_head, words
 from viz.pages.masks.pinned import text_of, unlike
-from viz.state.cache import of_pin
+from viz.state.cache import cached_for_pin
 from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def pinned_batch(bench: Workbench) -> tuple[PinnedBatch | None, str]:
     texts, lacking = text_of(pin, bench.lens.kind)
     if lacking:
         return None, lacking
-    return of_pin(pin, "batch", (), lambda: _batch_of_pin(pin, *texts)), ""
+    return cached_for_pin(pin, "batch", (), lambda: _batch_of_pin(pin, *texts)), ""
 
 
 def _batch_of_pin(pin: Pin, source: Tokens, target: Tokens | None = None) -> PinnedBatch:

@@ -24,12 +24,12 @@ from model.text.tokenizer import Tokens
 from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
-from viz.state.cache import remembered
+from viz.state.cache import cached
 from viz.state.positions import WITH_BASE, Wished, as_trained, position_name, wish
 from viz.state.texts import first_source, typed
 from viz.state.workbench import Key, Pin, Workbench, workbench
 from viz.ui.fields import Field, number_field, parse, written
-from viz.ui.parts import Views, classes, data_table, explanation, folded, mount, nothing, plot_words, stamp
+from viz.ui.parts import Views, classes, data_table, expander, explanation, mount, no_views, plot_words, stamp
 from viz.ui.plots import PINNED
 
 TYPE = "applied_type"
@@ -39,7 +39,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
     """The wish first; then the text in the model with and without it."""
     if not lens.model.ours:
         st.info(not_ours())
-        return nothing
+        return no_views
     choose_type(lens, as_trained(lens), row)
     pin = row.container()
     left, right = st.columns([11, 9], gap="medium")
@@ -49,12 +49,12 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
     with right:
         said, changes = st.container(), st.container()
         explain(lens)
-        data = folded("applied_data", _("Data"))
+        data = expander("applied_data", _("Data"))
     choose_numbers(lens, as_trained(lens), fields)
 
     def views(lens: TextModel) -> Iterator[None]:
         bench, trained = workbench(), as_trained(lens)
-        both = remembered("applied", (bench.trace, lens, trained), lambda: compare(bench, lens, trained))
+        both = cached("applied", (bench.trace, lens, trained), lambda: compare(bench, lens, trained))
         parts = [(losses, pack_losses(bench, both))]
         if both.before not in (None, both.now):
             parts.append((changes, pack_changes(bench, both)))

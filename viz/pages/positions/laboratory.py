@@ -20,7 +20,7 @@ from viz.i18n.catalogue import _, language
 from viz.pages.positions import encodings
 from viz.pages.positions.encodings import Picture, Settings, Shown
 from viz.pages.positions.figures import figure_files
-from viz.state.cache import remembered
+from viz.state.cache import cached
 from viz.state.positions import as_trained
 from viz.state.workbench import choose, workbench
 from viz.ui.fields import Field, number_field
@@ -64,7 +64,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
             of = as_trained(lens), pin.lens if pin else None
             made = _experiment(name, *of)
             key = (name, settings, *of, language())
-            shown = remembered("laboratory", key, lambda: made(settings))
+            shown = cached("laboratory", key, lambda: made(settings))
         yield
         verdicts, pictures = shown
         place.text("\n".join([*verdicts, *no_pin(name)]))

@@ -21,10 +21,10 @@ from model.text.tokenizer import Tokens
 from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import not_ours, significant
-from viz.state.cache import of_pin, remembered
+from viz.state.cache import cached, cached_for_pin
 from viz.state.positions import as_trained
 from viz.state.workbench import Workbench, workbench
-from viz.ui.parts import Views, data_table, explanation, folded, mount, nothing
+from viz.ui.parts import Views, data_table, expander, explanation, mount, no_views
 from viz.ui.plots import PINNED, header, levels
 
 OFF, ON = "#009e73", "#d55e00"
@@ -48,13 +48,13 @@ Reversals = tuple[Reversal, Reversal]
 def section(lens: TextModel, row: DeltaGenerator) -> Views:
     if not lens.model.ours:
         st.info(not_ours())
-        return nothing
+        return no_views
     said = st.container()
     left, right = st.columns(2, gap="medium")
     along, aside = st.columns(2, gap="medium")
     with aside:
         explain()
-        data = folded("order_data", _("Data"))
+        data = expander("order_data", _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
@@ -62,7 +62,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
         assert trace is not None
         assert given is not None
         order = reversed_order([label in trace.special_labels for label in given.labels])
-        runs = remembered("order", (trace, lens), lambda: _both(as_trained(lens), lens, given, order))
+        runs = cached("order", (trace, lens), lambda: _both(as_trained(lens), lens, given, order))
         before, lacking = pinned_reversals(bench)
         parts = [
             (left, pack_cosines(bench, given, order, runs[0], before and before[0], "order_off")),
@@ -98,7 +98,7 @@ def pinned_reversals(bench: Workbench) -> tuple[tuple[Reversal, Reversal] | None
     if not pin.lens.model.ours:
         return None, _("pinned: {reason}").format(reason=not_ours())
     order = reversed_order([label in pin.trace.special_labels for label in text.labels])
-    found = of_pin(pin, "order", (), lambda: _both(pin.lens, pin.lens, text, order))
+    found = cached_for_pin(pin, "order", (), lambda: _both(pin.lens, pin.lens, text, order))
     places = bench.comparison.source.places
     backwards = [places[at] for at in reversed_order([label in trace.special_labels for label in trace.source_tokens])]
     stands = {at: column for column, at in enumerate(order)}

@@ -23,7 +23,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.state.positions import position_name
 from viz.state.workbench import Workbench, choose, workbench
-from viz.ui.parts import Views, classes, data_table, explanation, folded, mount, plot_words, stamp
+from viz.ui.parts import Views, classes, data_table, expander, explanation, mount, plot_words, stamp
 from viz.ui.plots import PINNED, missing
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
     with right:
         near, plane = st.container(), st.container()
         explain(lens, side)
-        data = folded("tokens_data", _("Data"))
+        data = expander("tokens_data", _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()

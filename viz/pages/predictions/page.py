@@ -18,7 +18,7 @@ from viz.pages.predictions import beam_tree, decoding_film, logit_lens, position
 from viz.pages.predictions import text as explaining
 from viz.state.texts import CONTINUED, LINE_BREAK, first_source, typed, write_source
 from viz.state.workbench import Key, choose, workbench
-from viz.ui.parts import Views, data_table, folded, mount, nothing, stamp
+from viz.ui.parts import Views, data_table, expander, mount, no_views, stamp
 from viz.ui.prediction import Subject, subject_of
 
 VIEWS = ("positions", "sampling", "layers", "film", "search")
@@ -58,7 +58,7 @@ def page(lens: TextModel) -> Views:
     view = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
     if refusal := explaining.refusal(lens, view in OF_WRITERS):
         st.info(refusal)
-        return nothing
+        return no_views
     drawing: dict[str, Callable[[TextModel, DeltaGenerator], Views]] = {
         "positions": show_positions,
         "sampling": show_sampling,
@@ -79,7 +79,7 @@ def show_positions(lens: TextModel, row: DeltaGenerator) -> Views:
     places = left.container(), left.container(), right.container()
     with right:
         explaining.positions(Part.EXPLANATION, lens)
-        data = folded(Part.DATA, _("Data"))
+        data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         subject = subject_of(workbench())
@@ -104,7 +104,7 @@ def show_sampling(lens: TextModel, row: DeltaGenerator) -> Views:
     right_place = right.container()
     with right:
         explaining.sampling(Part.EXPLANATION)
-        data = folded(Part.DATA, _("Data"))
+        data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         subject = subject_of(workbench())
@@ -141,7 +141,7 @@ def show_layers(lens: TextModel, row: DeltaGenerator) -> Views:
     charts = [right.container() for _chart in range(3)]
     with right:
         explaining.layers(Part.EXPLANATION, lens)
-        data = folded(Part.DATA, _("Data"))
+        data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         subject = subject_of(workbench())
@@ -166,7 +166,7 @@ def show_layers(lens: TextModel, row: DeltaGenerator) -> Views:
 def show_film(lens: TextModel, row: DeltaGenerator) -> Views:
     place = st.container()
     explaining.film(Part.EXPLANATION)
-    data = folded(Part.DATA, _("Data"))
+    data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         subject = subject_of(workbench())
@@ -183,7 +183,7 @@ def show_search(lens: TextModel, row: DeltaGenerator) -> Views:
     place = st.container()
     beam = int(choose(_("Beam"), BEAMS, "4", Part.BEAM, lambda width: _("beam {width}").format(width=width), row))
     explaining.search(Part.EXPLANATION)
-    data = folded(Part.DATA, _("Data"))
+    data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()

@@ -14,7 +14,7 @@ from model.runtime.device import exact
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.state.cache import of_pin
+from viz.state.cache import cached_for_pin
 from viz.ui.parts import explanation
 from viz.ui.plots import EXPECTED, FIRST, PINNED, SECOND, array, header, missing, pinned
 
@@ -170,7 +170,7 @@ def pinned_measured(bench: Workbench, name: str, position: int, rate: float, mas
         return None
     key = f"dropout {rate} {masks}"
     # Which of its entries there are depends on this text.
-    return known, of_pin(pin, "dropout", (key, known.tolist()), lambda: over_masks(known, rate, masks, key))
+    return known, cached_for_pin(pin, "dropout", (key, known.tolist()), lambda: over_masks(known, rate, masks, key))
 
 
 def measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> Vector:

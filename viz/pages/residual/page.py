@@ -19,7 +19,7 @@ from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement
 from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
 from viz.state.workbench import Workbench, choice, choose, workbench
 from viz.ui import plots
-from viz.ui.parts import Views, data_table, folded, mount, nothing, under_figures
+from viz.ui.parts import Views, data_table, expander, mount, no_views, under_figures
 
 
 class Part(StrEnum):
@@ -47,7 +47,7 @@ def page(lens: TextModel) -> Views:
     stack = choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row) if len(names) > 1 else names[0]
     if lens.config.norm == "none" and view in ("norms", "forms", "batch"):
         st.info(_("This model has no norms: its config says “none”, and its residual stream is never normalised."))
-        return nothing
+        return no_views
     shows = (show_norms, show_stream, show_forms, show_batch, show_placement, show_dropout)
     return shows[RESIDUAL_VIEWS.index(view)](lens, stack)
 
@@ -57,7 +57,7 @@ def show_norms(lens: TextModel, stack: str) -> Views:
     quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
     channels, weights = right.container(), right.container()
     norms.explain(Part.EXPLANATION, lens.model)
-    data = folded(Part.DATA, _("Data"))
+    data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()
@@ -104,7 +104,7 @@ def show_forms(lens: TextModel, stack: str) -> Views:
     picker, table = st.columns([3, 8], gap="medium")
     left, right = st.columns(2, gap="medium")
     norm_forms.explain(Part.EXPLANATION)
-    data = folded(Part.DATA, _("Data"))
+    data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         bench, epsilon = workbench(), lens.config.norm_epsilon
@@ -163,7 +163,7 @@ def show_placement(lens: TextModel, stack: str) -> Views:
     with right:
         curves = st.container()
         placement.explain(Part.EXPLANATION, lens.config)
-        data = folded(Part.DATA, _("Data"))
+        data = expander(Part.DATA, _("Data"))
         if not (normed := lens.config.norm != "none"):
             curves.info(_("This model has no norms: there is none that could stand elsewhere."))
 
@@ -190,7 +190,7 @@ def show_dropout(lens: TextModel, stack: str) -> Views:
     masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, row))
     left, right = st.columns(2, gap="medium")
     dropout.explain(Part.EXPLANATION)
-    data = folded(Part.DATA, _("Data"))
+    data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
         bench = workbench()

@@ -23,7 +23,7 @@ from viz.pages.training import data as training_data
 from viz.pages.training import settings as training_settings
 from viz.pages.training.start import start
 from viz.state import training
-from viz.state.cache import remembered
+from viz.state.cache import cached
 from viz.state.workbench import Workbench, choice, choose
 from viz.ui.fields import whose
 
@@ -155,7 +155,7 @@ def _material(
     tokenizers = (lens.source_tokenizer, lens.target_tokenizer) if lens else None
     made_of = (kind, data, units, vocabulary, tokenizers)
     try:
-        return remembered(Part.MATERIAL, made_of, lambda: material_of(kind, data, units, vocabulary, tokenizers)), []
+        return cached(Part.MATERIAL, made_of, lambda: material_of(kind, data, units, vocabulary, tokenizers)), []
     except ValueError as error:
         return None, [translate_error(error)]
 

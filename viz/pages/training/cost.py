@@ -22,7 +22,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import clock, significant
 from viz.state import training
-from viz.state.cache import remembered
+from viz.state.cache import cached
 from viz.state.workbench import Workbench
 
 Known = tuple[tuple[Dataset, Dataset], Costs]
@@ -88,9 +88,9 @@ def costs_of(config: TransformerConfig, material: TrainingData, settings: Traini
         ValueError: there is nothing to train on.
     """
     made_of = (material, config.max_length, settings.undo_merges)
-    corpora = remembered(Part.CORPORA, made_of, lambda: material.corpora(config.max_length, settings.undo_merges))
+    corpora = cached(Part.CORPORA, made_of, lambda: material.corpora(config.max_length, settings.undo_merges))
     now = (*made_of, config, settings)
-    return corpora, remembered(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
+    return corpora, cached(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
 
 
 def require_costs(config: TransformerConfig, found: Costs, device: torch.device, bench: Workbench) -> None:

@@ -14,7 +14,7 @@ from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.pages.training import own_data
-from viz.state.cache import remembered
+from viz.state.cache import cached
 from viz.state.workbench import choose
 
 SOURCES = ("task", "phrases", "own")
@@ -64,7 +64,7 @@ def _task(place: DeltaGenerator, usual: str) -> Data | None:
     )
     held = share(place)
     try:
-        found = remembered(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
+        found = cached(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
     except ValueError as error:
         place.error(translate_error(error))
         return None

@@ -15,7 +15,7 @@ from viz.i18n.format import SIDES, attention_name
 from viz.pages.training import branch
 from viz.pages.training.components import training_film
 from viz.pages.training.start import nothing_begun
-from viz.state.cache import remembered
+from viz.state.cache import cached
 from viz.state.film_feed import thinned
 from viz.state.training import training
 from viz.state.workbench import Key, Workbench, choose, workbench
@@ -93,7 +93,7 @@ def other_futures(runs: Sequence[Run], film: Film) -> list[dict[str, Any]]:
             found.append({"run": run.number, "steps": steps[kept].tolist(), "losses": known})
         return found
 
-    return remembered(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)
+    return cached(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)
 
 
 def visible_of(bench: Workbench, film: Film, kind: AttentionKind) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from viz.i18n.errors import translate_error
 from viz.state import checkpoints, shown_model, training
 from viz.state.checkpoints import saved_folder, saved_names
 from viz.state.workbench import workbench
-from viz.ui.parts import outcome
+from viz.ui.parts import show_result
 from viz.ui.save_name import NAME, free_name, refused
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
     )
     if said := st.session_state.get(Part.SAID):
         with place:
-            outcome(*said)
+            show_result(*said)
     if names := saved_names():
         delete(place, list(names))
 

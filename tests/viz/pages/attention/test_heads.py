@@ -17,7 +17,7 @@ from viz.i18n.format import tokens
 from viz.pages.attention import heads as smaller
 from viz.pages.attention import view as of_heads
 from viz.pages.attention.heads import block_size, pooled, pooled_positive, thumbnails
-from viz.pages.attention.view import Shown, Wish
+from viz.pages.attention.view import HeadMaps, HeadView
 
 
 def furthest_from_0(cells: np.ndarray) -> float:
@@ -59,7 +59,7 @@ def test_thumbnails_of_long_texts_are_the_blocks_largest_weights(trace, monkeypa
     for name, value in (("KEPT_MAP", 0), ("AT_ONCE", 1)):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(smaller, "CELLS", 4)
-    made = thumbnails(Shown(trace, Wish("decoder", threshold=0.2), None, False))
+    made = thumbnails(HeadMaps(trace, HeadView("decoder", threshold=0.2), None, False))
     assert made.cells.shape == (2, 2, 4, 4)
     assert made.block == (2, 2)
     for row in range(4):
@@ -82,7 +82,7 @@ def test_no_group_of_a_long_text_is_larger_than_one_heads_map(trace, monkeypatch
     """Nothing of size heads × n² is made: the largest tensor a group computes is one head's."""
     monkeypatch.setattr(module, "KEPT_MAP", 0)
     monkeypatch.setattr(module, "AT_ONCE", 1)
-    maps = Shown(trace, Wish("decoder"), None, False).maps
+    maps = HeadMaps(trace, HeadView("decoder"), None, False).maps
     sizes = {maps.weights(layer, heads).numel() for layer, heads in maps.groups()}
     assert sizes == {7 * 7}
     assert not trace._maps.keys() - {
