@@ -10,7 +10,7 @@ import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import component, heads, labels, opened
 from tests.viz.small import LENGTH, write_small
-from viz.state.workbench import DEFAULT_SELECTION, FIRST_SOURCE
+from viz.state.session import DEFAULT_SELECTION, FIRST_SOURCE
 
 SCRIPT, IMAGE, MARKDOWN = "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "**b** $x$ `c` :red[d]"
 SPACES, EMOJI, RIGHT_TO_LEFT, CHINESE = "   ", "🙂👩🏽‍🚀🇨🇳", "مرحبا بالعالم שלום", "我是老师。"

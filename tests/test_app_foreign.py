@@ -25,10 +25,10 @@ def said(app) -> str:
 def test_every_page_of_a_bare_encoder_says_what_does_not_exist(here, name):
     write(here / "bare", "encoder-only", output_head="none", tied_embeddings="none")
     app = sound(opened())
-    app.session_state["workbench"].keep()
+    app.session_state["session"].keep()
     app.session_state["source"] = "The dog sees the cat."
     sound(app.switch_page(PAGES[name]).run())
-    app.session_state["workbench"].differing = True
+    app.session_state["session"].differing = True
     sound(app.run())
     bar = component(app, "token_bar")
     assert bar["guesses"] == []

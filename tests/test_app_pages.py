@@ -8,7 +8,7 @@ import viz.state.checkpoints
 from model.inference.model import TextModel
 from tests.app_reading import labels, opened
 from tests.viz.small import write_small
-from viz.state.workbench import Key
+from viz.state.session import Key
 
 PAGES = ("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions")
 
@@ -52,6 +52,6 @@ def test_another_page_computes_no_new_forward(passes, target):
 def test_what_was_chosen_stays_in_the_address_on_another_page(passes):
     app = opened(source="The cat sees.", layer="1", head="1")
     app.switch_page("viz/pages/masks/page.py").run()
-    bench = app.session_state[Key.WORKBENCH]
-    assert (bench.selection.layer, bench.selection.head) == (1, 1)
+    session = app.session_state[Key.SESSION]
+    assert (session.selection.layer, session.selection.head) == (1, 1)
     assert app.text_input(key="source").value == "The cat sees."

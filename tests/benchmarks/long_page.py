@@ -8,19 +8,19 @@ import runpy
 import time
 from pathlib import Path
 
-from viz.state.workbench import Workbench
+from viz.state.session import Session
 
 HERE = Path(__file__).parent
 
-if not hasattr(Workbench, "timed"):
-    look = Workbench.look
+if not hasattr(Session, "timed"):
+    look = Session.look
 
-    def timed(self: Workbench, *arguments: object) -> object:
+    def timed(self: Session, *arguments: object) -> object:
         trace = look(self, *arguments)  # type: ignore[arg-type]
         (HERE / "traced").write_text(str(time.time()), encoding="ascii")
         return trace
 
-    Workbench.look = timed  # type: ignore[method-assign, assignment]
-    Workbench.timed = True  # type: ignore[attr-defined]
+    Session.look = timed  # type: ignore[method-assign, assignment]
+    Session.timed = True  # type: ignore[attr-defined]
 
 runpy.run_path("app.py", run_name="__main__")

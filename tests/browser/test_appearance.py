@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.looking import eventually, expect_painted, figure, stands_still, texts, thumbnails
-from viz.state.workbench import FIRST_SOURCE
+from viz.state.session import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
 

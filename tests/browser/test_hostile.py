@@ -16,7 +16,7 @@ from tests.browser.looking import (
     texts,
     thumbnails,
 )
-from viz.state.workbench import FIRST_SOURCE
+from viz.state.session import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
 

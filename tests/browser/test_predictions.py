@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.looking import eventually, expect_tokens, source, stands_still, target
 from tests.browser.test_hostile import INTRUDERS, SCRIPT
-from viz.state.workbench import FIRST_SOURCE
+from viz.state.session import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
 

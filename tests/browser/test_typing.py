@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.looking import chips, eventually, expect_painted, expect_tokens, pixels, source, target, thumbnails
-from viz.state.workbench import FIRST_SOURCE
+from viz.state.session import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
 

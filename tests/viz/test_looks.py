@@ -13,7 +13,7 @@ from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 from tests.app_reading import opened, sound
 from tests.viz.pages.training.training_page import live, short_trainings
 from viz.state import training
-from viz.state.workbench import Key, Selection
+from viz.state.session import Key, Selection
 from viz.ui.parts import ARRANGED
 
 PAGES = [
@@ -83,14 +83,14 @@ class Page:
 @pytest.mark.parametrize(("page", "address"), PAGES)
 def test_a_look_draws_what_a_run_of_all_draws(monkeypatch, page, address):
     shown = Page(monkeypatch, page, address)
-    bench = shown.app.session_state[Key.WORKBENCH]
+    session = shown.app.session_state[Key.SESSION]
     changes = [
         lambda: shown.app.session_state.__setitem__(Key.SOURCE, "He has a dog and a cat."),
-        lambda: setattr(bench, "selection", Selection(1, 3, 2)),
-        bench.keep,
-        lambda: setattr(bench, "differing", True),
+        lambda: setattr(session, "selection", Selection(1, 3, 2)),
+        session.keep,
+        lambda: setattr(session, "differing", True),
         lambda: shown.app.session_state.__setitem__(Key.SOURCE, "She bought a car."),
-        bench.release,
+        session.release,
     ]
     for change in changes:
         change()
@@ -121,7 +121,7 @@ def test_a_look_at_a_training_that_is_gone_draws_all_again(monkeypatch):
     shown.drawn(looking=False)
     shown.drawn(looking=True)
     assert shown.runs == [True]
-    training.trainings().end(shown.app.session_state[Key.WORKBENCH].run)
+    training.trainings().end(shown.app.session_state[Key.SESSION].run)
     shown.drawn(looking=True)
     assert shown.runs[0]
     assert not shown.runs[-1]

@@ -53,15 +53,15 @@ def begun(folder, kind: Kind) -> AppTest:
     else:
         write(folder / "small", kind, position="rotary", activation="swiglu")
         app = opened(source=TEXTS[kind][0])
-    assert app.session_state["workbench"].lens.device.type == NAME
+    assert app.session_state["session"].lens.device.type == NAME
     return sound(app)
 
 
 def pinned(app: AppTest, kind: Kind) -> AppTest:
-    app.session_state["workbench"].keep()
+    app.session_state["session"].keep()
     app.session_state["source"] = TEXTS[kind][1]
     sound(app.run())
-    app.session_state["workbench"].differing = True
+    app.session_state["session"].differing = True
     return sound(app.run())
 
 
@@ -84,14 +84,14 @@ def test_a_training_is_begun_and_ends(here):
         app = sound(opened("training"))
         app.button(key="demonstration_begin").click()
         sound(app.run())
-        live = training.trainings().get(app.session_state["workbench"].run)
+        live = training.trainings().get(app.session_state["session"].run)
         assert live is not None
         assert live.settled(60.0)
         assert (live.snapshot.status, live.snapshot.step) == ("finished", 2)
         assert live.start.device.type == NAME
         sound(app.run())
         sound(app.switch_page(PAGES["attention"]).run())
-        assert app.session_state["workbench"].lens.device.type == NAME
+        assert app.session_state["session"].lens.device.type == NAME
 
 
 @pytest.fixture

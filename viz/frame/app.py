@@ -23,7 +23,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, page_name
 from viz.state import assumptions, checkpoints, positions, shown_model, texts, training
 from viz.state.film_feed import is_behind
-from viz.state.workbench import Key, Workbench, choose, workbench
+from viz.state.session import Key, Session, choose, current_session
 from viz.ui.parts import ARRANGED, Views, foreign_code, no_views
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ STYLE = Path(__file__).parent / "frame.css"
 def main() -> None:
     st.set_page_config(page_title="Vitrine", page_icon="🔍", layout="wide", initial_sidebar_state=250)
     st.html(STYLE)
-    bench = workbench()
+    session = current_session()
     heading = st.sidebar.container(
         key="heading", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     )
@@ -64,13 +64,13 @@ def main() -> None:
     named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
     for name in HELD:
         if value := st.query_params.get(name):
-            bench.say(name, value)
+            session.say(name, value)
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
-    bench.say_again()
+    session.say_again()
     with st.sidebar:
-        here = checkpoints.all_places(bench)
-        names = [*([training.ENTRY] if training.training(bench) else []), *shown_model.model_names(here)]
-        name = choose_model(training.training(bench), names, shown_model.first_index(here, names))
+        here = checkpoints.all_places(session)
+        names = [*([training.ENTRY] if training.training(session) else []), *shown_model.model_names(here)]
+        name = choose_model(training.training(session), names, shown_model.first_index(here, names))
         summary = st.empty()
         for section, links in pages.items():
             st.caption(section)
@@ -87,7 +87,7 @@ def main() -> None:
             },
             Key.FILE,
         )
-    live = training.training(bench)
+    live = training.training(session)
     trained = live is not None and name == training.ENTRY
     try:
         if live and trained:
@@ -104,18 +104,18 @@ def main() -> None:
         st.warning(sentence)
     shown_model.show_refusal(chosen)
     summary.caption(describe(lens, shown_model.format_of(here, name, lens)), help=assumptions.in_short(lens) or None)
-    texts.follow_model(bench, lens)
+    texts.follow_model(session, lens)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
     with strip_place:
         stands = training.standing(live)
         st.fragment(training_strip.strip, run_every=training_strip.pace(live, moving, trained))(
-            bench, lens, moving, stands
+            session, lens, moving, stands
         )
-    st.fragment(arrange, key=ARRANGED)(bench, lens, chosen, trained, every if trained else None)
+    st.fragment(arrange, key=ARRANGED)(session, lens, chosen, trained, every if trained else None)
 
 
-def arrange(bench: Workbench, lens: TextModel, page: str, trained: bool, every: float | None) -> None:
+def arrange(session: Session, lens: TextModel, page: str, trained: bool, every: float | None) -> None:
     """The input bar and the page under it: their places and controls, which a keystroke leaves as they are.
 
     trained: the model in training is shown, and not the one that it began with. every: seconds between looks at it,
@@ -130,14 +130,14 @@ def arrange(bench: Workbench, lens: TextModel, page: str, trained: bool, every: 
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
     if not trained:
         with note:
-            lens = positions.look(bench, lens)
+            lens = positions.look(session, lens)
     foreign_code.set(lens.model.code)
     with bar:
         fields = input_bar.show_controls(lens)
     views = no_views
     with controls, telling():
         views = drawn_by.page(lens)
-    st.fragment(look, run_every=every)(bench, lens, trained, bar, fields, views)
+    st.fragment(look, run_every=every)(session, lens, trained, bar, fields, views)
 
 
 @contextmanager
@@ -151,33 +151,33 @@ def within_places() -> Iterator[None]:
 
 @within_places()
 def look(
-    bench: Workbench, lens: TextModel, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
+    session: Session, lens: TextModel, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
 ) -> None:
     """All that a keystroke draws again, and each look at a training: the texts, their tokens, and the page's views.
 
     fields: places of the source and, where the model has one, of the target.
     """
-    live = training.training(bench) if trained else None
-    if bench.begun or (trained and live is None):  # outside this fragment, the list of models has other entries
-        bench.begun = False
+    live = training.training(session) if trained else None
+    if session.begun or (trained and live is None):  # outside this fragment, the list of models has other entries
+        session.begun = False
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
     foreign_code.set(lens.model.code)
     input_bar.show_source(fields[0], lens)  # the browser draws it while the model computes
     if live:
-        lens = training.shown(bench, live)
+        lens = training.shown(session, live)
     else:
         try:
-            texts.look(bench, lens)
+            texts.look(session, lens)
         except ValueError as error:  # a text that this model cannot read
             bar.error(as_sentence(translate_error(error)))
             return
     for place in fields[1:]:
-        input_bar.show_target(place, bench)  # drawn while the rest is packed
+        input_bar.show_target(place, session)  # drawn while the rest is packed
     # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
-    late = bench.is_long
-    news = partial(training_strip.news, bench, live) if live and bench.moving else None
-    mount_tokens = None if late else token_bar.pack_tokens(bench, news)
+    late = session.is_long
+    news = partial(training_strip.news, session, live) if live and session.moving else None
+    mount_tokens = None if late else token_bar.pack_tokens(session, news)
     drawing = views(lens)
     with telling():
         next(drawing, None)
@@ -185,10 +185,10 @@ def look(
         with telling():
             next(drawing, None)
     with bar:
-        (mount_tokens or token_bar.pack_tokens(bench, news))()
+        (mount_tokens or token_bar.pack_tokens(session, news))()
     with telling():
         next(drawing, None)
-    if live and (not training.is_moving(live) if bench.moving else is_behind(bench.sent, live)):
+    if live and (not training.is_moving(live) if session.moving else is_behind(session.sent, live)):
         st.rerun()
 
 

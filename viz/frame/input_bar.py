@@ -12,9 +12,9 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import no_predictions
 from viz.state.assumptions import assumptions
+from viz.state.session import Key, Session, current_session
 from viz.state.texts import CONTINUED, LINE_BREAK, first_source, lens_and_text, typed, write_source
 from viz.state.what_if import note
-from viz.state.workbench import Key, Workbench, workbench
 
 if TYPE_CHECKING:
     from model.inference.model import TextModel
@@ -25,7 +25,7 @@ def show_controls(lens: TextModel) -> list[DeltaGenerator]:
     two = lens.kind == "encoder-decoder"
     source, *target, button = st.columns([10, 10, 3] if two else [20, 3], vertical_alignment="bottom")
     act, name, explanation = action(lens)
-    if workbench().what_if.changes:
+    if current_session().what_if.changes:
         explanation += " · " + _("What-if changes count: the changed model writes")
     refusal = unable(lens)
     button.button(name, on_click=act, width="stretch", help=refusal or explanation, disabled=bool(refusal))
@@ -42,9 +42,9 @@ def show_source(place: DeltaGenerator, lens: TextModel) -> None:
     text_field(place, _("Source") if two else _("Text"), Key.SOURCE, first_source(lens), "")
 
 
-def show_target(place: DeltaGenerator, bench: Workbench) -> None:
+def show_target(place: DeltaGenerator, session: Session) -> None:
     """The target's field, with what the model wrote where the user wrote nothing."""
-    text_field(place, _("Target"), Key.TARGET, "", bench.written)
+    text_field(place, _("Target"), Key.TARGET, "", session.written)
 
 
 def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeholder: str) -> None:
@@ -102,11 +102,15 @@ def reads_ids(lens: TextModel) -> str:
 
 def write_target() -> None:
     """Leave the target to the model; a changed one writes it once, so that before and after are of the same tokens."""
-    bench = workbench()
-    bench.watching.rewrite = bench.step is not None  # a model in training has written once for this text
+    session = current_session()
+    session.watching.rewrite = session.step is not None  # a model in training has written once for this text
     text = ""
-    if bench.lens is not None and bench.trace is not None and note(bench.what_if, bench.trace, bench.lens.config):
-        text = bench.what_if.generate(bench.lens, typed(Key.SOURCE, first_source(bench.lens))).text
+    if (
+        session.lens is not None
+        and session.trace is not None
+        and note(session.what_if, session.trace, session.lens.config)
+    ):
+        text = session.what_if.generate(session.lens, typed(Key.SOURCE, first_source(session.lens))).text
     st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)
 
 
@@ -116,10 +120,10 @@ def go_on() -> None:
 
     lens, text = lens_and_text()
     drawn = Sampling(temperature=0.8, seed=len(text))
-    made = workbench().what_if.generate(lens, text, sampling=drawn, length=CONTINUED)
+    made = current_session().what_if.generate(lens, text, sampling=drawn, length=CONTINUED)
     write_source(text + made.text)
 
 
 def fill_in() -> None:
     lens, text = lens_and_text()
-    write_source(workbench().what_if.generate(lens, text).text)
+    write_source(current_session().what_if.generate(lens, text).text)

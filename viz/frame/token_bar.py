@@ -12,9 +12,9 @@ from viz.frame.components import token_bar
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import attention_name, check_explanation, check_name, significant
+from viz.state.session import Key, Session, current_session
 from viz.state.texts import lens_and_text, write_source
 from viz.state.what_if import note
-from viz.state.workbench import Key, Workbench, workbench
 from viz.ui.parts import arrange_again
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 News = tuple[Mapping[str, Any], Sequence["NDArray[Any]"]]
 
 
-def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mount:
+def pack_tokens(session: Session, news: Callable[[], News] | None = None) -> Mount:
     """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace.
 
     news: for the strip of the training, of `training_strip.news`, taken when the bar is mounted: what is taken counts
@@ -36,14 +36,14 @@ def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mou
     from model.analysis.checks import checks
     from model.text.tokenizer import Tokens
 
-    assert bench.trace is not None
-    assert bench.source is not None
-    assert bench.lens is not None
+    assert session.trace is not None
+    assert session.source is not None
+    assert session.lens is not None
     cut = _("{count} tokens left out: this model reads {length}")
-    length = bench.lens.config.max_length
-    sides = {"source": bench.source, "target": bench.target or Tokens([], [])}
+    length = session.lens.config.max_length
+    sides = {"source": session.source, "target": session.target or Tokens([], [])}
     data: dict[str, Any] = {
-        side: [{"label": label, "special": label in bench.trace.special_labels} for label in tokens.labels]
+        side: [{"label": label, "special": label in session.trace.special_labels} for label in tokens.labels]
         for side, tokens in sides.items()
     }
     notes = {
@@ -58,16 +58,16 @@ def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mou
             "passed": check.passed,
             "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e} ({check.tensor})",
         }
-        for check in checks(bench.trace)
+        for check in checks(session.trace)
         if check.cells
     ]
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
-    guesses = [_guess(guess, bench.lens) for guess in bench.lens.guesses(bench.trace)]
-    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(bench)}
+    guesses = [_guess(guess, session.lens) for guess in session.lens.guesses(session.trace)]
+    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session)}
     data["changed"] = {
-        "text": note(bench.what_if, bench.trace, bench.lens.config),
-        "refused": translate_error(bench.what_if.refused),
-        "words": _changed_words(bench),
+        "text": note(session.what_if, session.trace, session.lens.config),
+        "refused": translate_error(session.what_if.refused),
+        "words": _changed_words(session),
     }
 
     def mounted() -> None:
@@ -79,32 +79,32 @@ def pack_tokens(bench: Workbench, news: Callable[[], News] | None = None) -> Mou
 
 def on_token() -> None:
     """A click on a token makes it the query, where its side is the one that the page asks for."""
-    clicked, bench = st.session_state[Key.TOKENS].token, workbench()
-    if clicked["side"] == bench.selection.side:
-        bench.select(query=int(clicked["position"]))
+    clicked, session = st.session_state[Key.TOKENS].token, current_session()
+    if clicked["side"] == session.selection.side:
+        session.select(query=int(clicked["position"]))
 
 
 def on_pin() -> None:
     """Keep this trace as the reference, let it go, or choose what the views show of it."""
-    act, bench = st.session_state[Key.TOKENS].pin, workbench()
+    act, session = st.session_state[Key.TOKENS].pin, current_session()
     if act == "keep":
-        bench.keep()
+        session.keep()
     elif act == "release":
-        bench.release()
+        session.release()
     elif act in ("values", "differences"):
-        bench.differing = act == "differences"
+        session.differing = act == "differences"
     else:  # one of the largest changes
         place = {name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None}
-        bench.select(**place)
+        session.select(**place)
         if act.get("attention"):
-            bench.asked[Key.KIND] = act["attention"]
-            bench.say(Key.KIND, act["attention"])
+            session.asked[Key.KIND] = act["attention"]
+            session.say(Key.KIND, act["attention"])
             arrange_again()
 
 
 def on_restore() -> None:
     """The model computes as it was trained again."""
-    workbench().restore()
+    current_session().restore()
     arrange_again()
 
 
@@ -121,13 +121,13 @@ def _guess(guess: Guess, lens: TextModel) -> dict[str, Any]:
     return {"title": title, "choices": choices}
 
 
-def _changed_words(bench: Workbench) -> dict[str, str]:
+def _changed_words(session: Session) -> dict[str, str]:
     plain = _(
         "The forward pass is changed; the target is what the unchanged model wrote: Translate lets this one write"
     )
     return {
         "changed": _("changed"),
-        "explanation": plain if bench.generation else _("The forward pass is changed"),
+        "explanation": plain if session.generation else _("The forward pass is changed"),
         "restore": _("restore"),
     }
 
@@ -138,7 +138,7 @@ LISTED = 12  # changes of each kind
 KINDS = {"encoder": "encoder", "self": "decoder", "cross": "cross"}
 
 
-def pinned(bench: Workbench) -> dict[str, Any]:
+def pinned(session: Session) -> dict[str, Any]:
     """For the token bar: `kept`, None while nothing is; `alignments` of both sides; `changes`, largest first."""
     words = {
         "keep": _("Pin"),
@@ -152,7 +152,7 @@ def pinned(bench: Workbench) -> dict[str, Any]:
         "none": _("nothing differs from the pin"),
     }
     alignments: dict[str, Any] = {side: {"inserted": [], "deleted": []} for side in ("source", "target")}
-    comparison, pin = bench.comparison, bench.pin
+    comparison, pin = session.comparison, session.pin
     kept, changes = None, []
     if pin and comparison:
         kept = {"text": pin.text, "model": pin.model}
@@ -161,7 +161,7 @@ def pinned(bench: Workbench) -> dict[str, Any]:
         changes = _changes(comparison)
         if comparison.changes.empty:
             words["none"] = _("nothing here can be compared with the pin")
-    return {"words": words, "kept": kept, "differing": bench.differing, "alignments": alignments, "changes": changes}
+    return {"words": words, "kept": kept, "differing": session.differing, "alignments": alignments, "changes": changes}
 
 
 def _alignment(alignment: Alignment, labels: list[str]) -> dict[str, Any]:

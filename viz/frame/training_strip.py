@@ -17,7 +17,7 @@ from viz.i18n.format import clock, no_training, significant
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
-from viz.state.workbench import Key, Workbench, workbench
+from viz.state.session import Key, Session, current_session
 
 if TYPE_CHECKING:
     from model.inference.model import TextModel
@@ -90,13 +90,13 @@ def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
     }
 
 
-def news(bench: Workbench, live: LiveTraining | None, refused: str = "") -> tuple[dict[str, Any], list[NDArray[Any]]]:
+def news(session: Session, live: LiveTraining | None, refused: str = "") -> tuple[dict[str, Any], list[NDArray[Any]]]:
     """For the strip, to be sent at once: where the training stands now, and what it lacks of the film.
 
     refused: why nothing can begin.
     at: when this was so, in seconds; what comes later and is older is not shown. None without a training.
     """
-    film, frames = film_data(live, bench.sent)
+    film, frames = film_data(live, session.sent)
     if film:
         spare_imports()
     return {**strip_data(live, refused), "film": film, "at": time.monotonic() if live else None}, frames
@@ -113,27 +113,27 @@ def pace(live: LiveTraining | None, moving: bool, trained: bool) -> float | None
     return SELDOM if trained else training.EVERY
 
 
-def strip(bench: Workbench, lens: TextModel, moving: bool, stands: training.Standing | None) -> None:
+def strip(session: Session, lens: TextModel, moving: bool, stands: training.Standing | None) -> None:
     """The strip, drawn again and again while there is a training; the whole page, when one begins to move, or is
     elsewhere than where it stood as the page was drawn.
     """
     catalogue.use(st.session_state[Key.LANGUAGE])
-    live = training.training(bench)
-    bench.moving = moving
+    live = training.training(session)
+    session.moving = moving
     elsewhere = not moving and training.standing(live) != stands  # another tab of the same address did it
-    if training.is_moving(live) != moving or bench.begun or elsewhere:  # before news are taken: what is taken is sent
-        bench.begun = False
+    if training.is_moving(live) != moving or session.begun or elsewhere:  # before news are taken: what is taken is sent
+        session.begun = False
         st.rerun()
-    header, frames = news(bench, live, no_training(lens.model.ours, lens.predicts))
-    training_strip(header, frames, STRIP, lambda: _act(lens), bench.sent.begin)
-    if bench.message:
-        st.error(translate_error(bench.message))
+    header, frames = news(session, live, no_training(lens.model.ours, lens.predicts))
+    training_strip(header, frames, STRIP, lambda: _act(lens), session.sent.begin)
+    if session.message:
+        st.error(translate_error(session.message))
 
 
 def _act(lens: TextModel) -> None:
     """A button of the strip. The first one begins a training of the model that is shown."""
-    act, bench = st.session_state[STRIP].act, workbench()
-    live, bench.message = training.training(bench), ""
+    act, session = st.session_state[STRIP].act, current_session()
+    live, session.message = training.training(session), ""
     if live is None:
         from model.training.settings import TrainingSettings
 
@@ -144,13 +144,13 @@ def _act(lens: TextModel) -> None:
         try:
             lens.model.require_logits()
             material = training.material_of(lens, data)
-            training.require_room(bench, lens.config, material, settings, lens.device)
-            live = training.begin(bench, lens, material, settings, data.source)
+            training.require_room(session, lens.config, material, settings, lens.device)
+            live = training.begin(session, lens, material, settings, data.source)
         except ValueError as error:
-            bench.message = str(error)
+            session.message = str(error)
             return
     st.session_state[Key.MODEL] = training.ENTRY  # what is trained is what one wants to see
-    bench.begun = True  # the whole page is drawn: a step may be done before anybody sees that it moves
+    session.begun = True  # the whole page is drawn: a step may be done before anybody sees that it moves
     name, steps = act["name"], int(act.get("count") or 1)
     {"advance": lambda: live.advance(steps), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()
 

@@ -1,1 +1,1 @@
-"""One page a file: reads the workbench, calls the analysis, draws figures."""
+"""A folder a page, with all of it: page.py, its figures, its texts, its scripts and styles."""

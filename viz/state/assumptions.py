@@ -13,7 +13,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words, translate_error
 from viz.i18n.format import literal
 from viz.state.checkpoints import given_told
-from viz.state.workbench import workbench
+from viz.state.session import current_session
 
 if TYPE_CHECKING:
     from model.inference.model import TextModel
@@ -50,7 +50,7 @@ def say(name: str) -> None:
     text = st.session_state[KNOWN].get(name, "")
     address = f"{text}@{name}" if text else ""
     if address != st.query_params.get(ADDRESS, ""):
-        workbench().say(ADDRESS, address)
+        current_session().say(ADDRESS, address)
 
 
 def forget(name: str) -> None:

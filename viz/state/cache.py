@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import streamlit as st
 
 if TYPE_CHECKING:
-    from viz.state.workbench import Pin
+    from viz.state.session import Pin
 
 Made = TypeVar("Made")
 

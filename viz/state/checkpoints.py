@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz.state.workbench import Workbench
+from viz.state.session import Session
 
 if TYPE_CHECKING:
     from model.checkpoints.catalog import CatalogEntry
@@ -250,7 +250,7 @@ def _window(key: str) -> str:
     return key
 
 
-def opened(bench: Workbench) -> Opened | None:
+def opened(session: Session) -> Opened | None:
     """What this session has opened, found again after a reload; nothing, if it has opened nothing.
 
     The address has the key, and a link may be copied: the key is good only in the browser that opened it, when no
@@ -258,7 +258,7 @@ def opened(bench: Workbench) -> Opened | None:
     """
     if Part.KEY not in st.session_state:
         key = st.query_params.get(Part.SESSION, "")
-        _know(bench, key if key and sessions().take(key, browser()) else "")
+        _know(session, key if key and sessions().take(key, browser()) else "")
     key = st.session_state[Part.KEY]
     found = sessions().get(key) if key else None
     if found:
@@ -276,50 +276,50 @@ def browser() -> str:
     return bytes(one ^ other for one, other in pairs).hex()
 
 
-def begin(bench: Workbench) -> Opened:
+def begin(session: Session) -> Opened:
     """The same, for something to be added."""
-    found = opened(bench)
+    found = opened(session)
     if found is None:
         key = secrets.token_urlsafe(12)
         found = sessions().begin(key, browser())
         _window(key)
-        _know(bench, key)
+        _know(session, key)
     return found
 
 
-def _know(bench: Workbench, key: str) -> None:
+def _know(session: Session, key: str) -> None:
     st.session_state[Part.KEY] = key
     if key or Part.SESSION in st.query_params:
-        bench.say(Part.SESSION, key)
+        session.say(Part.SESSION, key)
 
 
-def own_places(bench: Workbench) -> list[CheckpointEntry]:
+def own_places(session: Session) -> list[CheckpointEntry]:
     """What only this session sees."""
-    found = opened(bench)
+    found = opened(session)
     return [CheckpointEntry(name, path, "opened") for name, path in found.places.items()] if found else []
 
 
-def own_names(bench: Workbench) -> list[str]:
+def own_names(session: Session) -> list[str]:
     """Their names."""
-    return [place.name for place in own_places(bench)]
+    return [place.name for place in own_places(session)]
 
 
-def all_places(bench: Workbench) -> list[CheckpointEntry]:
+def all_places(session: Session) -> list[CheckpointEntry]:
     """Everything that this session can look at."""
-    return places(own_places(bench))
+    return places(own_places(session))
 
 
-def add(bench: Workbench, name: str, path: Path) -> str:
+def add(session: Session, name: str, path: Path) -> str:
     """Put a path into this session's list, once; gives the name that it has there."""
-    for place in own_places(bench):
+    for place in own_places(session):
         if place.path == path:
             return place.name
-    name = unused(name, (place.name for place in all_places(bench)))
-    begin(bench).places[name] = path
+    name = unused(name, (place.name for place in all_places(session)))
+    begin(session).places[name] = path
     return name
 
 
-def remove(bench: Workbench, name: str) -> bool:
+def remove(session: Session, name: str) -> bool:
     """Take it out of this session's list; whether it was there."""
-    found = opened(bench)
+    found = opened(session)
     return bool(found and found.places.pop(name, None))

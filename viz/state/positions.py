@@ -11,7 +11,7 @@ import streamlit as st
 
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.state.workbench import Workbench, workbench
+from viz.state.session import Session, current_session
 
 if TYPE_CHECKING:
     from model.inference.model import TextModel
@@ -44,13 +44,13 @@ WITH_BASE = ("sinusoidal", "sinusoidal-halves", "rotary")  # positions that have
 NOTE = "background: rgba(245, 159, 0, 0.16); border-radius: 5px; padding: 3px 8px; font-size: 13px"
 
 
-def look(bench: Workbench, trained: TextModel) -> TextModel:
+def look(session: Session, trained: TextModel) -> TextModel:
     """The model with the positions that were wished for, the same object for the same wish; a note says so."""
     known = st.session_state.get(KEY)
     if known is None:
         known = _made(trained, _from_address())
     elif known.trained.name != trained.name:  # a wish is for one model
-        _say(bench, {})
+        _say(session, {})
         known = _made(trained, {})
     elif known.trained is not trained:
         known = _made(trained, known.wish)
@@ -80,7 +80,7 @@ def wish(**changes: Any) -> None:
     asked = {
         name: value for name, value in (known.wish | changes).items() if value not in (None, getattr(config, name))
     }
-    _say(workbench(), asked)
+    _say(current_session(), asked)
     st.session_state[KEY] = _made(known.trained, asked)
 
 
@@ -130,9 +130,9 @@ def _show(known: Varied) -> None:
         st.button(_("restore"), on_click=restore, key="restore", type="tertiary")
 
 
-def _say(bench: Workbench, asked: dict[str, Any]) -> None:
+def _say(session: Session, asked: dict[str, Any]) -> None:
     for name in Wished:
-        bench.say(name, str(asked[name]) if name in asked else None)
+        session.say(name, str(asked[name]) if name in asked else None)
 
 
 def _from_address() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence, literal
 from viz.state import assumptions, checkpoints
 from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
-from viz.state.workbench import Key, Workbench, choice, workbench
+from viz.state.session import Key, Session, choice, current_session
 
 if TYPE_CHECKING:
     from model.inference.model import TextModel
@@ -92,7 +92,7 @@ def open_named(name: str) -> TextModel:
     Raises:
         ValueError: it cannot be opened.
     """
-    return _open(checkpoints.all_places(workbench()), name)
+    return _open(checkpoints.all_places(current_session()), name)
 
 
 def _open(here: Sequence[CheckpointEntry], name: str) -> TextModel:
@@ -178,12 +178,12 @@ def show(name: str) -> None:
     known = state()
     known.refused, known.refusal = "", ("", "")
     st.session_state[Key.MODEL] = name
-    workbench().begun = True
+    current_session().begun = True
 
 
-def forget(bench: Workbench, name: str) -> None:
+def forget(session: Session, name: str) -> None:
     """It is there no more: the bundled model is shown, if this one was. In a callback."""
     if st.session_state.get(Key.MODEL) == name:
         let_go()
         st.session_state[Key.MODEL] = bundled_names()[0]
-    bench.begun = True
+    session.begun = True

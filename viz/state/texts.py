@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz.state.workbench import FIRST_SOURCE, Key, Workbench, workbench
+from viz.state.session import FIRST_SOURCE, Key, Session, current_session
 
 if TYPE_CHECKING:
     from model.inference.model import TextModel
@@ -35,19 +35,19 @@ def texts(lens: TextModel) -> tuple[str, str]:
     return typed(Key.SOURCE, first_source(lens)), typed(Key.TARGET, "")
 
 
-def look(bench: Workbench, lens: TextModel) -> None:
+def look(session: Session, lens: TextModel) -> None:
     """Trace what is in the fields."""
-    bench.look(lens, *texts(lens))
+    session.look(lens, *texts(lens))
 
 
-def follow_model(bench: Workbench, lens: TextModel) -> None:
+def follow_model(session: Session, lens: TextModel) -> None:
     """Another model: the text stays, unless it was only the example of the one before."""
-    before = bench.lens
+    before = session.lens
     if before not in (None, lens) and typed(Key.SOURCE, first_source(before)) == first_source(before):
         write_source(first_source(lens))
 
 
 def lens_and_text() -> tuple[TextModel, str]:
-    lens = workbench().lens
+    lens = current_session().lens
     assert lens is not None
     return lens, typed(Key.SOURCE, first_source(lens))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz.state.workbench import Key, Watching, Workbench
+from viz.state.session import Key, Session, Watching
 
 if TYPE_CHECKING:
     import torch
@@ -40,18 +40,18 @@ def trainings() -> TrainingRegistry:
     return TrainingRegistry()
 
 
-def training(bench: Workbench) -> LiveTraining | None:
+def training(session: Session) -> LiveTraining | None:
     """This session's training, found again by the address after a reload; being asked for is a sign of life."""
-    key = bench.run or st.query_params.get(RUN)
+    key = session.run or st.query_params.get(RUN)
     found = trainings().get(key) if key else None
-    if found and not bench.run:
-        bench.run = key or ""
-        bench.say(RUN, bench.run)
+    if found and not session.run:
+        session.run = key or ""
+        session.say(RUN, session.run)
     return found
 
 
 def require_room(
-    bench: Workbench,
+    session: Session,
     config: TransformerConfig,
     material: TrainingData,
     settings: TrainingSettings,
@@ -62,11 +62,11 @@ def require_room(
     Raises:
         ValueError: it does not, or there is nothing to train on.
     """
-    trainings().require_room(bench.run, config, material, settings, device)
+    trainings().require_room(session.run, config, material, settings, device)
 
 
 def begin(
-    bench: Workbench,
+    session: Session,
     lens: TextModel,
     material: TrainingData,
     settings: TrainingSettings,
@@ -84,19 +84,19 @@ def begin(
     from model.training.live.camera import Probe
     from model.training.live.session import LiveTraining
 
-    bench.run = bench.run or secrets.token_urlsafe(9)
-    same = lens is bench.lens and bench.source is not None
-    shown, typed = bench.traced if same else (text or lens.example or material.example, "")
-    tokens = bench.source if same and bench.source else lens.source_tokens(shown)
-    target = bench.target if same else None
+    session.run = session.run or secrets.token_urlsafe(9)
+    same = lens is session.lens and session.source is not None
+    shown, typed = session.traced if same else (text or lens.example or material.example, "")
+    tokens = session.source if same and session.source else lens.source_tokens(shown)
+    target = session.target if same else None
     if isinstance(lens, Translator) and not typed:
         target = _answer(lens, material, shown) or target or lens.target_tokens("")
     probe = Probe(tokens, target)
     made = partial(LiveTraining, lens, material, settings, source=source)
-    live = trainings().begin(bench.run, lambda slots: made(probe, slots=slots))
+    live = trainings().begin(session.run, lambda slots: made(probe, slots=slots))
     untyped = None if typed else _on_film(lens, live.number, probe, shown)
-    bench.watching = Watching((live.number, probe), untyped)
-    bench.say(RUN, bench.run)
+    session.watching = Watching((live.number, probe), untyped)
+    session.say(RUN, session.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
 
@@ -121,7 +121,7 @@ def material_of(lens: TextModel, data: Data) -> TrainingData:
     return sources.material_of(lens.kind, data, units, 0, (lens.source_tokenizer, lens.target_tokenizer))
 
 
-def shown(bench: Workbench, live: LiveTraining) -> TextModel:
+def shown(session: Session, live: LiveTraining) -> TextModel:
     """The model as it is after the newest step, and its trace of the text in the fields; the training watches it."""
     from model.training.live.camera import Probe
     from viz.state import texts
@@ -130,20 +130,20 @@ def shown(bench: Workbench, live: LiveTraining) -> TextModel:
     lens = view.lens if view else live.start
     source, target_text = texts.texts(lens)
     tokens = lens.source_tokens(source)
-    target = _target(lens, live, bench, source, target_text)
+    target = _target(lens, live, session, source, target_text)
     probe = Probe(tokens, target)
     if view and view.probe == probe:
         trace = view.trace
     else:
         trace = lens.trace_tokens(tokens, target)
-        if bench.watching.wish != (live.number, probe):  # else another tab chose a text since: the film is of that
+        if session.watching.wish != (live.number, probe):  # else another tab chose a text since: the film is of that
             live.set_probe(probe)
-    bench.watching.wish = live.number, probe
-    bench.show(lens, (source, target_text), trace, tokens, target, view.step if view else 0)
+    session.watching.wish = live.number, probe
+    session.show(lens, (source, target_text), trace, tokens, target, view.step if view else 0)
     return lens
 
 
-def _target(lens: TextModel, live: LiveTraining, bench: Workbench, source: str, typed: str) -> Tokens | None:
+def _target(lens: TextModel, live: LiveTraining, session: Session, source: str, typed: str) -> Tokens | None:
     """What is typed; else, until there is another source, the right answer, or what the model writes now: where nobody
     knows the answer, or the user asked the model. A tab that finds a training goes on with what that is watched on.
     """
@@ -151,7 +151,7 @@ def _target(lens: TextModel, live: LiveTraining, bench: Workbench, source: str, 
 
     if not isinstance(lens, Translator):
         return None
-    watching = bench.watching
+    watching = session.watching
     anew, watching.rewrite = watching.rewrite, False
     if typed:
         return lens.target_tokens(typed)

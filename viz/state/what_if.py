@@ -24,7 +24,7 @@ NAMED = 3  # changes that a note spells out
 
 @dataclass
 class WhatIf:
-    """changes: what the workbench's trace is computed with. plain: the trace of the same tokens without them.
+    """changes: what the session's trace is computed with. plain: the trace of the same tokens without them.
 
     refused: what is wrong with the changes in the address bar, or why this model cannot make some, in a sentence.
     """

@@ -16,7 +16,7 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import literal
-from viz.state.workbench import Key
+from viz.state.session import Key
 
 TOLD = 1.0  # seconds after which the time that is left can be told
 KEPT = 64  # numbers that were asked for one by one, the latest

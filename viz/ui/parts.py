@@ -14,7 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from viz.components.plot_tables import PlotTable, plot_tables
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.state.workbench import Key
+from viz.state.session import Key
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -130,7 +130,7 @@ def data_table(
 ) -> None:
     """The numbers behind a page's views, computed when the user opens them, with a CSV of them all.
 
-    table: of the whole page, where there is one. place: where there is one already, see `expander`. parts: what the views
+    table: of the whole page, where there is one. place: where one is already, see `expander`. parts: what the views
     draw. more: other tables by their names. The user chooses between the whole and each of these.
     """
     data = place or expander(key, title or _("Data"))

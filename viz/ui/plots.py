@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from model.analysis.norms import Get
     from model.capture.trace import Trace
-    from viz.state.workbench import Workbench
+    from viz.state.session import Session
 
 # Okabe and Ito's colours that query, key, value and output leave over, and a grey for what is expected.
 FIRST, SECOND, THIRD, FOURTH = "#e69f00", "#56b4e9", "#8a63d2", "#cc6677"
@@ -34,22 +34,22 @@ def array(tensor: Tensor) -> NDArray[np.float32]:
     return values
 
 
-def now(bench: Workbench) -> Get:
+def now(session: Session) -> Get:
     """Quantities of the current trace."""
-    assert bench.trace is not None
-    return bench.trace.__getitem__
+    assert session.trace is not None
+    return session.trace.__getitem__
 
 
-def pinned(bench: Workbench) -> Get:
+def pinned(session: Session) -> Get:
     """Their pinned counterparts, None while nothing is pinned."""
-    comparison = bench.comparison
+    comparison = session.comparison
     return comparison.counterpart if comparison else lambda name: None
 
 
 def levels(
     values: Tensor,
     other: Tensor | None,
-    bench: Workbench,
+    session: Session,
     title: str,
     *,
     signed: bool = False,
@@ -60,7 +60,7 @@ def levels(
     high: the end of the scale of values, where it is not their largest.
     """
     shown = array(values)
-    differing = bench.differing and other is not None
+    differing = session.differing and other is not None
     if differing and other is not None:
         shown = shown - array(other)
     largest = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
@@ -69,9 +69,9 @@ def levels(
     return shown, {"low": -top if signed or differing else 0, "high": top, "title": name, "difference": differing}
 
 
-def missing(bench: Workbench, other: object, row: Tensor | None = None) -> str:
+def missing(session: Session, other: object, row: Tensor | None = None) -> str:
     """A sentence where something is pinned that has no such quantity, or nothing at the row that is drawn."""
-    if bench.pin is None:
+    if session.pin is None:
         return ""
     if other is None:
         return _("The pinned trace has nothing of this name and shape: values are shown.")
@@ -165,8 +165,8 @@ def block_label(layer: int, sublayer: str) -> str:
     return f"{layer + 1} {names[sublayer]}"
 
 
-def chosen_token(bench: Workbench, stack: str) -> int:
+def chosen_token(session: Session, stack: str) -> int:
     """The chosen position, moved inside the stack's text; a click on its tokens chooses another."""
-    assert bench.trace is not None
-    bench.selection.side = side_of(bench.trace, stack)
-    return min(bench.selection.query, len(bench.trace.tokens_of(f"{stack}.")) - 1)
+    assert session.trace is not None
+    session.selection.side = side_of(session.trace, stack)
+    return min(session.selection.query, len(session.trace.tokens_of(f"{stack}.")) - 1)

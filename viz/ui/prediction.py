@@ -17,7 +17,7 @@ from model.capture.trace import Trace
 from model.inference.model import TextModel
 from model.text.tokenizer import Tokens
 from viz.i18n.catalogue import _
-from viz.state.workbench import Workbench
+from viz.state.session import Session
 from viz.ui.parts import plot_words
 
 LOSS, GOOD = "#5c7cfa", "#009e73"
@@ -139,18 +139,18 @@ class Subject:
         return f"{visible(self.label(int(token)))} {float(probability):.3g}"
 
 
-def subject_of(bench: Workbench) -> Subject:
-    """What the workbench's trace predicts, beside the pinned one."""
-    lens, trace, target = bench.lens, bench.trace, bench.target
+def subject_of(session: Session) -> Subject:
+    """What the session's trace predicts, beside the pinned one."""
+    lens, trace, target = session.lens, session.trace, session.target
     assert lens is not None
     assert trace is not None
-    written = target or bench.source
+    written = target or session.source
     assert written is not None
-    wrote = bench.generation
+    wrote = session.generation
     ended = not written.left_out and (wrote is None or not lens.target_tokenizer.stops.isdisjoint(wrote.ids))
-    chosen = bench.selection.query
-    bench.selection.side = "target" if trace.target_tokens else "source"
-    return Subject(lens, trace, written, ended, chosen, bench.comparison, bench.differing)
+    chosen = session.selection.query
+    session.selection.side = "target" if trace.target_tokens else "source"
+    return Subject(lens, trace, written, ended, chosen, session.comparison, session.differing)
 
 
 def visible(label: str) -> str:

@@ -9,14 +9,14 @@ from itertools import count
 from viz.i18n.catalogue import _
 from viz.state import checkpoints, training
 from viz.state.checkpoints import bundled_names, saved_names
-from viz.state.workbench import workbench
+from viz.state.session import current_session
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def free_name(name: str) -> str:
     """`name` where no model has it yet, else with the first number that makes it another."""
-    taken = {*bundled_names(), *saved_names(), *checkpoints.own_names(workbench())}
+    taken = {*bundled_names(), *saved_names(), *checkpoints.own_names(current_session())}
     return next(each for number in count(1) if (each := name if number == 1 else f"{name}-{number}") not in taken)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from tests.test_app_kinds import write
 from tests.viz.small import small_lens
 from viz.frame.token_bar import pinned
-from viz.state.workbench import Workbench
+from viz.state.session import Session
 
 
 def test_a_model_that_shares_nothing_with_the_pinned_one_is_not_said_to_be_the_same(tmp_path):
-    lens, bench = small_lens(tmp_path / "small"), Workbench()
-    bench.look(lens, "The cat sees.", "")
-    bench.keep()
-    said = pinned(bench)
+    lens, session = small_lens(tmp_path / "small"), Session()
+    session.look(lens, "The cat sees.", "")
+    session.keep()
+    said = pinned(session)
     assert (said["changes"], said["words"]["none"]) == ([], "nothing differs from the pin")
-    bench.look(write(tmp_path / "other", "encoder-only", n_heads=4, d_model=24), "The cat sees.", "")
-    said = pinned(bench)
+    session.look(write(tmp_path / "other", "encoder-only", n_heads=4, d_model=24), "The cat sees.", "")
+    said = pinned(session)
     assert (said["changes"], said["words"]["none"]) == ([], "nothing here can be compared with the pin")

@@ -14,16 +14,16 @@ from model.training.live.session import LiveTraining
 from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, probe, settled
 from viz.frame import training_strip
 from viz.pages.training import runs
-from viz.state.workbench import Key, Workbench
+from viz.state.session import Key, Session
 
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveTraining]:
     """A training that is this session's, and is shown."""
-    training, bench = live(replace(SETTINGS, steps=30)), Workbench()
+    training, session = live(replace(SETTINGS, steps=30)), Session()
     for place in (training_strip, runs):
-        monkeypatch.setattr(place.training, "training", lambda bench: training)
-        monkeypatch.setattr(place, "workbench", lambda: bench)
+        monkeypatch.setattr(place.training, "training", lambda session: training)
+        monkeypatch.setattr(place, "current_session", lambda: session)
     monkeypatch.setattr(training_strip.st, "session_state", {Key.MODEL: training_strip.training.ENTRY})
     yield settled(training)
     training.close()
@@ -61,16 +61,16 @@ def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun, mo
     def again() -> None:
         raise RerunError
 
-    bench = training_strip.workbench()
+    session = training_strip.current_session()
     monkeypatch.setattr(training_strip.st, "rerun", again)
     monkeypatch.setattr(training_strip.catalogue, "use", lambda language: None)
     training_strip.st.session_state[Key.LANGUAGE] = "en"
     press("advance", count=1)
     assert settled(begun).snapshot.step == 1
     with pytest.raises(RerunError):
-        training_strip.strip(bench, begun.start, moving=False, stands=training_strip.training.standing(begun))
-    assert bench.sent.steps == set()
-    assert not bench.begun
+        training_strip.strip(session, begun.start, moving=False, stands=training_strip.training.standing(begun))
+    assert session.sent.steps == set()
+    assert not session.begun
 
 
 def test_an_open_page_keeps_a_training_that_rests_and_sees_what_another_tab_does_to_it(begun, monkeypatch):
@@ -80,22 +80,22 @@ def test_an_open_page_keeps_a_training_that_rests_and_sees_what_another_tab_does
     def again() -> None:
         raise RerunError
 
-    bench = training_strip.workbench()
+    session = training_strip.current_session()
     monkeypatch.setattr(training_strip.st, "rerun", again)
     monkeypatch.setattr(training_strip.catalogue, "use", lambda language: None)
     training_strip.st.session_state[Key.LANGUAGE] = "en"
     drawn: list[dict[str, Any]] = []
     monkeypatch.setattr(training_strip, "training_strip", lambda header, *_: drawn.append(header))
     stood = training_strip.training.standing(begun)
-    training_strip.strip(bench, begun.start, moving=False, stands=stood)
+    training_strip.strip(session, begun.start, moving=False, stands=stood)
     assert [header["step"] for header in drawn] == [0]
     for done in (lambda: begun.advance(1), lambda: begun.set_probe(probe(begun.start, "dcba"))):  # in another tab
         done()
         settled(begun)
         with pytest.raises(RerunError):
-            training_strip.strip(bench, begun.start, moving=False, stands=stood)
+            training_strip.strip(session, begun.start, moving=False, stands=stood)
         stood = training_strip.training.standing(begun)
-        training_strip.strip(bench, begun.start, moving=False, stands=stood)
+        training_strip.strip(session, begun.start, moving=False, stands=stood)
     assert [header["step"] for header in drawn] == [0, 1, 1]
     assert training_strip.pace(None, moving=False, trained=False) is None
     often = [

@@ -77,7 +77,7 @@ def lookups() -> list[tuple[str, ast.expr]]:
     found = []
     for file in [ROOT / "app.py", *sorted((ROOT / "viz").rglob("*.py"))]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_", "i18n._"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_", "catalogue._"):
                 (argument,) = node.args
                 found.append((f"{file.relative_to(ROOT)}:{node.lineno}", argument))
     return found

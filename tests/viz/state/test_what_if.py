@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import viz.state.workbench
+import viz.state.session
 from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, RemovedHead, Window
 from model.checkpoints.bridge.load import open_hosted
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import small_lens
+from viz.state.session import Session
 from viz.state.what_if import WhatIf, change_name, note
-from viz.state.workbench import Workbench
 
 
 def hosted_lens(folder, name):
@@ -25,96 +25,96 @@ def hosted_lens(folder, name):
 def address(monkeypatch):
     """The address bar, without a server."""
     fake = SimpleNamespace(query_params={}, session_state={})
-    monkeypatch.setattr(viz.state.workbench, "st", fake)
+    monkeypatch.setattr(viz.state.session, "st", fake)
     return fake.query_params
 
 
 def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address):
-    lens, bench = small_lens(tmp_path / "small"), Workbench()
-    plain = bench.look(lens, "The cat sees.", "")
-    assert bench.what_if.plain is plain is bench.trace
-    bench.change([Causal("decoder", False)])
-    trace = bench.look(lens, "The cat sees.", "")
-    assert bench.look(lens, "The cat sees.", "") is trace is bench.trace is not plain
-    assert bench.what_if.plain is plain
+    lens, session = small_lens(tmp_path / "small"), Session()
+    plain = session.look(lens, "The cat sees.", "")
+    assert session.what_if.plain is plain is session.trace
+    session.change([Causal("decoder", False)])
+    trace = session.look(lens, "The cat sees.", "")
+    assert session.look(lens, "The cat sees.", "") is trace is session.trace is not plain
+    assert session.what_if.plain is plain
     assert trace.target_tokens == plain.target_tokens
     assert trace["decoder.layers.0.self_attention.visible"].all()
     assert not torch.equal(trace["output.logits"], plain["output.logits"])
     assert address == {"changes": "decoder:causal:off"}
-    other = bench.look(lens, "The dog sees.", "")
+    other = session.look(lens, "The dog sees.", "")
     assert other["decoder.layers.0.self_attention.visible"].all()
-    assert not bench.what_if.plain["decoder.layers.0.self_attention.visible"].all()
-    bench.change([])
-    assert bench.look(lens, "The dog sees.", "") is bench.what_if.plain
+    assert not session.what_if.plain["decoder.layers.0.self_attention.visible"].all()
+    session.change([])
+    assert session.look(lens, "The dog sees.", "") is session.what_if.plain
     assert address == {}
 
 
 def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
     """The pages show it as it is and say why, so that nobody is caught on it."""
-    able, unable, bench = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gptj", "gptj"), Workbench()
-    bench.change([RemovedHead("decoder", 0, 0)])
-    changed = bench.look(able, "The cat sees.", "")
+    able, unable, session = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gptj", "gptj"), Session()
+    session.change([RemovedHead("decoder", 0, 0)])
+    changed = session.look(able, "The cat sees.", "")
     assert not changed["decoder.layers.0.self_attention.heads"][0].any()
     for text in ("the cat", "the dog"):
-        assert bench.look(unable, text, "") is bench.what_if.plain
-        assert bench.what_if.changes == ()
-        assert bench.what_if.refused.startswith("the heads of this model cannot be removed")
-    again = bench.look(able, "The cat sees.", "")
+        assert session.look(unable, text, "") is session.what_if.plain
+        assert session.what_if.changes == ()
+        assert session.what_if.refused.startswith("the heads of this model cannot be removed")
+    again = session.look(able, "The cat sees.", "")
     assert torch.equal(again["output.logits"], changed["output.logits"])
-    assert bench.what_if.refused == ""
-    bench.look(unable, "the cat", "")
-    bench.restore()
+    assert session.what_if.refused == ""
+    session.look(unable, "the cat", "")
+    session.restore()
     assert address == {}
-    assert bench.look(able, "The cat sees.", "") is bench.what_if.plain
+    assert session.look(able, "The cat sees.", "") is session.what_if.plain
 
 
 def test_what_a_model_can_make_of_the_changes_is_made_and_a_click_there_loses_nothing(tmp_path, address):
     """A mask of code of its own, heads that can be removed."""
     able, partly = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gpt_oss", "gpt_oss")
     removed, other, unmasked = RemovedHead("decoder", 0, 0), RemovedHead("decoder", 1, 1), Causal("decoder", False)
-    bench = Workbench()
-    bench.change([unmasked, removed])
-    changed = bench.look(able, "The cat sees.", "")
-    assert bench.look(partly, "the cat", "").changes == bench.what_if.changes == (removed,)
-    assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
-    assert torch.equal(bench.look(able, "The cat sees.", "")["output.logits"], changed["output.logits"])
-    assert bench.what_if.refused == ""
-    bench.look(partly, "the cat", "")
-    bench.change([Window("decoder", 2), removed, other])
-    assert bench.look(partly, "the cat", "").changes == (removed, other)
-    assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
-    bench.change([])
+    session = Session()
+    session.change([unmasked, removed])
+    changed = session.look(able, "The cat sees.", "")
+    assert session.look(partly, "the cat", "").changes == session.what_if.changes == (removed,)
+    assert session.what_if.refused.startswith("the masks of this model cannot be changed")
+    assert torch.equal(session.look(able, "The cat sees.", "")["output.logits"], changed["output.logits"])
+    assert session.what_if.refused == ""
+    session.look(partly, "the cat", "")
+    session.change([Window("decoder", 2), removed, other])
+    assert session.look(partly, "the cat", "").changes == (removed, other)
+    assert session.what_if.refused.startswith("the masks of this model cannot be changed")
+    session.change([])
     assert address == {"changes": "decoder:causal:off;decoder:window:2"}
-    assert bench.look(partly, "the cat", "") is bench.what_if.plain
-    assert bench.what_if.refused.startswith("the masks of this model cannot be changed")
-    assert bench.look(able, "The cat sees.", "").changes == (unmasked, Window("decoder", 2))
-    bench.look(partly, "the cat", "")
-    bench.change([Cells("cross", False, query) for query in range(MOST - 1)])
-    assert bench.what_if.refused.startswith(f"{MOST + 1} changes are too many")
+    assert session.look(partly, "the cat", "") is session.what_if.plain
+    assert session.what_if.refused.startswith("the masks of this model cannot be changed")
+    assert session.look(able, "The cat sees.", "").changes == (unmasked, Window("decoder", 2))
+    session.look(partly, "the cat", "")
+    session.change([Cells("cross", False, query) for query in range(MOST - 1)])
+    assert session.what_if.refused.startswith(f"{MOST + 1} changes are too many")
 
 
 def test_a_session_begins_with_the_changes_of_its_address(address):
     address["changes"] = "cross.*.*:hide:1,1"
-    bench = viz.state.workbench.workbench()
-    assert bench.what_if == WhatIf((Cells("cross", False, 1, 1),))
-    bench.change([])
+    session = viz.state.session.current_session()
+    assert session.what_if == WhatIf((Cells("cross", False, 1, 1),))
+    session.change([])
     address["changes"] = "cross.*.*:hide:1,1"  # as another page's link leaves it
-    bench.say_again()
+    session.say_again()
     assert address == {}
 
 
 def test_an_address_that_is_no_change_changes_nothing_and_says_so(address):
     address["changes"] = "no change"
-    what_if = viz.state.workbench.workbench().what_if
+    what_if = viz.state.session.current_session().what_if
     assert what_if.changes == ()
     assert what_if.refused.startswith("'no change' is no change")
 
 
 def test_too_many_changes_are_refused_in_a_sentence(address):
-    bench = Workbench()
-    bench.change([Cells("cross", False, query) for query in range(MOST + 1)])
-    assert bench.what_if.changes == ()
-    assert bench.what_if.refused.startswith(f"{MOST + 1} changes are too many")
+    session = Session()
+    session.change([Cells("cross", False, query) for query in range(MOST + 1)])
+    assert session.what_if.changes == ()
+    assert session.what_if.refused.startswith(f"{MOST + 1} changes are too many")
 
 
 NAMES = {

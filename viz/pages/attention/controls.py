@@ -20,7 +20,7 @@ from viz.i18n.errors import lacks
 from viz.i18n.format import attention_name, scale_name
 from viz.pages.attention.text import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
 from viz.pages.attention.view import HeadView
-from viz.state.workbench import Key, attention_kinds, choice, choose, workbench
+from viz.state.session import Key, attention_kinds, choice, choose, current_session
 
 FILTERS = "head_filters"
 
@@ -113,7 +113,7 @@ def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], st
         label, options, index=index, key=key, format_func=named.__getitem__, label_visibility="collapsed", width=240
     )
     if picked != options[0] or key in st.query_params:
-        workbench().say(key, picked)
+        current_session().say(key, picked)
     return picked
 
 
@@ -128,7 +128,7 @@ def several(label: str, count: int, key: str) -> list[int]:
         key=f"{key} {count}",
     )
     if picked or key in st.query_params:
-        workbench().say(key, ",".join(str(number + 1) for number in picked))
+        current_session().say(key, ",".join(str(number + 1) for number in picked))
     return list(picked)
 
 
@@ -153,7 +153,7 @@ def number(
         width=width,
     )
     if given is not None or key in st.query_params:
-        workbench().say(key, "" if given is None else f"{given:g}")
+        current_session().say(key, "" if given is None else f"{given:g}")
     return given
 
 

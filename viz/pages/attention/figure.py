@@ -20,7 +20,7 @@ from viz.i18n.format import attention_sentence, significant
 from viz.pages.attention.heads import Thumbnails, block_size, pooled, pooled_positive, top_values
 from viz.pages.attention.text import combination_title, metric_name, pair, quantity_name
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
-from viz.state.workbench import Selection
+from viz.state.session import Selection
 from viz.ui.parts import plot_words, stamp
 
 CELLS = 256  # of the figure along each side, at most; longer texts in blocks

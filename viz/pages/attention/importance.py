@@ -32,7 +32,7 @@ from viz.pages.attention.importance_figures import (
     verdict,
 )
 from viz.state import training
-from viz.state.workbench import Key, Selection, Workbench, attention_kinds, workbench
+from viz.state.session import Key, Selection, Session, attention_kinds, current_session
 from viz.ui.background import Filling
 from viz.ui.parts import arrange_again, data_table, mount
 from viz.ui.prediction import subject_of
@@ -72,14 +72,14 @@ def show(places: Places, lens: TextModel, kind: AttentionKind, chosen: Selection
         AbsentError: the model does not show its heads apart.
     """
     require(lens.model, removable(kind))
-    bench = workbench()
-    if bench.moving and bench.step is not None:
+    session = current_session()
+    if session.moving and session.step is not None:
         yield
         with places.heads:
-            hold(bench)
+            hold(session)
         return
-    found = measured(bench, lens)
-    weighed = weigh(bench, found)
+    found = measured(session, lens)
+    weighed = weigh(session, found)
     if weighed is None or found.measuring is None:
         yield
         with places.heads:
@@ -98,7 +98,7 @@ def show(places: Places, lens: TextModel, kind: AttentionKind, chosen: Selection
     yield
     with places.heads:
         st.markdown(verdict(weighed, labels))
-        if told := pinned_sentence(bench, weighed):
+        if told := pinned_sentence(session, weighed):
             st.caption(told)
     mount((places.heads, part) for part in maps)
     said_of, button = places.chosen.columns([5, 3], vertical_alignment="center")
@@ -112,16 +112,16 @@ def show(places: Places, lens: TextModel, kind: AttentionKind, chosen: Selection
     data_table(Part.DATA, lambda: importance_table(weighed), "attention-importance", place=places.table, parts=parts)
 
 
-def hold(bench: Workbench) -> None:
+def hold(session: Session) -> None:
     """What is shown of a model that is being trained: each of its steps would have to be measured anew."""
     st.caption(_("While this model is trained its heads are not measured: that would slow the training down."))
-    if live := training.training(bench):
+    if live := training.training(session):
         st.button(_("Pause the training and measure"), key=Part.PAUSE, on_click=live.pause)
 
 
-def pinned_sentence(bench: Workbench, weighed: Weighed) -> str:
+def pinned_sentence(session: Session, weighed: Weighed) -> str:
     """Whether there is something to compare with."""
-    if bench.pin is None or weighed.pinned is not None:
+    if session.pin is None or weighed.pinned is not None:
         return ""
     if weighed.unlike:
         return _(
@@ -169,12 +169,12 @@ def watch(going: Measuring) -> None:
 def on_effect() -> None:
     clicked = st.session_state[Part.EFFECTS].cell
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
-        kind = shown(workbench()).kinds[int(clicked["panel"])]
+        kind = shown(current_session()).kinds[int(clicked["panel"])]
         open_head((kind, int(clicked["row"]), int(clicked["column"])))
 
 
 def on_ranked() -> None:
-    ranked, index = shown(workbench()).ranked, int(st.session_state[Part.RANKING].place["index"])
+    ranked, index = shown(current_session()).ranked, int(st.session_state[Part.RANKING].place["index"])
     if index < len(ranked):
         open_head(ranked[index])
 
@@ -182,24 +182,24 @@ def on_ranked() -> None:
 def on_alike() -> None:
     clicked = st.session_state[Part.ALIKE].cell
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
-        workbench().select(layer=int(clicked["row"]), head=int(clicked["column"]))
+        current_session().select(layer=int(clicked["row"]), head=int(clicked["column"]))
 
 
 def open_head(place: Place) -> None:
     """Show this head large, of whichever kind of attention it is."""
-    bench, (kind, layer, head) = workbench(), place
-    bench.select(layer=layer, head=head)
-    if len(attention_kinds(bench.lens.model) if bench.lens else []) > 1:
-        bench.asked[Key.KIND] = kind
-        bench.say(Key.KIND, kind)
+    session, (kind, layer, head) = current_session(), place
+    session.select(layer=layer, head=head)
+    if len(attention_kinds(session.lens.model) if session.lens else []) > 1:
+        session.asked[Key.KIND] = kind
+        session.say(Key.KIND, kind)
         arrange_again()
 
 
 def on_remove(place: Place) -> None:
     """The head is taken out of the forward pass, or put into it again."""
-    bench, removed = workbench(), RemovedHead(*place)
-    others = [each for each in bench.what_if.changes if each != removed]
-    bench.change(others if len(others) < len(bench.what_if.changes) else [*others, removed])
+    session, removed = current_session(), RemovedHead(*place)
+    others = [each for each in session.what_if.changes if each != removed]
+    session.change(others if len(others) < len(session.what_if.changes) else [*others, removed])
     arrange_again()
 
 
@@ -248,17 +248,17 @@ class Measured:
             self.measuring.go_on()
 
 
-def measured(bench: Workbench, lens: TextModel) -> Measured:
-    """What there is of the workbench's trace; begun now, where it is quick."""
-    assert bench.trace is not None
+def measured(session: Session, lens: TextModel) -> Measured:
+    """What there is of the session's trace; begun now, where it is quick."""
+    assert session.trace is not None
     kept: list[Measured] = st.session_state.setdefault(KEPT, [])
-    pinned = bench.pin.trace if bench.pin else None
+    pinned = session.pin.trace if session.pin else None
     for each in kept:
-        if each.trace is bench.trace:
+        if each.trace is session.trace:
             return each
         if each.measuring is not None and each.trace is not pinned:
             each.measuring.stop()  # nobody will see it
-    made = _new(bench, bench.trace, lens)
+    made = _new(session, session.trace, lens)
     kept[:] = [*(each for each in kept if each.trace is pinned), made]
     work = 2.0 * lens.model.parameter_count() * made.removals.length * len(made.removals.places(made.kinds))
     if work < LIGHT or made.most < QUICK:
@@ -266,21 +266,21 @@ def measured(bench: Workbench, lens: TextModel) -> Measured:
     return made
 
 
-def shown(bench: Workbench) -> Measured:
+def shown(session: Session) -> Measured:
     """What there is of the trace that a click was made on: not the newest one, where a change was taken back."""
     kept: list[Measured] = st.session_state[KEPT]
-    return next(each for each in kept if each.trace is bench.trace)
+    return next(each for each in kept if each.trace is session.trace)
 
 
-def _new(bench: Workbench, trace: Trace, lens: TextModel) -> Measured:
-    assert bench.source is not None
-    actual = subject_of(bench).ids if lens.predicts else []
+def _new(session: Session, trace: Trace, lens: TextModel) -> Measured:
+    assert session.source is not None
+    actual = subject_of(session).ids if lens.predicts else []
     kinds = [kind for kind in attention_kinds(lens.model) if not lacks(lens.model, removable(kind))]
-    removals = Removals(lens, bench.source, bench.target, actual, trace.changes)
+    removals = Removals(lens, session.source, session.target, actual, trace.changes)
     return Measured(trace, removals, kinds, removals.seconds() * len(removals.places(kinds)))
 
 
-def weigh(bench: Workbench, found: Measured) -> Weighed | None:
+def weigh(session: Session, found: Measured) -> Weighed | None:
     """What was measured, once it is all there."""
     if found.measuring is None:
         return None
@@ -291,8 +291,8 @@ def weigh(bench: Workbench, found: Measured) -> Weighed | None:
     loss, predicts = found.removals.loss, found.removals.predicts
     pinned, unlike = None, False
     for each in st.session_state[KEPT]:
-        if bench.pin and each.trace is bench.pin.trace and each.measuring is not None and each.measuring.whole:
+        if session.pin and each.trace is session.pin.trace and each.measuring is not None and each.measuring.whole:
             unlike = each.removals.predicts != predicts
             pinned = None if unlike else each.measuring.effects
-    differing = bench.differing and pinned is not None
+    differing = session.differing and pinned is not None
     return Weighed(found.trace, found.measuring.effects, loss, predicts, removed, pinned, differing, unlike)

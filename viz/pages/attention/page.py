@@ -20,7 +20,7 @@ from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import pack_stages, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
 from viz.pages.attention.view import HeadMaps
-from viz.state.workbench import Selection, choose, workbench
+from viz.state.session import Selection, choose, current_session
 from viz.ui.parts import Views, data_table, expander, mount
 
 
@@ -38,7 +38,7 @@ class Part(StrEnum):
 
 
 def page(lens: TextModel) -> Views:
-    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     wish = show_controls(lens)
     grid, figures = st.columns([11, 9], gap="medium")
     with grid:
@@ -58,18 +58,18 @@ def page(lens: TextModel) -> Views:
     others = expander(Part.BERTVIZ, "BertViz")
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench = workbench()
-        trace = bench.trace
+        session = current_session()
+        trace = session.trace
         assert trace is not None
-        shown = HeadMaps(trace, wish, bench.comparison, bench.differing)
+        shown = HeadMaps(trace, wish, session.comparison, session.differing)
         maps = shown.maps
-        chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
-        bench.selection.side = shown.rows
+        chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
+        session.selection.side = shown.rows
         made = thumbnails(shown)
         listed = shown.shown_heads(made.values)
-        filmed = bench.step is not None and not bench.what_if.changes  # else the film shows another forward pass
+        filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
         parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
-        if bench.is_long:  # the browser draws the heads while the rest is computed
+        if session.is_long:  # the browser draws the heads while the rest is computed
             mount(parts)
             parts = []
         staged, lacking, weighing = None, "", None
@@ -135,16 +135,16 @@ def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
 
 def on_head() -> None:
     clicked = st.session_state[Part.HEADS].head
-    workbench().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
+    current_session().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
 
 
 def on_query() -> None:
-    workbench().select(query=int(st.session_state[Part.STAGES].query))
+    current_session().select(query=int(st.session_state[Part.STAGES].query))
 
 
 def on_cell() -> None:
-    workbench().select(query=int(st.session_state[Part.HEAD].row))
+    current_session().select(query=int(st.session_state[Part.HEAD].row))
 
 
 def on_line() -> None:
-    workbench().select(query=int(st.session_state[Part.LINES].row))
+    current_session().select(query=int(st.session_state[Part.LINES].row))

@@ -23,7 +23,7 @@ from viz.i18n.format import significant
 from viz.pages.attention.components import stages
 from viz.pages.attention.text import missing
 from viz.pages.attention.view import HeadMaps
-from viz.state.workbench import Selection
+from viz.state.session import Selection
 from viz.ui.parts import stamp
 from viz.ui.plots import step_names
 

@@ -16,7 +16,7 @@ from model.network.transformer import Network
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.attention.view import HeadMaps, HeadView
-from viz.state.workbench import Selection
+from viz.state.session import Selection
 from viz.ui.parts import classes, explanation
 from viz.ui.plots import scores_formula
 

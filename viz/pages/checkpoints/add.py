@@ -15,7 +15,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
 from viz.state import checkpoints
-from viz.state.workbench import Key, Workbench, workbench
+from viz.state.session import Key, Session, current_session
 from viz.ui import fields
 from viz.ui.parts import show_result
 
@@ -28,27 +28,27 @@ LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
 UNNAMED = "uploaded"  # files without a folder
 
 
-def show(bench: Workbench, place: DeltaGenerator) -> None:
+def show(session: Session, place: DeltaGenerator) -> None:
     """A button for each way; a path only where whoever asks sits at this machine."""
     # With another key it is another button, and closed.
     count = st.session_state.get(Part.SENT, 0)
     _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{count}"))
     with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
-        show_hub(bench)
+        show_hub(session)
     if is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
         with place.popover(_("By its path …"), key=f"{Part.LOOK}_{count}"):
             _path()
             refusal(Part.PATH)
 
 
-def report(bench: Workbench) -> None:
+def report(session: Session) -> None:
     """What came of it, and how far a transfer is."""
     how, text, where = st.session_state.get(Part.SAID) or ("", "", "")
     if text and not where:
         show_result(how, as_sentence(text))
-    found = checkpoints.opened(bench)
+    found = checkpoints.opened(session)
     if found and found.download is not None:
-        st.fragment(fetching, run_every=1.0)(bench, found.download)
+        st.fragment(fetching, run_every=1.0)(session, found.download)
 
 
 def is_local(address: str, headers: Mapping[str, Any]) -> bool:
@@ -82,13 +82,13 @@ def _upload(place: DeltaGenerator) -> None:
 
 
 def _send() -> None:
-    bench, count = workbench(), st.session_state.get(Part.SENT, 0)
+    session, count = current_session(), st.session_state.get(Part.SENT, 0)
     st.session_state[Part.SAID] = None
     files = st.session_state.get(f"{Part.FILES}{count}") or []
     if not files:
         return
     st.session_state[Part.SENT] = count + 1  # an empty field
-    uploads = checkpoints.begin(bench).uploads
+    uploads = checkpoints.begin(session).uploads
     try:
         path = uploads.add([(file.name, file.getvalue()) for file in files])
     except (ValueError, OSError) as error:
@@ -97,7 +97,7 @@ def _send() -> None:
     stem = Path(files[0].name).stem
     # The folder of several files without one of their own is called by a number.
     name = path.name if path.suffix or not path.name.isdigit() else stem if len(files) == 1 else UNNAMED
-    added(bench, name, path, uploads.left_out)
+    added(session, name, path, uploads.left_out)
 
 
 def _path() -> None:
@@ -120,7 +120,7 @@ def _look() -> None:
     if problem:
         say("wrong", translate_error(problem), Part.PATH)
         return
-    added(workbench(), path.name or str(path), path)
+    added(current_session(), path.name or str(path), path)
 
 
 # What all ways to add to the list of checkpoints share: what is said of it, and the new entry.
@@ -151,10 +151,10 @@ def refusal(where: Part) -> None:
         st.error(as_sentence(text))
 
 
-def added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
+def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
     from model.checkpoints.catalog import listed
 
-    name = checkpoints.add(bench, name, path)
+    name = checkpoints.add(session, name, path)
     found = listed(path)
     text = _("{name} is in the list.").format(name=name)
     if found.problem:
@@ -169,7 +169,7 @@ def added(bench: Workbench, name: str, path: Path, left_out: Sequence[str] = ())
         )
     say("wrong" if found.problem else "good", text)
     close()
-    bench.begun = True  # the sidebar's list too
+    session.begun = True  # the sidebar's list too
 
 
 def close() -> None:
@@ -186,8 +186,8 @@ def say(how: str, text: str, where: Part | None = None) -> None:
 LOOK = 0.5  # seconds between two looks at what is under way
 
 
-def show_hub(bench: Workbench) -> None:
-    found = checkpoints.opened(bench)
+def show_hub(session: Session) -> None:
+    found = checkpoints.opened(session)
     if found and found.download is not None:
         st.caption(_("One is on its way already."))
         return
@@ -252,11 +252,11 @@ def _fetch() -> None:
 
     offer = st.session_state.get(Part.OFFER)
     if offer:
-        checkpoints.begin(workbench()).download = Download(offer)
+        checkpoints.begin(current_session()).download = Download(offer)
         st.session_state[Part.OFFER] = None
 
 
-def fetching(bench: Workbench, download: Download) -> None:
+def fetching(session: Session, download: Download) -> None:
     """How far it is, until it is here."""
     catalogue.use(st.session_state[Key.LANGUAGE])
     if download.busy and not download.cancelled:
@@ -270,9 +270,9 @@ def fetching(bench: Workbench, download: Download) -> None:
         )
         st.button(_("Cancel"), key=Part.CANCEL, on_click=download.cancel)
         return
-    checkpoints.begin(bench).download = None
+    checkpoints.begin(session).download = None
     if download.path is not None and not download.cancelled:
-        added(bench, download.offer.name.rpartition("/")[2], download.path)
+        added(session, download.offer.name.rpartition("/")[2], download.path)
     elif download.problem:
         say("wrong", translate_error(download.problem))
     st.rerun()

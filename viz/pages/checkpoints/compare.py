@@ -40,7 +40,7 @@ from viz.pages.checkpoints.subjects import (
 from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensors import tree_header
 from viz.state import assumptions, texts
-from viz.state.workbench import Key, Pin, Workbench, choose, workbench
+from viz.state.session import Key, Pin, Session, choose, current_session
 from viz.ui.background import CHOSEN, follow
 from viz.ui.parts import data_table, explanation, plot_words
 
@@ -55,7 +55,7 @@ TREE, LAYERS = "moved_tree", "moved_layers"
 VIEWS = ("tensors", "layers", "heads", "steps")
 
 
-def show(bench: Workbench) -> None:
+def show(session: Session) -> None:
     """Draw this part of the page."""
     leave()
     row = st.container(horizontal=True, vertical_alignment="center")
@@ -80,11 +80,11 @@ def show(bench: Workbench) -> None:
     except (ValueError, OSError) as error:
         st.error(as_sentence(translate_error(error)))
         return
-    trace_button(bench, row, before, after)
+    trace_button(session, row, before, after)
     if view != "tensors":
         st.caption(literal(differences(before, after, measured)))
     if view == "heads":
-        show_moved_heads(bench, before, after, measured, explain)
+        show_moved_heads(session, before, after, measured, explain)
     elif not measured.same:
         st.info(
             _("No tensor of {before} has a name and a shape of {after}.").format(
@@ -190,7 +190,7 @@ def draw(mount: object) -> None:
     mount()
 
 
-def trace_button(bench: Workbench, place: DeltaGenerator, before: Subject, after: Subject) -> None:
+def trace_button(session: Session, place: DeltaGenerator, before: Subject, after: Subject) -> None:
     """Pins A's trace and shows B's."""
     openable = lens_of(before) is not None and lens_of(after) is not None
     place.button(
@@ -208,18 +208,18 @@ def pin_and_show(before: Subject, after: Subject) -> None:
 
     Where the text is only the example of the shown model, both get B's.
     """
-    bench, lens, shown = workbench(), lens_of(before), lens_of(after)
+    session, lens, shown = current_session(), lens_of(before), lens_of(after)
     assert lens is not None
     assert shown is not None
-    now = bench.lens or shown
+    now = session.lens or shown
     source, target = texts.texts(now)
     if source == texts.first_source(now):
         source = texts.first_source(shown)
         texts.write_source(source)
-    other = Workbench()
+    other = Session()
     trace = other.look(lens, source, target)
     assert other.source is not None
-    bench.pin, bench.differing = Pin(before.name, source, trace, lens, (other.source, other.target)), True
+    session.pin, session.differing = Pin(before.name, source, trace, lens, (other.source, other.target)), True
     st.session_state[Key.MODEL] = after.name
     st.session_state[LEAVE] = "attention"
 
@@ -401,7 +401,7 @@ HEADS = "moved_heads"
 
 
 def show_moved_heads(
-    bench: Workbench, before: Subject, after: Subject, found: Moving, explain: Callable[[], None]
+    session: Session, before: Subject, after: Subject, found: Moving, explain: Callable[[], None]
 ) -> None:
     """Which heads moved."""
     both = []
@@ -427,7 +427,7 @@ def show_moved_heads(
         ))  # fmt: skip
         return
     changes, cosines = measured.float().numpy()
-    framed = (min(bench.selection.layer, changes.shape[1] - 1), min(bench.selection.head, changes.shape[2] - 1))
+    framed = (min(session.selection.layer, changes.shape[1] - 1), min(session.selection.head, changes.shape[2] - 1))
     head_panels(changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind))()
     file = f"moved-heads-{before.name}-{after.name}-{kind}"
     table = partial(head_table, changes, cosines)

@@ -22,7 +22,7 @@ from viz.i18n.format import attention_name, literal, significant
 from viz.pages.checkpoints.measuring import Measured
 from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, lens_of
 from viz.pages.checkpoints.tensor import beside
-from viz.state.workbench import Key, Workbench, attention_kinds, choose, workbench
+from viz.state.session import Key, Session, attention_kinds, choose, current_session
 from viz.ui.parts import data_table, explanation, plot_words
 from viz.ui.plots import array
 
@@ -39,7 +39,7 @@ LEAVE = "checkpoints_leave"  # in the session: the page that a click has opened
 BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET, CHECKPOINT, "compare_a", "compare_b", *REGION)
 
 
-def show(bench: Workbench, subject: Subject, found: Measured) -> None:
+def show(session: Session, subject: Subject, found: Measured) -> None:
     """Norms of four matrices a head, and which heads are alike; only of what opens as a model."""
     leave()
     lens = lens_of(subject)
@@ -60,7 +60,7 @@ def show(bench: Workbench, subject: Subject, found: Measured) -> None:
     circuit = choose(_("Circuit"), ("scores", "output"), "scores", CIRCUIT, circuit_name, row)
     norms = norms_of(lens, kind, found.remember)
     layers, heads = norms.shape[1:]
-    chosen = bench.selection
+    chosen = session.selection
     framed = (min(chosen.layer, layers - 1), min(chosen.head, heads - 1))
     clicked = partial(on_head, subject.name, kind, heads)
     left, right = st.columns([11, 9], gap="medium")
@@ -90,11 +90,11 @@ def open_head(name: str, kind: str, layer: int, head: int) -> None:
     """The page Attention with that head of that checkpoint; a click on a label, −1, is none on a head."""
     if min(layer, head) < 0:
         return
-    bench = workbench()
+    session = current_session()
     st.session_state[Key.MODEL] = name
-    bench.asked[Key.KIND] = kind
-    bench.say(Key.KIND, kind)
-    bench.select(layer=layer, head=head)
+    session.asked[Key.KIND] = kind
+    session.say(Key.KIND, kind)
+    session.select(layer=layer, head=head)
     st.session_state[LEAVE] = "attention"
 
 

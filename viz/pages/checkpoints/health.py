@@ -20,7 +20,7 @@ from viz.pages.checkpoints.components import findings
 from viz.pages.checkpoints.measuring import Examined, Measured
 from viz.pages.checkpoints.subjects import Subject, choose_tensor, chosen_place, lens_of, subjects
 from viz.pages.checkpoints.tensor_figures import short
-from viz.state.workbench import Workbench
+from viz.state.session import Session
 from viz.ui.background import AT_ONCE, CHOSEN, Filling, follow
 from viz.ui.parts import data_table, explanation
 
@@ -31,7 +31,7 @@ LIST = "w_findings"
 BESIDE = "health_beside"
 
 
-def show(bench: Workbench, subject: Subject, found: Measured) -> None:
+def show(session: Session, subject: Subject, found: Measured) -> None:
     """Findings in groups; a click chooses the tensor, which is shown large below."""
     other = beside(subject, found)
     found.wait(AT_ONCE)

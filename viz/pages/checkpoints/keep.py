@@ -16,7 +16,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, not_ours
 from viz.state import checkpoints, shown_model, training
 from viz.state.checkpoints import CheckpointEntry, saved_folder
-from viz.state.workbench import Key, Workbench, workbench
+from viz.state.session import Key, Session, current_session
 from viz.ui.parts import show_result
 from viz.ui.save_name import NAME, refused
 
@@ -27,14 +27,14 @@ TALL = 420  # pixels of the card
 READING = 720  # pixels of a column that stands alone
 
 
-def show(bench: Workbench) -> None:
+def show(session: Session) -> None:
     """Of the model that is shown: what can be taken away, its name, its card."""
     name = str(st.session_state.get(Key.MODEL) or "")
     if message := st.session_state.pop(Part.SAID, None):
         show_result(message[0], as_sentence(message[1]))
-    place = next((each for each in checkpoints.all_places(bench) if each.name == name), None)
+    place = next((each for each in checkpoints.all_places(session) if each.name == name), None)
     if name == training.ENTRY:
-        _in_training(st.container(width=READING), bench)
+        _in_training(st.container(width=READING), session)
         return
     if place is None:
         st.warning(_("{name} is no longer there: choose another model.").format(name=literal(name)), width=READING)
@@ -49,8 +49,8 @@ def show(bench: Workbench) -> None:
     _card(right, place)
 
 
-def _in_training(place: DeltaGenerator, bench: Workbench) -> None:
-    live = training.training(bench)
+def _in_training(place: DeltaGenerator, session: Session) -> None:
+    live = training.training(session)
     place.markdown(f"**{_('Take it away')}**")
     place.caption(_("This model is in training: the page Training saves it, and then it can be kept from here."))
     if live and live.runs:
@@ -202,7 +202,7 @@ def _rename(kept: CheckpointEntry, name: str) -> None:
 
 def _delete(kept: CheckpointEntry) -> None:
     if attempt(lambda: shutil.rmtree(kept.path), _("{name} is deleted.").format(name=kept.name)):
-        shown_model.forget(workbench(), kept.name)
+        shown_model.forget(current_session(), kept.name)
 
 
 # A model that others have trained, kept: where it came from, or saved as a model of ours.
@@ -214,7 +214,7 @@ def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     form = f"{found.format}: {found.family}" if found.family else found.format
     sentence = _("{name} is not of Vitrine ({format}): it stays as it came.")
     place.caption(sentence.format(name=literal(kept.name), format=literal(form)))
-    lens = workbench().lens
+    lens = current_session().lens
     if lens is None or not lens.model.ours:
         place.caption(not_ours())
         place.caption(
@@ -291,7 +291,7 @@ class Part(StrEnum):
 
 def refused_name(name: str) -> str:
     """Why there cannot be a saved model of that name."""
-    return refused(name, replace=False, taken=checkpoints.own_names(workbench()))
+    return refused(name, replace=False, taken=checkpoints.own_names(current_session()))
 
 
 def ask(

@@ -17,7 +17,7 @@ from viz.pages.checkpoints import add
 from viz.pages.checkpoints.components import checkpoint_list
 from viz.state import assumptions, checkpoints, shown_model
 from viz.state.checkpoints import MODELS, CheckpointEntry, saved_folder
-from viz.state.workbench import Key, Workbench, choose, workbench
+from viz.state.session import Key, Session, choose, current_session
 
 
 class Part(StrEnum):
@@ -28,11 +28,11 @@ class Part(StrEnum):
     CHECKPOINT = "checkpoint"
 
 
-def show(bench: Workbench) -> None:
+def show(session: Session) -> None:
     """The ways to add to the list, and the list of what is here."""
-    here = checkpoints.all_places(bench)
+    here = checkpoints.all_places(session)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    add.show(bench, row.container(horizontal=True, width="content"))
+    add.show(session, row.container(horizontal=True, width="content"))
     right = row.container(horizontal=True, vertical_alignment="center", width="content")
     precision, known = shown_model.precision(), shown_model.state()
     space = room(precision)
@@ -43,14 +43,14 @@ def show(bench: Workbench) -> None:
         st.rerun()
     if slow := slow_precision(precision):
         st.warning(slow)
-    add.report(bench)
-    unsaid_row(bench)
-    checkpoint_list(_groups(bench, here, space), _words(), Part.LIST, _act)()
+    add.report(session)
+    unsaid_row(session)
+    checkpoint_list(_groups(session, here, space), _words(), Part.LIST, _act)()
 
 
-def unsaid_row(bench: Workbench) -> None:
+def unsaid_row(session: Session) -> None:
     """Of the shown model what its weights do not tell; some of it can be told."""
-    lens = bench.lens
+    lens = session.lens
     if lens is None:
         return
     row = st.container(horizontal=True, vertical_alignment="bottom")
@@ -62,7 +62,7 @@ def unsaid_row(bench: Workbench) -> None:
         assumptions.fields(row, lens.name, values, heads, lens.config.vocabulary, shown_model.show)
 
 
-def _groups(bench: Workbench, here: Sequence[CheckpointEntry], space: Room) -> list[dict[str, Any]]:
+def _groups(session: Session, here: Sequence[CheckpointEntry], space: Room) -> list[dict[str, Any]]:
     titles = {
         "opened": (_("Opened in this session"), _("Removed with it; nobody else sees it")),
         "given": (_("Given on the command line"), ""),
@@ -144,17 +144,17 @@ def _words() -> dict[str, Any]:
 def _act() -> None:
     """A button of the list."""
     act = st.session_state[Part.LIST].act
-    what, name, bench = act["act"], act["name"], workbench()
-    if name not in [place.name for place in checkpoints.all_places(bench)]:
+    what, name, session = act["act"], act["name"], current_session()
+    if name not in [place.name for place in checkpoints.all_places(session)]:
         return
     if what == "show":
         shown_model.show(name)
     elif what == "read":
         st.session_state[Part.CHECKPOINT] = name
         st.session_state[Part.SEGMENT] = "read"
-        bench.say(Part.SEGMENT, "read")
-    elif checkpoints.remove(bench, name):
-        shown_model.forget(bench, name)
+        session.say(Part.SEGMENT, "read")
+    elif checkpoints.remove(session, name):
+        shown_model.forget(session, name)
 
 
 # What a model will take, before it is loaded.

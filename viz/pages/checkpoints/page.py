@@ -16,7 +16,7 @@ from viz.pages.checkpoints import open as checkpoints_opening
 from viz.pages.checkpoints.measuring import measured
 from viz.pages.checkpoints.subjects import CHECKPOINT, choose_subject, follow_sidebar
 from viz.pages.checkpoints.tensors import totals
-from viz.state.workbench import Workbench, choose, workbench
+from viz.state.session import Session, choose, current_session
 from viz.ui.parts import Views
 
 # Read a checkpoint: its tensors, what they measure, its heads, its health.
@@ -29,7 +29,7 @@ VIEWS = {
 READ_VIEW = "weights_view"
 
 
-def show_read(bench: Workbench) -> None:
+def show_read(session: Session) -> None:
     """Draw this part of the page."""
     row = st.container(horizontal=True, vertical_alignment="center")
     picker = row.container(width=260)
@@ -47,7 +47,7 @@ def show_read(bench: Workbench) -> None:
         return
     if view != "tensors":
         row.caption(totals(found.table), width="content")
-    VIEWS[view](bench, subject, found)
+    VIEWS[view](session, subject, found)
 
 
 def view_name(view: str) -> str:
@@ -80,7 +80,7 @@ def views(_lens: TextModel) -> Iterator[None]:
     places = {name: st.container() if name == segment else st.empty() for name in SEGMENTS}
     yield
     with places[segment]:
-        SEGMENTS[segment](workbench())
+        SEGMENTS[segment](current_session())
 
 
 def segment_name(segment: str) -> str:

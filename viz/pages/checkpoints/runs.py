@@ -23,7 +23,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, significant
 from viz.pages.checkpoints.measuring import measured
 from viz.pages.checkpoints.subjects import Subject, subjects
-from viz.state.workbench import Key
+from viz.state.session import Key
 from viz.ui.background import follow
 from viz.ui.parts import data_table, plot_words
 

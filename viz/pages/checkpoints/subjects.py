@@ -14,7 +14,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import literal
 from viz.state import shown_model
 from viz.state.checkpoints import all_places
-from viz.state.workbench import Key, workbench
+from viz.state.session import Key, current_session
 
 if TYPE_CHECKING:
     from model.checkpoints.tensors import TensorInfo
@@ -113,14 +113,14 @@ def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:
     """Put the tensor of that number into the address; all of it is looked at."""
     name = table[place].name
     plain = name.isprintable() and 0 < len(name) <= LONGEST and not name.startswith("#")
-    workbench().say(TENSOR, name if plain else f"#{place}")
+    current_session().say(TENSOR, name if plain else f"#{place}")
     for key in REGION:
         st.session_state[key] = ""
 
 
 def lens_of(subject: Subject) -> TextModel | None:
     """The model in that file, if it is one that opens."""
-    lens = workbench().lens
+    lens = current_session().lens
     if lens is not None and st.session_state.get(Key.MODEL) == subject.name:
         return lens
     try:
@@ -181,7 +181,7 @@ def subjects() -> list[Subject]:
     """Everything that can be looked at, whether or not it is a model."""
     return [
         Subject(place.name, place.path, place.origin == "given")
-        for place in all_places(workbench())
+        for place in all_places(current_session())
         if place.path.exists()
     ]
 

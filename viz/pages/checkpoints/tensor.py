@@ -19,7 +19,7 @@ from viz.pages.checkpoints import tensor_figures
 from viz.pages.checkpoints.measuring import Measured, measured
 from viz.pages.checkpoints.subjects import REGION, Subject, lens_of
 from viz.pages.checkpoints.tensor_figures import Blocks, Region, Weight, short, summary, whole
-from viz.state.workbench import choose, workbench
+from viz.state.session import choose, current_session
 from viz.ui.parts import explanation
 
 # A key belongs to one component: the browser keeps what it has drawn under it.
@@ -181,7 +181,7 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     tokenizer = tensor_figures.tokenizer_of(weight.info, lens_of(subject))
     label = _("Token, or # and a row's number") if tokenizer else _("Row")
     key, rows = f"{ROW}_{subject.name}", weight.info.shape[0]
-    first = tensor_figures.first_row(workbench().traced[0], rows, tokenizer)
+    first = tensor_figures.first_row(current_session().traced[0], rows, tokenizer)
     place.text_input(label, first, key=key, live="250ms", width=190, label_visibility="collapsed", placeholder=label)
     try:
         row = tensor_figures.row_of(str(st.session_state[key] or ""), rows, tokenizer)

@@ -17,7 +17,7 @@ from viz.pages.checkpoints import tensor
 from viz.pages.checkpoints.components import BINS, Column, tensor_tree
 from viz.pages.checkpoints.measuring import Measured
 from viz.pages.checkpoints.subjects import Subject, asked_place, choose_tensor, chosen_place
-from viz.state.workbench import Workbench
+from viz.state.session import Session
 from viz.ui.background import CHOSEN, follow
 from viz.ui.parts import data_table
 
@@ -140,7 +140,7 @@ def statistics_table(table: Sequence[TensorInfo], of: Callable[[TensorInfo], Sta
 TREE = "tensor_tree"
 
 
-def show(bench: Workbench, subject: Subject, found: Measured) -> None:
+def show(session: Session, subject: Subject, found: Measured) -> None:
     """The tree goes on by itself while something is being measured."""
     follow([found], partial(tree, subject, found))
     tensor.show(subject, found, found.table[chosen_place(found.table)])

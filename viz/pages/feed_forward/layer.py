@@ -46,14 +46,14 @@ from viz.ui.plots import FIRST, PINNED, SECOND, array, header, missing
 if TYPE_CHECKING:
     from model.capture.trace import Trace
     from model.network.config import TransformerConfig
-    from viz.state.workbench import Workbench
+    from viz.state.session import Session
 
 
-def histogram(bench: Workbench, chosen: Chosen, key: str) -> Mount:
+def histogram(session: Session, chosen: Chosen, key: str) -> Mount:
     """How many activations of the layer have which size, counts on a log axis."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    own, other = values_of(bench, chosen)
+    own, other = values_of(session, chosen)
     counts, edges = np.histogram(array(own), bins=BINS)
     centres = (edges[:-1] + edges[1:]) / 2
     series = [Series(_("count"), centres, counts, SECOND, "bars")]
@@ -69,31 +69,31 @@ def histogram(bench: Workbench, chosen: Chosen, key: str) -> Mount:
         "y": {"title": _("count"), "log": True, "zero": False, "low": 0.5},
         "note": note,
         "tall": 190,
-        "sentence": missing(bench, other),
+        "sentence": missing(session, other),
     }
     csv = (_("series"), unit_quantity(chosen.quantity), _("count"))
     return chart(series, header(trace, name, alt, f"histogram-{chosen.name}", csv, more), key)
 
 
 def direction_charts(
-    bench: Workbench, config: TransformerConfig, chosen: Chosen, keys: tuple[str, str]
+    session: Session, config: TransformerConfig, chosen: Chosen, keys: tuple[str, str]
 ) -> tuple[list[Mount], str]:
     """Tokens that a unit's output pushes up and down, and those that its input is like; and a sentence on how."""
-    assert bench.trace is not None
-    assert bench.lens is not None
-    model, stack = bench.lens.model, chosen.stack
+    assert session.trace is not None
+    assert session.lens is not None
+    model, stack = session.lens.model, chosen.stack
     side = "source" if stack == "encoder" else "target"
-    tokenizer = bench.lens.source_tokenizer if side == "source" else bench.lens.target_tokenizer
+    tokenizer = session.lens.source_tokenizer if side == "source" else session.lens.target_tokenizer
     mounts, said = [], []
-    if not bench.lens.predicts:
+    if not session.lens.predicts:
         said.append(no_predictions())
     elif reaches_output(config, stack):
         said.append(_("Its output weights through the unembedding, without the final norm and the layers above."))
         try:
-            written = writes(model, stack, chosen.layer, chosen.unit, bench.lens.target_tokenizer)
+            written = writes(model, stack, chosen.layer, chosen.unit, session.lens.target_tokenizer)
             title, axis = _("It writes: logits"), _("logit of activation 1")
-            before, lacking = pinned_direction(bench, chosen, written, write_scores, "target")
-            mounts.append(_direction(bench, title, axis, written, before, FIRST, "writes", keys[0]))
+            before, lacking = pinned_direction(session, chosen, written, write_scores, "target")
+            mounts.append(_direction(session, title, axis, written, before, FIRST, "writes", keys[0]))
             said.append(lacking)
         except MissingQuantityError as absent:
             said.append(absent_words(absent))
@@ -103,8 +103,10 @@ def direction_charts(
         )
     try:
         read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
-        before, lacking = pinned_direction(bench, chosen, read, read_scores, side)
-        mounts.append(_direction(bench, _("It reads: embeddings"), _("cosine"), read, before, SECOND, "reads", keys[1]))
+        before, lacking = pinned_direction(session, chosen, read, read_scores, side)
+        mounts.append(
+            _direction(session, _("It reads: embeddings"), _("cosine"), read, before, SECOND, "reads", keys[1])
+        )
         said.append(lacking)
     except MissingQuantityError as absent:
         said.append(absent_words(absent))
@@ -112,9 +114,9 @@ def direction_charts(
 
 
 def _direction(
-    bench: Workbench, name: str, axis: str, found: Direction, before: Numbers | None, colour: str, file: str, key: str
+    session: Session, name: str, axis: str, found: Direction, before: Numbers | None, colour: str, file: str, key: str
 ) -> Mount:
-    assert bench.trace is not None
+    assert session.trace is not None
     tokens = [*found.towards, *reversed(found.away)]
     labels, values = [label for label, _value in tokens], np.array([value for _label, value in tokens], np.float32)
     alt = f"{name}: {', '.join(label for label, _value in found.towards)} … {', '.join(t for t, _v in found.away)}"
@@ -123,12 +125,12 @@ def _direction(
         series.append(Series(_("{name}, pinned").format(name=axis), np.arange(len(labels)), before, PINNED, "dots"))
         alt += f". {_('pinned')}: {', '.join(significant(float(value)) for value in before)}"
     more = {"x": {"title": "", "labels": labels, "side": "vocabulary"}, "y": {"title": axis}, "tall": 80}
-    return chart(series, header(bench.trace, name, alt, f"unit-{file}", (_("series"), _("token"), axis), more), key)
+    return chart(series, header(session.trace, name, alt, f"unit-{file}", (_("series"), _("token"), axis), more), key)
 
 
-def layer_sentence(bench: Workbench, config: TransformerConfig, chosen: Chosen, seen: Seen) -> str:
+def layer_sentence(session: Session, config: TransformerConfig, chosen: Chosen, seen: Seen) -> str:
     """Share of zeros and dead units, of this text and of all texts seen in this session."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
     path = path_of(chosen.stack, chosen.layer)
     silent = off(trace[f"{path}.{quantities(config)[0]}"].float(), threshold(config))
@@ -144,17 +146,17 @@ def layer_sentence(bench: Workbench, config: TransformerConfig, chosen: Chosen, 
         units=silent.shape[1],
         positions=seen.positions(trace.model, path),
         never=int((~seen.on(trace.model, path)).sum()),
-    ) + pinned_share(bench, config, chosen)
+    ) + pinned_share(session, config, chosen)
 
 
-def apart_table(bench: Workbench, chosen: Chosen) -> tuple[pd.DataFrame, str]:
+def apart_table(session: Session, chosen: Chosen) -> tuple[pd.DataFrame, str]:
     """That the network treats each position by itself, in numbers; self-attention beside it does not. And a sentence
     where the pinned one's numbers cannot stand beside.
     """
-    assert bench.trace is not None
-    rows = _apart_rows(_apart(bench.trace, chosen))
+    assert session.trace is not None
+    rows = _apart_rows(_apart(session.trace, chosen))
     table = pd.DataFrame(rows.items(), columns=[_("compared"), _("largest difference")])
-    pin = bench.pin
+    pin = session.pin
     if pin is None:
         return table, ""
     lacking = pinned_layer(pin, chosen)
@@ -183,11 +185,11 @@ def _apart_rows(found: Apart) -> dict[str, float]:
     return {name: value for name, value in rows.items() if value is not None}
 
 
-def unit_table(bench: Workbench, config: TransformerConfig, chosen: Chosen, seen: Seen) -> pd.DataFrame:
+def unit_table(session: Session, config: TransformerConfig, chosen: Chosen, seen: Seen) -> pd.DataFrame:
     """A row per unit of the layer."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    own, other = values_of(bench, chosen)
+    own, other = values_of(session, chosen)
     labels = trace.tokens_of(chosen.name)
     path = path_of(chosen.stack, chosen.layer)
     silent = off(trace[f"{path}.{quantities(config)[0]}"].float(), threshold(config))

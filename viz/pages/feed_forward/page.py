@@ -17,7 +17,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.feed_forward import layer, units
 from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
-from viz.state.workbench import Workbench, choice, choose, workbench
+from viz.state.session import Session, choice, choose, current_session
 from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
 
 
@@ -43,7 +43,7 @@ class Part(StrEnum):
 
 
 def page(lens: TextModel) -> Views:
-    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     names, parts = stacks(lens.config), quantities(lens.config)
     choose(_("Quantity"), parts, parts[0], Part.QUANTITY, unit_quantity, row)
@@ -62,27 +62,27 @@ def page(lens: TextModel) -> Views:
     data = under_figures(partial(layer.explain, Part.EXPLANATION, lens.config), Part.DATA)
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench, seen = workbench(), units_seen()
-        assert bench.trace is not None
-        seen.add(bench.trace, lens.config)
-        chosen = current(bench, lens.config)
+        session, seen = current_session(), units_seen()
+        assert session.trace is not None
+        seen.add(session.trace, lens.config)
+        chosen = current(session, lens.config)
         mounts = [
-            (overview, units.layer_map(bench, lens.config, chosen, Part.LAYERS, on_layer)),
-            (figure, units.unit_map(bench, chosen, Part.UNITS, on_cell)),
-            (everything, units.all_units(bench, chosen, Part.ALL, on_rank)),
+            (overview, units.layer_map(session, lens.config, chosen, Part.LAYERS, on_layer)),
+            (figure, units.unit_map(session, chosen, Part.UNITS, on_cell)),
+            (everything, units.all_units(session, chosen, Part.ALL, on_rank)),
         ]
         sentence, table = "", None
         if view == "unit":
-            found, sentence = layer.direction_charts(bench, lens.config, chosen, (Part.SECOND, Part.THIRD))
-            parts_of_unit = [units.unit_chart(bench, chosen, Part.FIRST, on_token), *found]
+            found, sentence = layer.direction_charts(session, lens.config, chosen, (Part.SECOND, Part.THIRD))
+            parts_of_unit = [units.unit_chart(session, chosen, Part.FIRST, on_token), *found]
             mounts += [(detail, part) for part in parts_of_unit]
         elif view == "token":
-            mounts.append((detail, units.token_chart(bench, chosen, Part.FIRST, on_top)))
+            mounts.append((detail, units.token_chart(session, chosen, Part.FIRST, on_top)))
         elif view == "layer":
-            mounts.append((detail, layer.histogram(bench, chosen, Part.FIRST)))
+            mounts.append((detail, layer.histogram(session, chosen, Part.FIRST)))
         else:
-            table, sentence = layer.apart_table(bench, chosen)
-        summary = layer.layer_sentence(bench, lens.config, chosen, seen)
+            table, sentence = layer.apart_table(session, chosen)
+        summary = layer.layer_sentence(session, lens.config, chosen, seen)
         yield
         said.markdown(summary)
         mount(mounts)
@@ -90,18 +90,18 @@ def page(lens: TextModel) -> Views:
             detail.caption(sentence)
         if table is not None:
             detail.dataframe(table.style.format("{:.3g}", subset=list(table.columns[1:])), hide_index=True)
-        every = partial(layer.unit_table, bench, lens.config, chosen, seen)
+        every = partial(layer.unit_table, session, lens.config, chosen, seen)
         more = {} if table is None else {unit_view(view): lambda: table}
         data_table(Part.DATA, every, f"units-{chosen.name}", place=data, parts=mounts, more=more)
 
     return views
 
 
-def current(bench: Workbench, config: TransformerConfig) -> units.Chosen:
+def current(session: Session, config: TransformerConfig) -> units.Chosen:
     """What the controls and the address choose, moved inside what there is."""
     names, parts = stacks(config), quantities(config)
     return units.choose_units(
-        bench,
+        session,
         config,
         choice(names, names[-1], Part.STACK),
         choice(parts, parts[0], Part.QUANTITY),
@@ -136,43 +136,43 @@ def units_seen() -> Seen:
     return seen
 
 
-def chosen_now() -> tuple[Workbench, units.Chosen]:
-    bench = workbench()
-    assert bench.lens is not None
-    return bench, current(bench, bench.lens.config)
+def chosen_now() -> tuple[Session, units.Chosen]:
+    session = current_session()
+    assert session.lens is not None
+    return session, current(session, session.lens.config)
 
 
 def on_page() -> None:
-    workbench().say(Part.PAGE, str(st.session_state[Part.PAGE_FIELD]))
+    current_session().say(Part.PAGE, str(st.session_state[Part.PAGE_FIELD]))
 
 
 def on_layer() -> None:
     """A click on a layer at a token."""
     clicked = st.session_state[Part.LAYERS].cell
-    workbench().select(layer=int(clicked["row"]), query=int(clicked["column"]))
+    current_session().select(layer=int(clicked["row"]), query=int(clicked["column"]))
 
 
 def on_cell() -> None:
     """A click on a unit at a token."""
-    clicked, (bench, chosen) = st.session_state[Part.UNITS].cell, chosen_now()
-    bench.say(Part.UNIT, str(units.on_page(bench, chosen)[int(clicked["column"])]))
-    bench.select(query=int(clicked["row"]))
+    clicked, (session, chosen) = st.session_state[Part.UNITS].cell, chosen_now()
+    session.say(Part.UNIT, str(units.on_page(session, chosen)[int(clicked["column"])]))
+    session.select(query=int(clicked["row"]))
 
 
 def on_rank() -> None:
     """A click among all units opens the page that has it, and chooses it."""
-    index, (bench, chosen) = int(st.session_state[Part.ALL].place["index"]), chosen_now()
-    bench.say(Part.UNIT, str(units.ordered(bench, chosen)[index]))
-    bench.say(Part.PAGE, str(index // units.PAGE + 1))
+    index, (session, chosen) = int(st.session_state[Part.ALL].place["index"]), chosen_now()
+    session.say(Part.UNIT, str(units.ordered(session, chosen)[index]))
+    session.say(Part.PAGE, str(index // units.PAGE + 1))
     arrange_again()
 
 
 def on_token() -> None:
     """A click on a bar of the unit chooses its token."""
-    workbench().select(query=int(st.session_state[Part.FIRST].place["index"]))
+    current_session().select(query=int(st.session_state[Part.FIRST].place["index"]))
 
 
 def on_top() -> None:
     """A click on a bar of the token chooses its unit."""
-    index, (bench, chosen) = int(st.session_state[Part.FIRST].place["index"]), chosen_now()
-    bench.say(Part.UNIT, str(units.top_units(bench, chosen)[index]))
+    index, (session, chosen) = int(st.session_state[Part.FIRST].place["index"]), chosen_now()
+    session.say(Part.UNIT, str(units.top_units(session, chosen)[index]))

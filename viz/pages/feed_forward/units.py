@@ -34,7 +34,7 @@ from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, header, lev
 if TYPE_CHECKING:
     from model.analysis.norms import Get
     from model.network.config import TransformerConfig
-    from viz.state.workbench import Pin, Workbench
+    from viz.state.session import Pin, Session
 
 PAGE = 40  # units side by side
 TALL = 340  # pixels of their map, where the text is short
@@ -60,17 +60,17 @@ class Chosen:
 
 
 def choose_units(
-    bench: Workbench, config: TransformerConfig, stack: str, quantity: str, order: str, page: int, unit: str | None
+    session: Session, config: TransformerConfig, stack: str, quantity: str, order: str, page: int, unit: str | None
 ) -> Chosen:
     """The wishes, moved inside what there is; without a wish the chosen token's strongest unit."""
-    assert bench.trace is not None
+    assert session.trace is not None
     layers = config.n_encoder_layers if stack == "encoder" else config.n_decoder_layers
-    layer = min(bench.selection.layer, layers - 1)
-    token = chosen_token(bench, stack)
+    layer = min(session.selection.layer, layers - 1)
+    token = chosen_token(session, stack)
     if unit and len(unit) < 6 and unit.isascii() and unit.isdigit() and int(unit) < config.d_ff:
         wish = int(unit)
     else:
-        wish = int(bench.trace[f"{path_of(stack, layer)}.{quantities(config)[0]}"][token].float().abs().argmax())
+        wish = int(session.trace[f"{path_of(stack, layer)}.{quantities(config)[0]}"][token].float().abs().argmax())
     page = min(page, pages(config) - 1)
     return Chosen(stack, layer, quantity, order, page, token, wish)
 
@@ -79,25 +79,25 @@ def pages(config: TransformerConfig) -> int:
     return -(-config.d_ff // PAGE)
 
 
-def values_of(bench: Workbench, chosen: Chosen) -> tuple[Tensor, Tensor | None]:
+def values_of(session: Session, chosen: Chosen) -> tuple[Tensor, Tensor | None]:
     """(position, unit): the chosen quantity and its pinned counterpart."""
-    own = now(bench)(chosen.name)
+    own = now(session)(chosen.name)
     assert own is not None
-    return own.float(), pinned(bench)(chosen.name)
+    return own.float(), pinned(session)(chosen.name)
 
 
-def ordered(bench: Workbench, chosen: Chosen) -> list[int]:
+def ordered(session: Session, chosen: Chosen) -> list[int]:
     """All units of the layer in the chosen order."""
-    return order_of(values_of(bench, chosen)[0], chosen.order)
+    return order_of(values_of(session, chosen)[0], chosen.order)
 
 
-def on_page(bench: Workbench, chosen: Chosen) -> list[int]:
-    return ordered(bench, chosen)[chosen.page * PAGE : (chosen.page + 1) * PAGE]
+def on_page(session: Session, chosen: Chosen) -> list[int]:
+    return ordered(session, chosen)[chosen.page * PAGE : (chosen.page + 1) * PAGE]
 
 
-def top_units(bench: Workbench, chosen: Chosen) -> list[int]:
+def top_units(session: Session, chosen: Chosen) -> list[int]:
     """The strongest units of the chosen token."""
-    row = values_of(bench, chosen)[0][chosen.token]
+    row = values_of(session, chosen)[0][chosen.token]
     found: list[int] = row.abs().topk(min(TOP, len(row))).indices.tolist()
     return found
 
@@ -108,15 +108,15 @@ def off_name(config: TransformerConfig) -> str:
 
 
 def layer_map(
-    bench: Workbench, config: TransformerConfig, chosen: Chosen, key: str, on_cell: Callable[[], None]
+    session: Session, config: TransformerConfig, chosen: Chosen, key: str, on_cell: Callable[[], None]
 ) -> Mount:
     """The share of units that are off, layer by token; a click chooses both."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    values, other = (_shares(get, config, chosen.stack) for get in (now(bench), pinned(bench)))
+    values, other = (_shares(get, config, chosen.stack) for get in (now(session), pinned(session)))
     assert values is not None
     name = off_name(config)
-    shown, scale = levels(values, other, bench, name)
+    shown, scale = levels(values, other, session, name)
     labels = trace.tokens_of(f"{chosen.stack}.")
     note = _("layer {layer}: {share:.1%}").format(layer=chosen.layer + 1, share=float(values[chosen.layer].mean()))
     more = {
@@ -126,7 +126,7 @@ def layer_map(
         "chosen": chosen.layer,
         "column": chosen.token,
         "note": note,
-        "sentence": missing(bench, other),
+        "sentence": missing(session, other),
     }
     alt = _("{name} in {rows} layers at {columns} tokens; {note}.").format(
         name=name, rows=len(values), columns=len(labels), note=note
@@ -136,15 +136,15 @@ def layer_map(
     return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
 
 
-def unit_map(bench: Workbench, chosen: Chosen, key: str, on_cell: Callable[[], None]) -> Mount:
+def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Callable[[], None]) -> Mount:
     """One page of the layer's units at every token; a click chooses both."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    own, other = values_of(bench, chosen)
-    units = on_page(bench, chosen)
+    own, other = values_of(session, chosen)
+    units = on_page(session, chosen)
     before = None if other is None else other[:, units]
     name = unit_quantity(chosen.quantity)
-    shown, scale = levels(own[:, units], before, bench, name, signed=bool((own < 0).any()))
+    shown, scale = levels(own[:, units], before, session, name, signed=bool((own < 0).any()))
     labels = trace.tokens_of(chosen.name)
     first = chosen.page * PAGE + 1
     title = _("Layer {layer}: units {first} to {last} of {count}").format(
@@ -157,7 +157,7 @@ def unit_map(bench: Workbench, chosen: Chosen, key: str, on_cell: Callable[[], N
         "chosen": chosen.token,
         "column": units.index(chosen.unit) if chosen.unit in units else -1,
         "wanted": TALL,
-        "sentence": missing(bench, other),
+        "sentence": missing(session, other),
     }
     alt = _("{title}, {name} at {rows} tokens, from {low} to {high}.").format(
         title=title,
@@ -172,12 +172,12 @@ def unit_map(bench: Workbench, chosen: Chosen, key: str, on_cell: Callable[[], N
     return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
 
 
-def all_units(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
+def all_units(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
     """How strong every unit of the layer gets over the text, in the chosen order; a click opens its page."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    own, other = values_of(bench, chosen)
-    units = ordered(bench, chosen)
+    own, other = values_of(session, chosen)
+    units = ordered(session, chosen)
     before = None if other is None else array(strengths(other)[units])
     places = np.arange(1, len(units) + 1)
     series = [Series(_("largest |a|"), places, array(strengths(own)[units]), SECOND)]
@@ -192,17 +192,17 @@ def all_units(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[],
         "x": {"title": _("place in this order")},
         "y": {"title": _("largest |a|"), "zero": True},
         "tall": 80,
-        "sentence": missing(bench, other),
+        "sentence": missing(session, other),
     }
     csv = (_("series"), _("place in this order"), _("largest |a|"))
     return chart(series, header(trace, name, alt, f"units-all-{chosen.name}", csv, more), key, on_place)
 
 
-def unit_chart(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
+def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
     """One unit at every token; a click chooses the token."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    own, other = values_of(bench, chosen)
+    own, other = values_of(session, chosen)
     labels = trace.tokens_of(chosen.name)
     column = array(own[:, chosen.unit])
     series = [Series(unit_quantity(chosen.quantity), np.arange(len(column)), column, SECOND, "bars")]
@@ -218,19 +218,19 @@ def unit_chart(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[]
         "chosen": chosen.token,
         "note": note,
         "tall": 110,
-        "sentence": missing(bench, other),
+        "sentence": missing(session, other),
     }
     alt = _("{name} at {count} tokens; strongest: {note}.").format(name=name, count=len(labels), note=note)
     csv = (_("series"), _("token"), unit_quantity(chosen.quantity))
     return chart(series, header(trace, name, alt, f"unit-{chosen.name}-{chosen.unit}", csv, more), key, on_place)
 
 
-def token_chart(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
+def token_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
     """The strongest units of one token; a click chooses the unit."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    own, other = values_of(bench, chosen)
-    units = top_units(bench, chosen)
+    own, other = values_of(session, chosen)
+    units = top_units(session, chosen)
     places = np.arange(len(units))
     series = [Series(unit_quantity(chosen.quantity), places, array(own[chosen.token, units]), SECOND, "bars")]
     if other is not None:
@@ -242,7 +242,7 @@ def token_chart(bench: Workbench, chosen: Chosen, key: str, on_place: Callable[[
         "y": {"title": unit_quantity(chosen.quantity)},
         "chosen": units.index(chosen.unit) if chosen.unit in units else -1,
         "tall": 190,
-        "sentence": missing(bench, other),
+        "sentence": missing(session, other),
     }
     alt = f"{name}: {', '.join(str(unit) for unit in units[:8])}"
     csv = (_("series"), _("unit"), unit_quantity(chosen.quantity))
@@ -273,10 +273,10 @@ def pinned_layer(pin: Pin, chosen: Chosen) -> str:
 
 
 def pinned_direction(
-    bench: Workbench, chosen: Chosen, found: Direction, scores: Scores, side: str
+    session: Session, chosen: Chosen, found: Direction, scores: Scores, side: str
 ) -> tuple[Numbers | None, str]:
     """The pinned model's scores of the same unit at the same tokens of the vocabulary; or a sentence why not."""
-    pin, lens = bench.pin, bench.lens
+    pin, lens = session.pin, session.lens
     if pin is None or lens is None:
         return None, ""
     model = pin.trace.model
@@ -299,14 +299,14 @@ def pinned_direction(
     return known[[*best, *reversed(worst)]].cpu().numpy(), ""
 
 
-def pinned_share(bench: Workbench, config: TransformerConfig, chosen: Chosen) -> str:
+def pinned_share(session: Session, config: TransformerConfig, chosen: Chosen) -> str:
     """The share of units that are off in the pinned trace, and how many are off at all of its tokens here."""
-    if bench.pin is None:
+    if session.pin is None:
         return ""
-    units = pinned(bench)(f"{path_of(chosen.stack, chosen.layer)}.{quantities(config)[0]}")
+    units = pinned(session)(f"{path_of(chosen.stack, chosen.layer)}.{quantities(config)[0]}")
     known = None if units is None else units[~units.isnan().any(dim=-1)].float()
     if known is None or not len(known):
         return " · " + _("pinned: nothing of this shape")
-    silent = off(known, threshold(bench.pin.lens.config))
+    silent = off(known, threshold(session.pin.lens.config))
     sentence = _("pinned, at the tokens of both: **{share:.1%}**, **{dead}** off at all of them")
     return " · " + sentence.format(share=float(silent.float().mean()), dead=int(silent.all(dim=0).sum()))

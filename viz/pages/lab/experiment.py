@@ -17,7 +17,7 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, bytes_text, significant
-from viz.state.workbench import Key
+from viz.state.session import Key
 from viz.ui.fields import Field, number_field
 from viz.ui.parts import plot_words
 

@@ -15,7 +15,7 @@ from model.inference.model import TextModel
 from viz.components.plots import Panel, panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant
-from viz.state.workbench import Key, attention_kinds, choose, workbench
+from viz.state.session import Key, attention_kinds, choose, current_session
 from viz.ui.parts import plot_words, stamp
 from viz.ui.plots import array
 
@@ -110,4 +110,4 @@ def choose_head(key: str) -> None:
     """The clicked cell of the panels with this key; on the label of a whole row or column there is one number alone."""
     cell = st.session_state[key].cell
     found = {"layer": int(cell["row"]), "head": int(cell["column"])}
-    workbench().select(**{name: place for name, place in found.items() if place >= 0})
+    current_session().select(**{name: place for name, place in found.items() if place >= 0})

@@ -17,7 +17,7 @@ from viz.pages.lab import (
     weight_tying,
     worked_example,
 )
-from viz.state.workbench import choose
+from viz.state.session import choose
 from viz.ui.parts import Views, foreign_code, no_views
 
 # Part arithmetic of the laboratory: what can be computed by hand, and what follows from it.

@@ -29,7 +29,7 @@ from viz.i18n.format import significant
 from viz.pages.lab.experiment import Kept, experiment, header, show_claim
 from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, heading, mean
 from viz.state.cache import cached, cached_for_pin
-from viz.state.workbench import Workbench, workbench
+from viz.state.session import Session, current_session
 from viz.ui.fields import Field, number_field
 from viz.ui.parts import Views, data_table, expander, explanation, mount
 from viz.ui.plots import array
@@ -79,7 +79,7 @@ def section(lens: TextModel) -> Views:
         said, heads = st.container(), st.container()
 
     def views(_lens: TextModel) -> Iterator[None]:
-        found, lacking = unless_absent(lambda: of_model(workbench(), kind))
+        found, lacking = unless_absent(lambda: of_model(current_session(), kind))
         yield
         with random:
             if keys and seed:
@@ -121,23 +121,23 @@ def show(found: Against) -> None:
             made()
 
 
-def of_model(bench: Workbench, kind: AttentionKind) -> tuple[str, list[Mount]]:
+def of_model(session: Session, kind: AttentionKind) -> tuple[str, list[Mount]]:
     """What is said of the loaded model's heads, and their maps.
 
     Raises:
         AbsentError: the model does not show its scores.
     """
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
     found = cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
     pinned = None
-    if bench.pin is not None and bench.pin.trace.attention_paths(kind):
-        pin = bench.pin
+    if session.pin is not None and session.pin.trace.attention_paths(kind):
+        pin = session.pin
         pinned, _lacking = unless_absent(
             lambda: cached_for_pin(pin, "heads", (kind,), lambda: heads_of(pin.trace, kind))
         )
     maps = Maps(trace, kind)
-    chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
+    chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
     place = chosen.layer, chosen.head
     drawn = (
         (found.entropy, _("Mean entropy of the weights, nats"), _("entropy (nats)"), Part.HEADS),

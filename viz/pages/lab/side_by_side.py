@@ -26,7 +26,7 @@ from viz.pages.lab.experiment import experiment, header, show_claim
 from viz.pages.lab.side_by_side_text import arm_name, colours, comparison_name, explain, said_of, truth_of, verdicts
 from viz.state import training
 from viz.state.cache import cached
-from viz.state.workbench import choose, workbench
+from viz.state.session import choose, current_session
 from viz.ui.curves import part_name, title_of
 from viz.ui.fields import NARROW, Field, number_field
 from viz.ui.parts import Views, data_table, no_views
@@ -280,7 +280,7 @@ def run(name: str, setup: Setup, longest: int) -> None:
     except (ValueError, FloatingPointError) as error:
         st.error(as_sentence(translate_error(error)))
         return
-    if training.is_moving(training.training(workbench())):
+    if training.is_moving(training.training(current_session())):
         st.caption(_("A training runs on the page Training too: times suffer, losses do not."))
     experiment(
         f"lab_trainings_{name}",

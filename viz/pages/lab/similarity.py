@@ -36,7 +36,7 @@ from viz.pages.lab.components import vectors
 from viz.pages.lab.experiment import percent, show_claim
 from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, heading, marked, mean
 from viz.state.cache import cached, cached_for_pin
-from viz.state.workbench import Selection, Workbench, workbench
+from viz.state.session import Selection, Session, current_session
 from viz.ui.parts import Views, data_table, expander, explanation, mount, plot_words, stamp
 from viz.ui.plots import PINNED, array
 
@@ -265,10 +265,10 @@ def section(lens: TextModel) -> Views:
         said, heads, queries, scatter = (st.container() for _number in range(4))
 
     def views(_lens: TextModel) -> Iterator[None]:
-        bench, places = workbench(), typed_vectors()
+        session, places = current_session(), typed_vectors()
         rows = plane_rows(places)
         parts = [(figure, pack_vectors(places, Part.PLANE, on_move))]
-        found, lacking = unless_absent(lambda: of_model(bench, kind))
+        found, lacking = unless_absent(lambda: of_model(session, kind))
         ranked = None
         if found is not None:
             sentences, ranked, mounts = found
@@ -293,21 +293,21 @@ def section(lens: TextModel) -> Views:
     return views
 
 
-def of_model(bench: Workbench, kind: AttentionKind) -> tuple[list[str], Ranked, list[Mount]]:
+def of_model(session: Session, kind: AttentionKind) -> tuple[list[str], Ranked, list[Mount]]:
     """What is said of the loaded model, the keys of the chosen query, and the figures.
 
     Raises:
         AbsentError: the model does not show its queries and keys.
     """
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
     maps = Maps(trace, kind)
     found = cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
-    chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
+    chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
     side = sides(trace, kind)[0]
     labels = tokens(trace, side)
     ranked = rank(trace, kind, chosen)
-    other, pinned = of_pinned(bench, kind, chosen, side)
+    other, pinned = of_pinned(session, kind, chosen, side)
     values = {
         _("same best key"): found.same_best.nanmean(dim=-1),
         _("rank correlation"): found.correlation.nanmean(dim=-1),
@@ -324,18 +324,18 @@ def of_model(bench: Workbench, kind: AttentionKind) -> tuple[list[str], Ranked, 
 
 
 def of_pinned(
-    bench: Workbench, kind: AttentionKind, chosen: Selection, side: str
+    session: Session, kind: AttentionKind, chosen: Selection, side: str
 ) -> tuple[Agreement | None, Ranked | None]:
     """The same of the pinned trace, as far as it has such an attention, head and query."""
-    if bench.pin is None or bench.comparison is None:
+    if session.pin is None or session.comparison is None:
         return None, None
-    pin, trace = bench.pin, bench.pin.trace
+    pin, trace = session.pin, session.pin.trace
     if not trace.attention_paths(kind):
         return None, None
     found, _lacking = unless_absent(
         lambda: cached_for_pin(pin, "agreement", (kind,), lambda: agreement(Maps(trace, kind)))
     )
-    alignment = bench.comparison.source if side == "source" else bench.comparison.target
+    alignment = session.comparison.source if side == "source" else session.comparison.target
     query = alignment.places[chosen.query]
     if found is None or query < 0 or chosen.layer >= len(found.same_best) or chosen.head >= found.same_best.shape[1]:
         return found, None
@@ -364,7 +364,7 @@ def read(numbers: Sequence[object]) -> Places | None:
 def keep(places: Places) -> None:
     st.session_state[Part.VECTORS] = places
     written = ",".join(f"{number:g}" for place in places for number in place)
-    workbench().say(Part.VECTORS, None if places == COUNTER else written)
+    current_session().say(Part.VECTORS, None if places == COUNTER else written)
 
 
 def on_move() -> None:
@@ -380,7 +380,7 @@ def restore() -> None:
 def on_query() -> None:
     found: Agreement = st.session_state[Part.FOUND][1]
     index = int(st.session_state[Part.QUERIES].place["index"])
-    workbench().select(query=int(found.queries[index]))
+    current_session().select(query=int(found.queries[index]))
 
 
 def explain() -> None:

@@ -31,7 +31,7 @@ from viz.pages.lab import worked_example
 from viz.pages.lab.experiment import header, percent, show_claim
 from viz.pages.lab.head_choice import choose_kind
 from viz.state.cache import cached
-from viz.state.workbench import choose, workbench
+from viz.state.session import choose, current_session
 from viz.ui.parts import Views, data_table, expander, explanation, mount
 from viz.ui.plots import EXPECTED, PINNED, array
 
@@ -116,7 +116,7 @@ def slide(place: DeltaGenerator) -> float:
     named = {value: f"T = {significant(value)}" for value in SLIDER}
     chosen = float(place.select_slider(label, SLIDER, format_func=named.__getitem__, key=key, width=320))
     if chosen != 1.0 or Part.TEMPERATURE in st.query_params:
-        workbench().say(Part.TEMPERATURE, None if chosen == 1.0 else f"{chosen:g}")
+        current_session().say(Part.TEMPERATURE, None if chosen == 1.0 else f"{chosen:g}")
     return chosen
 
 
@@ -152,11 +152,11 @@ def of_head(kind: AttentionKind) -> Subject:
     Raises:
         AbsentError: the model does not show its scores.
     """
-    bench = workbench()
-    trace = bench.trace
+    session = current_session()
+    trace = session.trace
     assert trace is not None
     maps = Maps(trace, kind)
-    chosen = bench.fit_selection(maps.layers, maps.heads, maps.queries)
+    chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
     path = maps.paths[chosen.layer]
     require(trace.model, f"{path}.scores", f"{path}.query")
     row = maps.row(chosen.layer, chosen.head, chosen.query)
@@ -168,7 +168,7 @@ def of_head(kind: AttentionKind) -> Subject:
         query=token_sign(tokens(trace, rows)[chosen.query]), layer=chosen.layer + 1, head=chosen.head + 1
     )
     side = columns if len(keys) == len(labels) <= MOST else ""
-    pinned = bench.comparison.counterpart(f"{path}.scores") if bench.comparison else None
+    pinned = session.comparison.counterpart(f"{path}.scores") if session.comparison else None
     other = exact(pinned[chosen.head, chosen.query, keys]).cpu() if pinned is not None else None
     other = None if other is None or bool(other.isnan().any()) else other
     scores = exact(row["scores"][keys]).cpu()

@@ -27,7 +27,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.lab.components import Matrix, matrices
 from viz.pages.lab.experiment import show_claim
-from viz.state.workbench import choose, workbench
+from viz.state.session import choose, current_session
 from viz.ui.parts import Views, data_table, expander, explanation, mount, plot_words
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def keep(typed: list[str]) -> None:
     st.session_state[Part.TEXTS] = typed
     written = ",".join(each.strip() for each in typed)
     told = typed != texts_of(DOCUMENT) and len(written) <= LONGEST and written.count(",") == len(typed) - 1
-    workbench().say(Part.EXAMPLE, written if told else None)
+    current_session().say(Part.EXAMPLE, written if told else None)
 
 
 def on_edit() -> None:

@@ -19,7 +19,7 @@ from viz.pages.map import blocks as map_header
 from viz.pages.map.components import model_map
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import block_name, flops_text, place_name, shape_text
-from viz.state.workbench import Key, Parameter, Workbench, choice, workbench
+from viz.state.session import Key, Parameter, Session, choice, current_session
 from viz.ui.parts import Views, data_table, explanation, stamp, under_figures
 
 
@@ -37,7 +37,7 @@ BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
 
 
 def page(lens: TextModel) -> Views:
-    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     place = st.container()
     data = under_figures(partial(show_explanation, lens), Part.DATA)
 
@@ -47,11 +47,11 @@ def page(lens: TextModel) -> Views:
             # what widgets are bound to, they write there again.
             kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
             st.switch_page(f"viz/pages/{opened}/page.py", query_params=kept)
-        bench = workbench()
-        assert bench.trace is not None
-        found = blocks(bench.trace)
-        pictures = Pictures(bench.trace, bench.comparison, bench.differing)
-        mount = pack_map(bench, lens, found, pictures)
+        session = current_session()
+        assert session.trace is not None
+        found = blocks(session.trace)
+        pictures = Pictures(session.trace, session.comparison, session.differing)
+        mount = pack_map(session, lens, found, pictures)
         yield
         with place:
             mount()
@@ -60,14 +60,14 @@ def page(lens: TextModel) -> Views:
     return views
 
 
-def pack_map(bench: Workbench, lens: TextModel, found: list[Block], pictures: Pictures) -> Mount:
+def pack_map(session: Session, lens: TextModel, found: list[Block], pictures: Pictures) -> Mount:
     trace, comparison = pictures.trace, pictures.comparison
     guess = map_header.NOTHING
-    bench.selection.side = "target" if trace.target_tokens else "source"
+    session.selection.side = "target" if trace.target_tokens else "source"
     if lens.predicts:
         chosen = map_header.last_prediction(trace, lens)
         if Parameter.QUERY in st.query_params:
-            chosen = min(bench.selection.query, len(trace["output.logits"]) - 1)
+            chosen = min(session.selection.query, len(trace["output.logits"]) - 1)
         guess = map_header.predictions(trace, comparison, lens, chosen)
     flops = flops_text(sum(block.flops for block in found))
     note = _("matrix products on this input: {flops}").format(flops=flops)
@@ -84,16 +84,16 @@ def pack_map(bench: Workbench, lens: TextModel, found: list[Block], pictures: Pi
         "summary": map_header.summary(lens, found),
         "bypass": lens.config.residual,
         "parallel": lens.config.parallel,
-        "differing": bench.differing,
+        "differing": session.differing,
         "scale": choice(SCALES, SCALES[0], Key.SCALE),
-        "top": pictures.top if bench.differing else 1.0,
+        "top": pictures.top if session.differing else 1.0,
         "name": _("The whole model"),
         "sentence": sentence,
         "note": note,
         "alt": map_header.alternative(lens, found, guess, note),
         "file": f"map-{lens.name}",
         "stamp": stamp(trace),
-        "words": map_header.words(bench.differing),
+        "words": map_header.words(session.differing),
     }
     return model_map([pictures.of(block) for block in found], header, Part.MAP, on_open, on_token, on_scale)
 
@@ -145,23 +145,23 @@ def table(lens: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFra
 
 def on_open() -> None:
     """A click on a block leads to its page, with its layer and head chosen."""
-    bench, clicked = workbench(), st.session_state[Part.MAP].open
-    assert bench.trace is not None
-    block = blocks(bench.trace)[int(clicked["block"])]
+    session, clicked = current_session(), st.session_state[Part.MAP].open
+    assert session.trace is not None
+    block = blocks(session.trace)[int(clicked["block"])]
     if block.layer is not None:
-        bench.select(layer=block.layer)
+        session.select(layer=block.layer)
     for kind, pattern in ATTENTION_PATHS.items():
         if block.path == pattern.format(block.layer):
-            bench.say(Key.KIND, kind)
+            session.say(Key.KIND, kind)
             if clicked["head"] is not None:
-                bench.select(head=int(clicked["head"]))
+                session.select(head=int(clicked["head"]))
     st.session_state[Part.OPENED] = map_header.PAGES[block.kind]
 
 
 def on_token() -> None:
     """A click on a token of the stack that predicts makes it the query, whose prediction is then shown."""
-    workbench().select(query=int(st.session_state[Part.MAP].token["position"]))
+    current_session().select(query=int(st.session_state[Part.MAP].token["position"]))
 
 
 def on_scale() -> None:
-    workbench().say(Key.SCALE, st.session_state[Part.MAP].scale)
+    current_session().say(Key.SCALE, st.session_state[Part.MAP].scale)

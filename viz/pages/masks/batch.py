@@ -25,7 +25,7 @@ from viz.state.cache import cached_for_pin
 from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
-    from viz.state.workbench import Pin, Selection, Workbench
+    from viz.state.session import Pin, Selection, Session
 
 EXAMPLES = 4  # texts of the batch
 
@@ -72,12 +72,12 @@ class PinnedBatch:
     moves: list[list[float]]
 
 
-def pinned_batch(bench: Workbench) -> tuple[PinnedBatch | None, str]:
+def pinned_batch(session: Session) -> tuple[PinnedBatch | None, str]:
     """The same batch of what is pinned; or a sentence why there is none."""
-    pin = bench.pin
-    if pin is None or bench.lens is None:
+    pin = session.pin
+    if pin is None or session.lens is None:
         return None, ""
-    texts, lacking = text_of(pin, bench.lens.kind)
+    texts, lacking = text_of(pin, session.lens.kind)
     if lacking:
         return None, lacking
     return cached_for_pin(pin, "batch", (), lambda: _batch_of_pin(pin, *texts)), ""
@@ -90,21 +90,21 @@ def _batch_of_pin(pin: Pin, source: Tokens, target: Tokens | None = None) -> Pin
 
 
 def pack_batch(
-    lens: TextModel, bench: Workbench, text: str, kind: AttentionKind, chosen: Selection, key: str
+    lens: TextModel, session: Session, text: str, kind: AttentionKind, chosen: Selection, key: str
 ) -> tuple[Mount, pd.DataFrame, str]:
     """The masks of a padded batch, framed where the pinned batch's are others; how far padding moves each text's
     outputs with and without them; and a sentence where there is no pinned batch to compare with.
     """
-    assert bench.trace is not None
-    assert bench.source is not None
-    batch, rows = batch_of(lens, text, bench.source, bench.target)
-    with_changes = batch.trace(lens.model, bench.what_if.changes)
+    assert session.trace is not None
+    assert session.source is not None
+    batch, rows = batch_of(lens, text, session.source, session.target)
+    with_changes = batch.trace(lens.model, session.what_if.changes)
     path = with_changes.attention_paths(kind)[chosen.layer]
     examples = len(rows[0])
-    named = sides(bench.trace, kind)
+    named = sides(session.trace, kind)
     row_side, column_side = (0 if side == "source" else -1 for side in named)
-    before, lacking = pinned_batch(bench)
-    shown = [_padding_panel(batch, rows, stack, bench.trace, before) for stack in range(len(rows))]
+    before, lacking = pinned_batch(session)
+    shown = [_padding_panel(batch, rows, stack, session.trace, before) for stack in range(len(rows))]
     shown += _rule_panels(with_changes.mask(path), batch.ids[row_side].shape[1], batch.ids[column_side].shape[1])
     shape = with_changes.mask(path).visible(batch.ids[row_side].shape[1], batch.ids[column_side].shape[1], lens.device)
     for example in range(examples):
@@ -128,9 +128,9 @@ def pack_batch(
     if before is not None:
         note += f" · {_('framed: unlike the pinned, place by place')}"
     header = {
-        "name": name, "sentence": attention_sentence(bench.trace, kind, chosen.layer),
+        "name": name, "sentence": attention_sentence(session.trace, kind, chosen.layer),
         "note": note, "alt": f"{name}: {note}",
-        "file": f"masks-batch-{kind}", "stamp": stamp(bench.trace), "words": words(), "cell": 22,
+        "file": f"masks-batch-{kind}", "stamp": stamp(session.trace), "words": words(), "cell": 22,
     }  # fmt: skip
     table = _batch_table(batch, rows, _moves(lens, batch))
     if before is not None:

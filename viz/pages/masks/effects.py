@@ -14,7 +14,7 @@ from viz.components.plots import Mount, Panel, Series, chart, panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, side_name, significant, token_sign
 from viz.pages.masks.figures import largest, words
-from viz.state.workbench import Selection
+from viz.state.session import Selection
 from viz.ui.parts import stamp
 from viz.ui.plots import PINNED
 

@@ -28,18 +28,18 @@ from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
-    from viz.state.workbench import Selection, Workbench
+    from viz.state.session import Selection, Session
 
 LEAK = "#d55e00"
 
 
 def pack_future(
-    lens: TextModel, bench: Workbench, place: int, key: str, on_place: Callable[[], None]
+    lens: TextModel, session: Session, place: int, key: str, on_place: Callable[[], None]
 ) -> tuple[Mount, str]:
     """Change a token and watch the outputs before it: with the causal mask, without it, and as the model is now."""
-    assert bench.trace is not None
-    assert bench.source is not None
-    texts = [bench.source] if bench.target is None else [bench.source, bench.target]
+    assert session.trace is not None
+    assert session.source is not None
+    texts = [session.source] if session.target is None else [session.source, session.target]
     last = texts[-1]
     token = other_token(lens, last.ids, place)
     ids = [torch.tensor([each.ids], device=lens.device) for each in texts]
@@ -48,14 +48,14 @@ def pack_future(
         (_("with the causal mask"), [Causal(kind, True)], NOW, False),
         (_("without it"), without_causal_mask(lens.model), LEAK, False),
     ]
-    if bench.what_if.changes:
-        variants.append((_("as changed above"), bench.what_if.changes, BEFORE, True))
+    if session.what_if.changes:
+        variants.append((_("as changed above"), session.what_if.changes, BEFORE, True))
     series, said = [], []
     for name, changes, colour, dash in variants:
         moved = future_change(lens.model, ids, place, token, changes).cpu().numpy()
         series.append(Series(name, np.arange(len(moved)), moved, colour, "line", dash))
         said.append(f"{name} {significant(float(moved[:place].max(initial=0)))}")
-    before, compared = pinned_future(bench, place, token)
+    before, compared = pinned_future(session, place, token)
     series += before
     words_now = {
         "before": token_code(last.labels[place]),
@@ -68,9 +68,9 @@ def pack_future(
     told = " ".join(filter(None, [told, compared]))
     header = {
         "x": {
-            "title": side_name(bench.trace, "target"),
+            "title": side_name(session.trace, "target"),
             "labels": last.labels,
-            "side": "target" if bench.target else "source",
+            "side": "target" if session.target else "source",
         },
         "y": {"title": _("largest |Δlogit|"), "low": 0},
         "chosen": place,
@@ -79,7 +79,7 @@ def pack_future(
         "sentence": _("click a token to change another one"),
         "alt": told,
         "file": "masks-future",
-        "stamp": stamp(bench.trace),
+        "stamp": stamp(session.trace),
         "words": {"download": _("Download"), "csv": [_("series"), _("token"), _("largest |Δlogit|")]},
     }
     return chart(series, header, key, on_place), told

@@ -17,7 +17,7 @@ from model.capture.trace import AttentionKind, Trace
 from viz.components.plots import Mount, Panel, panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, sides, significant, token_code, tokens
-from viz.state.workbench import Selection
+from viz.state.session import Selection
 from viz.ui.parts import stamp
 from viz.ui.plots import scored_name
 

@@ -26,8 +26,8 @@ from viz.pages.masks.experiments import fill_experiment, pack_future, pack_order
 from viz.pages.masks.figures import alarms, cells_table, of_head, pack_flow, pack_mask
 from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
 from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
+from viz.state.session import Key, Selection, Session, attention_kinds, choice, choose, current_session
 from viz.state.texts import first_source, typed
-from viz.state.workbench import Key, Selection, Workbench, attention_kinds, choice, choose, workbench
 from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
 
 
@@ -58,7 +58,7 @@ EXPERIMENTS = ("order", "numbers", "future", "batch")
 
 
 def page(lens: TextModel) -> Views:
-    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted.
+    """Places and controls first; then all that the session's trace of this model holds is packed; then mounted.
 
     Raises:
         AbsentError: the model shows its weights, and not what the mask is put on.
@@ -74,7 +74,7 @@ def page(lens: TextModel) -> Views:
     left, right = st.columns([3, 8], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
     # Without a change there are no effects, and no empty place for them.
-    effects = st.columns([6, 4, 3], gap="medium") if workbench().what_if.changes else []
+    effects = st.columns([6, 4, 3], gap="medium") if current_session().what_if.changes else []
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
     said = st.container()
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
@@ -82,12 +82,12 @@ def page(lens: TextModel) -> Views:
     table_of_cells = under_figures(explained, Part.DATA)
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench = workbench()
-        trace, before = bench.trace, bench.what_if.plain
+        session = current_session()
+        trace, before = session.trace, session.what_if.plain
         assert trace is not None
         assert before is not None
-        chosen = fit(bench, trace, kind)
-        comparison = bench.comparison if bench.differing else None
+        chosen = fit(session, trace, kind)
+        comparison = session.comparison if session.differing else None
         parts = [
             (mask, pack_mask(trace, kind, chosen, comparison, Part.MASK, on_cell)),
             (flow, pack_flow(trace, before, kind, chosen, comparison, Part.FLOW)),
@@ -97,12 +97,12 @@ def page(lens: TextModel) -> Views:
             parts.append((where, pack_where(trace, before, kinds, kind, chosen, comparison, Part.WHERE, on_head)))
         if effects and lens.predicts:
             place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
-            pinned = pinned_changes(trace, bench.comparison)
+            pinned = pinned_changes(trace, session.comparison)
             parts += [
                 (moved, pack_predictions(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
-                (tops, pack_tops(trace, before, bench.comparison, lens.target_tokenizer, place, Part.TOPS)),
+                (tops, pack_tops(trace, before, session.comparison, lens.target_tokenizer, place, Part.TOPS)),
             ]
-        shown, told, measured = run_experiment(experiment, lens, bench, kind, chosen)
+        shown, told, measured = run_experiment(experiment, lens, session, kind, chosen)
         yield
         mount(parts)
         if effects and not lens.predicts:
@@ -119,7 +119,7 @@ def page(lens: TextModel) -> Views:
             numbers = measured.select_dtypes("float").columns
             table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
         plots = [*parts, *([] if shown is None else [(below, shown)])]
-        cells = partial(cells_table, trace, before, kind, chosen, bench.comparison)
+        cells = partial(cells_table, trace, before, kind, chosen, session.comparison)
         # The name of an experiment's figure may be the experiment's own.
         named = f"{_('Experiment')}: {experiment_name(experiment)}"
         more = {} if measured is None else {named: lambda: measured}
@@ -137,9 +137,9 @@ def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
 
 
 def show_rules(place: DeltaGenerator, lens: TextModel, kind: AttentionKind) -> None:
-    """The rules of this kind's masks, each to be switched; what they show is the workbench's."""
+    """The rules of this kind's masks, each to be switched; what they show is the session's."""
     own = Rules.of(lens.config, kind)
-    now = own.after(workbench().what_if.changes)
+    now = own.after(current_session().what_if.changes)
     cross = kind == "cross"  # source and target have no common positions to be near or later in
     names = RULES[1:] if cross else RULES
     keys = f"{Part.RULES}_{kind}", f"{Part.WINDOW}_{kind}"
@@ -157,47 +157,47 @@ def show_rules(place: DeltaGenerator, lens: TextModel, kind: AttentionKind) -> N
 
 
 def on_rules(own: Rules, rules: str, window: str) -> None:
-    bench, chosen = workbench(), st.session_state[rules]
+    session, chosen = current_session(), st.session_state[rules]
     width = st.session_state.get(window, 0) or None
     wanted = replace(own, causal="causal" in chosen, padding="padding" in chosen, window=width)
-    bench.change(wanted.changes(bench.what_if.changes, own))
+    session.change(wanted.changes(session.what_if.changes, own))
 
 
 def on_cell() -> None:
     """A click on a cell of the mask, or on the label of a row or column."""
-    bench, clicked = workbench(), st.session_state[Part.MASK].cell
-    assert bench.trace is not None
-    assert bench.lens is not None
-    kind = chosen_kind(attention_kinds(bench.lens.model))
-    chosen, scope = fit(bench, bench.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
-    visible = of_head(bench.trace.visible(bench.trace.attention_paths(kind)[chosen.layer]), chosen.head)
+    session, clicked = current_session(), st.session_state[Part.MASK].cell
+    assert session.trace is not None
+    assert session.lens is not None
+    kind = chosen_kind(attention_kinds(session.lens.model))
+    chosen, scope = fit(session, session.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
+    visible = of_head(session.trace.visible(session.trace.attention_paths(kind)[chosen.layer]), chosen.head)
     query, key = int(clicked["row"]), int(clicked["column"])
     layer, head = None if scope == "all" else chosen.layer, chosen.head if scope == "head" else None
     shown = not bool(cells_at(visible, query, key).any())
     cells = Cells(kind, shown, None if query < 0 else query, None if key < 0 else key, layer, head)
-    bench.change(with_cells(bench.what_if.changes, cells))
+    session.change(with_cells(session.what_if.changes, cells))
     arrange_again()
 
 
 def on_head() -> None:
     """A click on a head of any attention chooses it."""
-    bench, clicked = workbench(), st.session_state[Part.WHERE].cell
-    assert bench.lens is not None
-    kinds = attention_kinds(bench.lens.model)
+    session, clicked = current_session(), st.session_state[Part.WHERE].cell
+    assert session.lens is not None
+    kinds = attention_kinds(session.lens.model)
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         kind = kinds[int(clicked["panel"])]
-        bench.asked[Part.KIND] = kind
-        bench.say(Part.KIND, kind)
-        bench.select(layer=int(clicked["row"]), head=int(clicked["column"]))
+        session.asked[Part.KIND] = kind
+        session.say(Part.KIND, kind)
+        session.select(layer=int(clicked["row"]), head=int(clicked["column"]))
         arrange_again()
 
 
 def on_place() -> None:
-    workbench().say(Part.PLACE, str(int(st.session_state[Part.PREDICTIONS].place["index"])))
+    current_session().say(Part.PLACE, str(int(st.session_state[Part.PREDICTIONS].place["index"])))
 
 
 def on_future() -> None:
-    workbench().say(Part.FUTURE, str(int(st.session_state[Part.FUTURE].place["index"])))
+    current_session().say(Part.FUTURE, str(int(st.session_state[Part.FUTURE].place["index"])))
 
 
 def place_of(name: str, default: int, length: int) -> int:
@@ -207,23 +207,23 @@ def place_of(name: str, default: int, length: int) -> int:
 
 
 def run_experiment(
-    name: str, lens: TextModel, bench: Workbench, kind: AttentionKind, chosen: Selection
+    name: str, lens: TextModel, session: Session, kind: AttentionKind, chosen: Selection
 ) -> tuple[Mount | None, str, pd.DataFrame | None]:
     """What an experiment shows, what it says, and its numbers."""
-    trace, compared = bench.trace, bench.comparison
+    trace, compared = session.trace, session.comparison
     assert trace is not None
     if name == "numbers":
         return None, *fill_experiment(trace, kind, chosen, compared)
     if name == "order":
-        return pack_orders(trace, kind, chosen, Part.ORDER, compared, bench.differing)
+        return pack_orders(trace, kind, chosen, Part.ORDER, compared, session.differing)
     if not lens.predicts:  # the others compare logits
         return None, no_predictions(), None
     if name == "batch":
         text = typed(Key.SOURCE, first_source(lens))
-        mount, numbers, lacking = pack_batch(lens, bench, text, kind, chosen, Part.BATCH)
+        mount, numbers, lacking = pack_batch(lens, session, text, kind, chosen, Part.BATCH)
         return mount, f"{batch_sentence(lens)} {lacking}".strip(), numbers
     length = len(trace.target_tokens or trace.source_tokens)
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None
-    mount, told = pack_future(lens, bench, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
+    mount, told = pack_future(lens, session, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
     return mount, told, None

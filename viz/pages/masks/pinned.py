@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from model.analysis.comparison import Comparison
     from model.text.tokenizer import Tokens
-    from viz.state.workbench import Pin, Selection, Workbench
+    from viz.state.session import Pin, Selection, Session
 
 HeadTensors = tuple[Tensor, Tensor, Tensor]
 
@@ -65,15 +65,15 @@ def text_of(pin: Pin, kind: str) -> tuple[list[Tokens], str]:
     return texts, ""
 
 
-def pinned_future(bench: Workbench, place: int, token: int) -> tuple[list[Series], str]:
+def pinned_future(session: Session, place: int, token: int) -> tuple[list[Series], str]:
     """What the same change of a token does in the pinned model, with the causal mask and without; and in words."""
-    pin, comparison, lens = bench.pin, bench.comparison, bench.lens
+    pin, comparison, lens = session.pin, session.comparison, session.lens
     if pin is None or comparison is None or lens is None:
         return [], ""
     texts, lacking = text_of(pin, lens.kind)
     if lacking:
         return [], lacking
-    alignment = comparison.target if bench.target else comparison.source
+    alignment = comparison.target if session.target else comparison.source
     at = alignment.places[place]
     if at < 0:
         return [], _("This token is not in the pinned text: its change there cannot be compared.")

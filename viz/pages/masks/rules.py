@@ -15,7 +15,7 @@ from model.network.config import TransformerConfig
 from viz.i18n.format import sides
 
 if TYPE_CHECKING:
-    from viz.state.workbench import Selection, Workbench
+    from viz.state.session import Selection, Session
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def cells_at(visible: Tensor, query: int, key: int) -> Tensor:
     return visible[slice(None) if query < 0 else query, slice(None) if key < 0 else key]
 
 
-def fit(bench: Workbench, trace: Trace, kind: AttentionKind) -> Selection:
+def fit(session: Session, trace: Trace, kind: AttentionKind) -> Selection:
     """The selection inside what this kind of attention has; a click on its queries' tokens chooses another."""
     maps = Maps(trace, kind)
-    bench.selection.side = sides(trace, kind)[0]
-    return bench.fit_selection(maps.layers, maps.heads, maps.queries)
+    session.selection.side = sides(trace, kind)[0]
+    return session.fit_selection(maps.layers, maps.heads, maps.queries)

@@ -26,8 +26,8 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
 from viz.state.cache import cached
 from viz.state.positions import WITH_BASE, Wished, as_trained, position_name, wish
+from viz.state.session import Key, Pin, Session, current_session
 from viz.state.texts import first_source, typed
-from viz.state.workbench import Key, Pin, Workbench, workbench
 from viz.ui.fields import Field, number_field, parse, written
 from viz.ui.parts import Views, classes, data_table, expander, explanation, mount, no_views, plot_words, stamp
 from viz.ui.plots import PINNED
@@ -53,11 +53,11 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
     choose_numbers(lens, as_trained(lens), fields)
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench, trained = workbench(), as_trained(lens)
-        both = cached("applied", (bench.trace, lens, trained), lambda: compare(bench, lens, trained))
-        parts = [(losses, pack_losses(bench, both))]
+        session, trained = current_session(), as_trained(lens)
+        both = cached("applied", (session.trace, lens, trained), lambda: compare(session, lens, trained))
+        parts = [(losses, pack_losses(session, both))]
         if both.before not in (None, both.now):
-            parts.append((changes, pack_changes(bench, both)))
+            parts.append((changes, pack_changes(session, both)))
         yield
         said.text("\n".join(verdicts(both)))
         mount(parts)
@@ -67,7 +67,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
             pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
         elif lens is trained:
             changes.text(_("Choose another type, base or length: every page then shows the model with it."))
-        data_table("applied_data", lambda: losses_table(bench, both), "loss", place=data, parts=parts)
+        data_table("applied_data", lambda: losses_table(session, both), "loss", place=data, parts=parts)
 
     return views
 
@@ -134,7 +134,7 @@ def _choose() -> None:
 
 
 def _pin(kept: Pin) -> None:
-    workbench().pin = kept
+    current_session().pin = kept
 
 
 def position_classes(lens: TextModel) -> list[type]:
@@ -200,17 +200,17 @@ class BeforeAfter:
         return np.arange(len(self.now.losses)) + (not isinstance(self.now.lens, MaskedLanguageModel))
 
 
-def compare(bench: Workbench, lens: TextModel, trained: TextModel) -> BeforeAfter:
+def compare(session: Session, lens: TextModel, trained: TextModel) -> BeforeAfter:
     """Both passes on what is in the fields. A target that the model is left to write is written as trained."""
-    assert bench.trace is not None
-    assert bench.source is not None
-    source, target, trace = bench.source, bench.target, bench.trace
+    assert session.trace is not None
+    assert session.source is not None
+    source, target, trace = session.source, session.target, session.trace
     if lens is trained:
         now = _pass(lens, trace, source, target)
         return BeforeAfter(now, now, source, target)
     if trained.config.position == "learned" and len(source) > trained.config.max_length:
         return BeforeAfter(_pass(lens, trace, source, target), None, source, target)
-    if isinstance(trained, Translator) and bench.generation is not None:
+    if isinstance(trained, Translator) and session.generation is not None:
         known, target, _made = trained.trace_generated(source)
         trace = lens.trace_tokens(source, target)
     else:
@@ -271,7 +271,7 @@ def measured(lens: TextModel) -> str:
     }[lens.kind]
 
 
-def pack_losses(bench: Workbench, both: BeforeAfter) -> Mount:
+def pack_losses(session: Session, both: BeforeAfter) -> Mount:
     """The loss of each token, as trained dashed."""
     passes = [(_("now"), both.now, NOW)]
     if both.before not in (None, both.now):
@@ -281,10 +281,10 @@ def pack_losses(bench: Workbench, both: BeforeAfter) -> Mount:
         for name, each, colour in passes
         if each is not None
     ]
-    pinned = pinned_losses(bench, both)
+    pinned = pinned_losses(session, both)
     if pinned is not None:
         series.append(Series(_("pinned"), both.places, pinned.cpu().numpy(), PINNED, dash=True))
-    lacking = _("no pinned predictions to compare with") if bench.pin and pinned is None else ""
+    lacking = _("no pinned predictions to compare with") if session.pin and pinned is None else ""
     side = "target" if both.target is not None else "source"
     said = "; ".join(f"{each.name}: {significant(float(np.nanmean(each.ys)))}" for each in series if _known(each.ys))
     header = {
@@ -305,12 +305,12 @@ def _known(values: np.ndarray) -> bool:
     return bool(np.isfinite(values).any())
 
 
-def pinned_losses(bench: Workbench, both: BeforeAfter) -> Tensor | None:
+def pinned_losses(session: Session, both: BeforeAfter) -> Tensor | None:
     """The pinned predictions' loss on these tokens; None where there are none to compare with."""
-    if bench.pin is None or isinstance(both.now.lens, MaskedLanguageModel):
+    if session.pin is None or isinstance(both.now.lens, MaskedLanguageModel):
         return None
-    same_words = bench.pin.same_words(both.now.lens)
-    logits = Comparison(both.now.trace, bench.pin.trace, same_words).counterpart("output.logits")
+    same_words = session.pin.same_words(both.now.lens)
+    logits = Comparison(both.now.trace, session.pin.trace, same_words).counterpart("output.logits")
     return None if logits is None else token_losses(logits, labels_of(both.now.lens, both.source, both.target))
 
 
@@ -334,13 +334,13 @@ def _layer(path: str) -> str:
     return f"{attention_name(kind)} {int(path.split('.')[2]) + 1}"
 
 
-def pack_changes(bench: Workbench, both: BeforeAfter) -> Mount:
+def pack_changes(session: Session, both: BeforeAfter) -> Mount:
     rows, values = head_changes(both)
     row, head = divmod(int(values.argmax()), values.shape[1])
     most = f"{rows[row]}, {_('head')} {head + 1}: {significant(float(values.max()))}"
     name = _("Change of the attention")
     meaning = _("weights that moved to other tokens, 0 to 1, mean over the queries")
-    not_the_pin = _("against the model as trained, not the pin") if bench.pin else ""
+    not_the_pin = _("against the model as trained, not the pin") if session.pin else ""
     header = {
         "rows": {"title": _("layer"), "labels": rows, "side": ""},
         "columns": {"title": _("head"), "labels": [str(at + 1) for at in range(values.shape[1])], "side": ""},
@@ -357,7 +357,7 @@ def pack_changes(bench: Workbench, both: BeforeAfter) -> Mount:
     return heatmap(values, np.ones(values.shape, np.bool_), header, "applied_changes", lambda: None)
 
 
-def losses_table(bench: Workbench, both: BeforeAfter) -> pd.DataFrame:
+def losses_table(session: Session, both: BeforeAfter) -> pd.DataFrame:
     tokenizer = both.now.lens.target_tokenizer
 
     def best(each: Pass) -> list[str]:
@@ -370,6 +370,6 @@ def losses_table(bench: Workbench, both: BeforeAfter) -> pd.DataFrame:
     for name, each in ((_("now"), both.now), (_("as trained"), both.before)):
         if each is not None:
             columns |= {f"{_('loss, nats')}, {name}": each.losses.tolist(), f"{_('prediction')}, {name}": best(each)}
-    if (pinned := pinned_losses(bench, both)) is not None:
+    if (pinned := pinned_losses(session, both)) is not None:
         columns[f"{_('loss, nats')}, {_('pinned')}"] = pinned.tolist()
     return pd.DataFrame(columns)

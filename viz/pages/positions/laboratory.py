@@ -22,7 +22,7 @@ from viz.pages.positions.encodings import Picture, Settings, Shown
 from viz.pages.positions.figures import figure_files
 from viz.state.cache import cached
 from viz.state.positions import as_trained
-from viz.state.workbench import choose, workbench
+from viz.state.session import choose, current_session
 from viz.ui.fields import Field, number_field
 from viz.ui.parts import Views, data_table, explanation, plot_words
 
@@ -60,7 +60,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
     def views(lens: TextModel) -> Iterator[None]:
         shown: Shown = ([], [])
         if settings is not None:
-            pin = workbench().pin
+            pin = current_session().pin
             of = as_trained(lens), pin.lens if pin else None
             made = _experiment(name, *of)
             key = (name, settings, *of, language())
@@ -80,7 +80,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
 
 def no_pin(name: str) -> list[str]:
     """Why a formula has nothing to compare with what is pinned."""
-    if workbench().pin is None or name in ("learned", "relative"):
+    if current_session().pin is None or name in ("learned", "relative"):
         return []
     return [_("These figures are of the formula with the numbers above, of no text and no model: no pin changes them.")]
 

@@ -23,7 +23,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import not_ours, significant
 from viz.state.cache import cached, cached_for_pin
 from viz.state.positions import as_trained
-from viz.state.workbench import Workbench, workbench
+from viz.state.session import Session, current_session
 from viz.ui.parts import Views, data_table, expander, explanation, mount, no_views
 from viz.ui.plots import PINNED, header, levels
 
@@ -57,17 +57,17 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
         data = expander("order_data", _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench = workbench()
-        trace, given = bench.trace, bench.source
+        session = current_session()
+        trace, given = session.trace, session.source
         assert trace is not None
         assert given is not None
         order = reversed_order([label in trace.special_labels for label in given.labels])
         runs = cached("order", (trace, lens), lambda: _both(as_trained(lens), lens, given, order))
-        before, lacking = pinned_reversals(bench)
+        before, lacking = pinned_reversals(session)
         parts = [
-            (left, pack_cosines(bench, given, order, runs[0], before and before[0], "order_off")),
-            (right, pack_cosines(bench, given, order, runs[1], before and before[1], "order_on")),
-            (along, pack_differences(bench, given, order, runs, before)),
+            (left, pack_cosines(session, given, order, runs[0], before and before[0], "order_off")),
+            (right, pack_cosines(session, given, order, runs[1], before and before[1], "order_on")),
+            (along, pack_differences(session, given, order, runs, before)),
         ]
         yield
         said.text("\n".join(filter(None, [*verdicts(lens, *runs), lacking])))
@@ -89,17 +89,17 @@ def _both(trained: TextModel, lens: TextModel, given: Tokens, order: list[int]) 
     return off, on
 
 
-def pinned_reversals(bench: Workbench) -> tuple[tuple[Reversal, Reversal] | None, str]:
+def pinned_reversals(session: Session) -> tuple[tuple[Reversal, Reversal] | None, str]:
     """The same of the pinned text in the pinned model, at this text's tokens; or a sentence why there is none."""
-    pin, trace = bench.pin, bench.trace
-    if pin is None or trace is None or bench.comparison is None:
+    pin, trace = session.pin, session.trace
+    if pin is None or trace is None or session.comparison is None:
         return None, ""
     text = pin.texts[0]
     if not pin.lens.model.ours:
         return None, _("pinned: {reason}").format(reason=not_ours())
     order = reversed_order([label in pin.trace.special_labels for label in text.labels])
     found = cached_for_pin(pin, "order", (), lambda: _both(pin.lens, pin.lens, text, order))
-    places = bench.comparison.source.places
+    places = session.comparison.source.places
     backwards = [places[at] for at in reversed_order([label in trace.special_labels for label in trace.source_tokens])]
     stands = {at: column for column, at in enumerate(order)}
     columns = [stands.get(at, -1) for at in backwards]
@@ -129,17 +129,17 @@ def verdicts(lens: TextModel, off: Reversal, on: Reversal) -> list[str]:
 
 
 def pack_cosines(
-    bench: Workbench, given: Tokens, order: list[int], found: Reversal, before: Reversal | None, key: str
+    session: Session, given: Tokens, order: list[int], found: Reversal, before: Reversal | None, key: str
 ) -> Mount:
     """How alike each state of the text is to each state of its reverse; or how much more than in the pinned trace."""
-    assert bench.trace is not None
+    assert session.trace is not None
     name = _("Positions off") if key == "order_off" else _("Positions as they are")
     backwards = [given.labels[place] for place in order]
     sentence = _("largest difference {most}").format(most=significant(found.most))
     if before is not None:
         sentence += " (" + _("pinned: {value}").format(value=significant(before.most)) + ")"
     other = None if before is None else before.cosines
-    values, scale = levels(found.cosines, other, bench, _("cosine"), signed=True, high=1.0)
+    values, scale = levels(found.cosines, other, session, _("cosine"), signed=True, high=1.0)
     more = {
         "rows": {"title": _("token, forwards"), "labels": given.labels, "side": "source"},
         "columns": {"title": _("token, reversed"), "labels": backwards, "side": "source", "places": order},
@@ -147,12 +147,12 @@ def pack_cosines(
         "sentence": sentence,
     }
     csv = (_("token, forwards"), _("token, reversed"), scale["title"], _("masked"))
-    packed = header(bench.trace, name, f"{name}: {sentence}", key, csv, more)
+    packed = header(session.trace, name, f"{name}: {sentence}", key, csv, more)
     return heatmap(values, np.ones(values.shape, np.bool_), packed, key, lambda: None)
 
 
 def pack_differences(
-    bench: Workbench, given: Tokens, order: list[int], found: Reversals, before: Reversals | None
+    session: Session, given: Tokens, order: list[int], found: Reversals, before: Reversals | None
 ) -> Mount:
     places = np.array(order)
     runs = [(_("positions off"), found[0], OFF, "line"), (_("positions as they are"), found[1], ON, "line")]
@@ -165,14 +165,14 @@ def pack_differences(
     ]
     said = "; ".join(f"{name}: {significant(each.most)}" for name, each, _colour, _mark in runs)
     title = _("Largest difference of a token's two states")
-    assert bench.trace is not None
+    assert session.trace is not None
     more = {
         "x": {"title": _("token"), "labels": given.labels, "side": "source"},
         "y": {"title": _("difference"), "log": True},
         "tall": 170,
     }
     csv = (_("quantity"), _("token"), _("difference"))
-    packed = header(bench.trace, title, f"{title}. {said}", "order-differences", csv, more)
+    packed = header(session.trace, title, f"{title}. {said}", "order-differences", csv, more)
     return chart(series, packed, "order_differences")
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 from model.inference.model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.positions import applied, laboratory, order, tokens
-from viz.state.workbench import choose
+from viz.state.session import choose
 from viz.ui.parts import Views
 
 SECTIONS = {

@@ -22,7 +22,7 @@ from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.state.positions import position_name
-from viz.state.workbench import Workbench, choose, workbench
+from viz.state.session import Session, choose, current_session
 from viz.ui.parts import Views, classes, data_table, expander, explanation, mount, plot_words, stamp
 from viz.ui.plots import PINNED, missing
 
@@ -73,9 +73,9 @@ class Chosen:
         return embedding.factor if isinstance(embedding, TokenEmbedding) else 1.0
 
 
-def pack_table(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> Mount:
+def pack_table(session: Session, chosen: Chosen, given: Tokens, query: int) -> Mount:
     """Tokens by channels, or their difference from the pinned ones."""
-    comparison = bench.comparison if bench.differing else None
+    comparison = session.comparison if session.differing else None
     difference = comparison.difference(chosen.name) if comparison else None
     values = (chosen.trace[chosen.name] if difference is None else difference).float()
     shown, size, note = channels(values, chosen.binned)
@@ -130,7 +130,7 @@ def lengths(chosen: Chosen, given: Tokens) -> dict[str, Tensor]:
     return found
 
 
-def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> Mount:
+def pack_norms(session: Session, chosen: Chosen, given: Tokens, query: int) -> Mount:
     found, scaled = lengths(chosen, given), chosen.factor != 1
     used = {"times" if scaled else "plain", "positions", "sum"}
     places = np.arange(len(given))
@@ -138,7 +138,7 @@ def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
         Series(norm_name(name), places, norms.cpu().numpy(), COLOURS[name], dash=name not in used)
         for name, norms in found.items()
     ]
-    before = pinned_norms(bench, chosen)
+    before = pinned_norms(session, chosen)
     if before is not None:
         series.append(Series(f"{norm_name('sum')} · {_('pinned')}", places, before, PINNED, dash=True))
     means = {name: float(norms.mean()) for name, norms in found.items()}
@@ -153,7 +153,7 @@ def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
         note = _("This model adds no positions to its embeddings ({position}).").format(
             position=position_name(chosen.lens.config.position)
         )
-    note = f"{note} {missing(bench, before)}".strip()
+    note = f"{note} {missing(session, before)}".strip()
     alt = "; ".join(f"{norm_name(name)}: {significant(mean)}" for name, mean in means.items())
     header = {
         "x": {"title": _("token"), "labels": given.labels, "side": chosen.side},
@@ -170,9 +170,9 @@ def pack_norms(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
     return chart(series, header, NORMS, on_norm)
 
 
-def pinned_norms(bench: Workbench, chosen: Chosen) -> np.ndarray | None:
+def pinned_norms(session: Session, chosen: Chosen) -> np.ndarray | None:
     """How long what entered the stack was in the pinned trace, at this trace's tokens."""
-    other = bench.comparison.counterpart(f"{chosen.stack}.embedding.output") if bench.comparison else None
+    other = session.comparison.counterpart(f"{chosen.stack}.embedding.output") if session.comparison else None
     return None if other is None else _norms(other)
 
 
@@ -199,11 +199,11 @@ def norm_name(name: str) -> str:
 
 
 def on_row() -> None:
-    workbench().select(query=int(st.session_state[TABLE].row))
+    current_session().select(query=int(st.session_state[TABLE].row))
 
 
 def on_norm() -> None:
-    workbench().select(query=int(st.session_state[NORMS].place["index"]))
+    current_session().select(query=int(st.session_state[NORMS].place["index"]))
 
 
 # Tokens beside each other: the nearest of the vocabulary, and a plane on which the text's lie.
@@ -217,13 +217,13 @@ def tokenizer_of(chosen: Chosen) -> Tokenizer:
     return chosen.lens.source_tokenizer if chosen.side == "source" else chosen.lens.target_tokenizer
 
 
-def pack_nearest(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> Mount:
+def pack_nearest(session: Session, chosen: Chosen, given: Tokens, query: int) -> Mount:
     """The tokens of the vocabulary whose embeddings have the largest cosine with the chosen token's."""
     ids, cosines = nearest(chosen.matrix, given.ids[query], NEAREST)
     labels = [tokenizer_of(chosen).label(token) for token in ids.tolist()]
     places = np.arange(len(labels))
     series = [Series(_("cosine"), places, cosines.cpu().numpy(), OWN, mark="bars")]
-    before, lacking = _pinned_cosines(bench, chosen, given.ids[query], ids, places)
+    before, lacking = _pinned_cosines(session, chosen, given.ids[query], ids, places)
     series += before
     label = given.labels[query]
     listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
@@ -244,20 +244,20 @@ def pack_nearest(bench: Workbench, chosen: Chosen, given: Tokens, query: int) ->
 
 
 def _pinned_cosines(
-    bench: Workbench, chosen: Chosen, token: int, ids: Tensor, places: NDArray[np.int64]
+    session: Session, chosen: Chosen, token: int, ids: Tensor, places: NDArray[np.int64]
 ) -> tuple[list[Series], str]:
     """The cosines of the same tokens in the pinned model's embedding; or a sentence where its vocabulary is another."""
-    if bench.pin is None:
+    if session.pin is None:
         return [], ""
-    other = dict(bench.pin.trace.model.named_parameters()).get(f"{chosen.stack}.embedding.tokens.weight")
-    if not bench.pin.same_words(chosen.lens, chosen.side) or other is None or len(other) != len(chosen.matrix):
+    other = dict(session.pin.trace.model.named_parameters()).get(f"{chosen.stack}.embedding.tokens.weight")
+    if not session.pin.same_words(chosen.lens, chosen.side) or other is None or len(other) != len(chosen.matrix):
         return [], _("the pinned model has another vocabulary here: nothing to compare with")
     rows = other.detach().float()
     cosines = torch.nn.functional.cosine_similarity(rows[ids], rows[token], dim=-1)
     return [Series(f"{_('cosine')} · {_('pinned')}", places, cosines.cpu().numpy(), PINNED, mark="dots")], ""
 
 
-def pack_plane(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> Mount:
+def pack_plane(session: Session, chosen: Chosen, given: Tokens, query: int) -> Mount:
     """The two directions in which the vectors differ most, and where each token lies in them."""
     own = chosen.trace[chosen.name].float()
     near, labels = own[:0], []
@@ -269,7 +269,7 @@ def pack_plane(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
     series = [replace(_dots(_("text"), plane.project(own), OWN, given.labels, colours), side=chosen.side)]
     if labels:
         series.append(_dots(_("nearest to the chosen token"), plane.project(near), OTHER, labels))
-    other = bench.comparison.counterpart(chosen.name) if bench.comparison else None
+    other = session.comparison.counterpart(chosen.name) if session.comparison else None
     if other is not None:
         series.append(_dots(_("pinned"), plane.project(other.float()), PINNED))
     first, second = (significant(100 * share) for share in plane.shares)
@@ -281,7 +281,7 @@ def pack_plane(bench: Workbench, chosen: Chosen, given: Tokens, query: int) -> M
         "y": {"title": f"PC 2 · {second} %"},
         "tall": 200,
         "name": _("Principal components"),
-        "sentence": " · ".join(filter(None, [quantity_name(chosen.quantity), explained, missing(bench, other)])),
+        "sentence": " · ".join(filter(None, [quantity_name(chosen.quantity), explained, missing(session, other)])),
         "alt": _("{count} points on the plane of the two principal components: {explained}.").format(
             count=len(own) + len(near), explained=explained
         ),
@@ -303,7 +303,7 @@ def on_dot() -> None:
     """A click on a token of the text chooses it."""
     place = st.session_state[PLANE].place
     if place["series"] == 0:
-        workbench().select(query=int(place["index"]))
+        current_session().select(query=int(place["index"]))
 
 
 # Tokens as the model gets them: ids, embeddings, lengths, nearest tokens, a plane they lie on.
@@ -331,23 +331,25 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
         data = expander("tokens_data", _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench = workbench()
-        assert bench.trace is not None
-        assert bench.source is not None
-        chosen = Chosen(lens, bench.trace, side, quantity, binned, around)
-        given = bench.source if side == "source" else bench.target
+        session = current_session()
+        assert session.trace is not None
+        assert session.source is not None
+        chosen = Chosen(lens, session.trace, side, quantity, binned, around)
+        given = session.source if side == "source" else session.target
         assert given is not None
-        bench.selection.side = side
-        query = min(bench.selection.query, len(given) - 1)
+        session.selection.side = side
+        query = min(session.selection.query, len(given) - 1)
         parts = [
-            (table, pack_table(bench, chosen, given, query)),
-            (norms, pack_norms(bench, chosen, given, query)),
-            (near, pack_nearest(bench, chosen, given, query)),
-            (plane, pack_plane(bench, chosen, given, query)),
+            (table, pack_table(session, chosen, given, query)),
+            (norms, pack_norms(session, chosen, given, query)),
+            (near, pack_nearest(session, chosen, given, query)),
+            (plane, pack_plane(session, chosen, given, query)),
         ]
         yield
         mount(parts)
-        data_table("tokens_data", lambda: norms_table(bench, chosen, given), f"tokens-{side}", place=data, parts=parts)
+        data_table(
+            "tokens_data", lambda: norms_table(session, chosen, given), f"tokens-{side}", place=data, parts=parts
+        )
 
     return views
 
@@ -370,9 +372,9 @@ def explain(lens: TextModel, side: str) -> None:
     )
 
 
-def norms_table(bench: Workbench, chosen: Chosen, given: Tokens) -> pd.DataFrame:
+def norms_table(session: Session, chosen: Chosen, given: Tokens) -> pd.DataFrame:
     columns = {norm_name(name): norms.tolist() for name, norms in lengths(chosen, given).items()}
-    if (before := pinned_norms(bench, chosen)) is not None:
+    if (before := pinned_norms(session, chosen)) is not None:
         columns[f"{norm_name('sum')} · {_('pinned')}"] = before.tolist()
     return pd.DataFrame({_("token"): given.labels, "id": given.ids, **columns})
 

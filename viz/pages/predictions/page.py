@@ -16,8 +16,8 @@ from model.inference.model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.predictions import beam_tree, decoding_film, logit_lens, positions, sampling
 from viz.pages.predictions import text as explaining
+from viz.state.session import Key, choose, current_session
 from viz.state.texts import CONTINUED, LINE_BREAK, first_source, typed, write_source
-from viz.state.workbench import Key, choose, workbench
 from viz.ui.parts import Views, data_table, expander, mount, no_views, stamp
 from viz.ui.prediction import Subject, subject_of
 
@@ -53,7 +53,7 @@ class Part(StrEnum):
 
 
 def page(lens: TextModel) -> Views:
-    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     view = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
     if refusal := explaining.refusal(lens, view in OF_WRITERS):
@@ -82,7 +82,7 @@ def show_positions(lens: TextModel, row: DeltaGenerator) -> Views:
         data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        subject = subject_of(workbench())
+        subject = subject_of(current_session())
         parts = [
             (places[0], positions.pack_losses(subject, Part.LOSSES, on_place)),
             (places[1], positions.pack_top(subject, Part.TOP, partial(on_row, Part.TOP))),
@@ -107,7 +107,7 @@ def show_sampling(lens: TextModel, row: DeltaGenerator) -> Views:
         data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        subject = subject_of(workbench())
+        subject = subject_of(current_session())
         drawn = sampling.draw(subject, chosen)
         parts = [
             (places[0], sampling.pack_saturation(subject, chosen.temperature, Part.SATURATION)),
@@ -144,7 +144,7 @@ def show_layers(lens: TextModel, row: DeltaGenerator) -> Views:
         data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        subject = subject_of(workbench())
+        subject = subject_of(current_session())
         readings = logit_lens.read(subject)
         parts = [
             (place, logit_lens.pack_lens(subject, readings, shade, Part.LENS, partial(on_row, Part.LENS))),
@@ -169,7 +169,7 @@ def show_film(lens: TextModel, row: DeltaGenerator) -> Views:
     data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        subject = subject_of(workbench())
+        subject = subject_of(current_session())
         film = decoding_film.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
         yield
         mount([(place, film)])
@@ -186,13 +186,13 @@ def show_search(lens: TextModel, row: DeltaGenerator) -> Views:
     data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench = workbench()
-        assert bench.trace is not None
+        session = current_session()
+        assert session.trace is not None
         tree = searched(lens, beam)
-        drawn = beam_tree.pack_tree(lens, tree, stamp(bench.trace), Part.TREE, on_node)
+        drawn = beam_tree.pack_tree(lens, tree, stamp(session.trace), Part.TREE, on_node)
         yield
         mount([(place, drawn)])
-        if bench.pin is not None:
+        if session.pin is not None:
             place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
         data_table(Part.DATA, lambda: beam_tree.table(lens, tree), "beam-search", place=data)
 
@@ -201,7 +201,7 @@ def show_search(lens: TextModel, row: DeltaGenerator) -> Views:
 
 def searched(lens: TextModel, beam: int) -> SearchTree:
     """The beam search of the current text, run again only when text, model, beam or changes to it are others."""
-    text, what_if = typed(Key.SOURCE, first_source(lens)), workbench().what_if
+    text, what_if = typed(Key.SOURCE, first_source(lens)), current_session().what_if
     known = st.session_state.get(Part.FOUND)
     if known is None or known[0] is not lens or known[1:4] != (text, beam, what_if.changes):
         length = CONTINUED if lens.kind == "decoder-only" else None
@@ -214,24 +214,24 @@ def searched(lens: TextModel, beam: int) -> SearchTree:
 
 def on_place() -> None:
     """A click on a loss chooses the position that predicts the token there."""
-    bench = workbench()
-    shift = 0 if bench.lens is not None and bench.lens.kind == "encoder-only" else 1
-    bench.select(query=max(0, int(st.session_state[Part.LOSSES].place["index"]) - shift))
+    session = current_session()
+    shift = 0 if session.lens is not None and session.lens.kind == "encoder-only" else 1
+    session.select(query=max(0, int(st.session_state[Part.LOSSES].place["index"]) - shift))
 
 
 def on_row(key: str) -> None:
-    workbench().select(query=int(st.session_state[key].row))
+    current_session().select(query=int(st.session_state[key].row))
 
 
 def on_choice(key: str) -> None:
     """A click on a token that was not chosen: the text goes on from it."""
-    clicked, bench = st.session_state[key].choice, workbench()
-    assert bench.lens is not None
-    assert bench.source is not None
-    lens, texts = bench.lens, (typed(Key.SOURCE, first_source(bench.lens)), typed(Key.TARGET, ""))
+    clicked, session = st.session_state[key].choice, current_session()
+    assert session.lens is not None
+    assert session.source is not None
+    lens, texts = session.lens, (typed(Key.SOURCE, first_source(session.lens)), typed(Key.TARGET, ""))
     place, token = int(clicked["position"]), int(clicked["token"])
-    with bench.what_if.in_effect(lens):
-        write(lens, beam_tree.after_position(lens, *texts, bench.generation, bench.source, place, token))
+    with session.what_if.in_effect(lens):
+        write(lens, beam_tree.after_position(lens, *texts, session.generation, session.source, place, token))
 
 
 def on_node() -> None:
@@ -239,7 +239,7 @@ def on_node() -> None:
     lens, text, _beam, _changes, tree = st.session_state[Part.FOUND]
     node = int(st.session_state[Part.TREE].node)
     if node < len(tree.nodes):  # a click on a tree that another text has replaced means nothing
-        with workbench().what_if.in_effect(lens):
+        with current_session().what_if.in_effect(lens):
             write(lens, beam_tree.after_search(lens, text, beam_tree.tokens_to(tree, node)))
 
 

@@ -19,7 +19,7 @@ from viz.ui.plots import FIRST, SECOND, array, header, side_of
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
-    from viz.state.workbench import Workbench
+    from viz.state.session import Session
 
 MOMENTS = ("mean", "std")
 _batches: WeakKeyDictionary[Trace, Batch | None] = WeakKeyDictionary()  # one forward pass for each trace looked at so
@@ -29,23 +29,23 @@ def moment_name(name: str) -> str:
     return {"mean": _("mean"), "std": _("deviation")}[name]
 
 
-def batch(bench: Workbench) -> Batch | None:
+def batch(session: Session) -> Batch | None:
     """The batch made of the current text; None if that is too short."""
-    assert bench.trace is not None
-    assert bench.lens is not None
-    assert bench.source is not None
-    if bench.trace not in _batches:
-        _batches[bench.trace] = batch_of(bench.lens, bench.source, bench.target)
-    return _batches[bench.trace]
+    assert session.trace is not None
+    assert session.lens is not None
+    assert session.source is not None
+    if session.trace not in _batches:
+        _batches[session.trace] = batch_of(session.lens, session.source, session.target)
+    return _batches[session.trace]
 
 
-def statistics(bench: Workbench, made: Batch, path: str) -> BatchStatistics:
-    assert bench.trace is not None
+def statistics(session: Session, made: Batch, path: str) -> BatchStatistics:
+    assert session.trace is not None
     stack = path.partition(".")[0]
     name = f"{path}.input"
-    norm = bench.trace.module(path)
+    norm = session.trace.module(path)
     assert isinstance(norm, Norm)
-    return batch_statistics(made.stacked(name), made.real[stack], bench.trace[name], norm.eps)
+    return batch_statistics(made.stacked(name), made.real[stack], session.trace[name], norm.eps)
 
 
 def row_names(count: int) -> list[str]:
@@ -53,9 +53,9 @@ def row_names(count: int) -> list[str]:
     return [_("whole"), *(_("part {number}").format(number=number + 1) for number in range(count - 1))]
 
 
-def layer_map(bench: Workbench, made: Batch, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
+def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
     """LayerNorm's mean or deviation of each position; padding is hatched."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
     values = array(found.layer_mean if moment == "mean" else found.layer_std)
     stack = path.partition(".")[0]
@@ -83,9 +83,9 @@ def layer_map(bench: Workbench, made: Batch, found: BatchStatistics, path: str, 
     return heatmap(values, real, packed, key)
 
 
-def batch_chart(bench: Workbench, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
+def batch_chart(session: Session, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
     """BatchNorm's mean or deviation of each channel, without and with the padding."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
     real, padded = (found.real_mean, found.padded_mean) if moment == "mean" else (found.real_std, found.padded_std)
     places = np.arange(len(real))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from model.network.config import TransformerConfig
-    from viz.state.workbench import Workbench
+    from viz.state.session import Session
 
 MASKS = ("10", "100", "1000", "10000")
 EXAMPLE_RATE = 0.1  # of the paper, where the model has none
@@ -63,12 +63,12 @@ Vector = tuple[Tensor, MaskStatistics]  # its entries, and what masks do to them
 
 
 def dropout_chart(
-    bench: Workbench, name: str, position: int, found: MaskStatistics, before: Vector | None, rate: float, key: str
+    session: Session, name: str, position: int, found: MaskStatistics, before: Vector | None, rate: float, key: str
 ) -> Mount:
     """Mean and deviation of each entry over the masks against the entry itself, beside what is expected."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    head = bench.selection.head
+    head = session.selection.head
     x = array(vector(trace[name], position, head))
     mean, deviation = array(found.mean), array(found.variance.sqrt())
     factor = float((rate / (1 - rate)) ** 0.5)
@@ -88,7 +88,7 @@ def dropout_chart(
         "x": {"title": _("entry x")},
         "y": {"title": _("over the masks")},
         "tall": 230,
-        "sentence": _missing(bench, name, before),
+        "sentence": _missing(session, name, before),
     }
     if before is not None:
         known = array(before[0])
@@ -99,18 +99,18 @@ def dropout_chart(
     return chart(series, header(trace, title, alt, "dropout-mean", csv, more), key)
 
 
-def _missing(bench: Workbench, name: str, before: Vector | None) -> str:
+def _missing(session: Session, name: str, before: Vector | None) -> str:
     """Why the pinned vector is not beside; nothing, if it is."""
-    if before is None and pinned(bench)(name) is not None:
+    if before is None and pinned(session)(name) is not None:
         return _("this token is not in the pinned text")
-    return missing(bench, before)
+    return missing(session, before)
 
 
 def error_chart(
-    bench: Workbench, name: str, found: MaskStatistics, before: Vector | None, rate: float, key: str
+    session: Session, name: str, found: MaskStatistics, before: Vector | None, rate: float, key: str
 ) -> Mount:
     """How far the mean over ever more masks is from x, beside what is expected."""
-    assert bench.trace is not None
+    assert session.trace is not None
     counts = np.array(found.counts)
     expected = np.array([expected_error(rate, count) for count in found.counts])
     series = [
@@ -128,11 +128,11 @@ def error_chart(
         "x": {"title": _("masks N"), "log": True},
         "y": {"title": _("‖mean − x‖ / ‖x‖"), "log": True},
         "note": note,
-        "sentence": _missing(bench, name, before),
+        "sentence": _missing(session, name, before),
         "tall": 210,
     }
     csv = (_("series"), _("masks N"), _("‖mean − x‖ / ‖x‖"))
-    return chart(series, header(bench.trace, _("The mean comes to be x"), alt, "dropout-error", csv, more), key)
+    return chart(series, header(session.trace, _("The mean comes to be x"), alt, "dropout-error", csv, more), key)
 
 
 def summary(x: Tensor, found: MaskStatistics, before: Vector | None, rate: float) -> pd.DataFrame:
@@ -159,12 +159,12 @@ def _claims(x: Tensor, found: MaskStatistics, rate: float) -> list[float]:
     return [found.kept, slope, slope * (1 - rate), variance]
 
 
-def pinned_measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> Vector | None:
+def pinned_measured(session: Session, name: str, position: int, rate: float, masks: int) -> Vector | None:
     """The same of the pinned vector, where there is one of this shape at this token; at the tokens of both."""
-    other, pin = pinned(bench)(name), bench.pin
+    other, pin = pinned(session)(name), session.pin
     if other is None or pin is None:
         return None
-    x = vector(other, position, bench.selection.head)
+    x = vector(other, position, session.selection.head)
     known = x[~x.isnan()]
     if not len(known):
         return None
@@ -173,10 +173,10 @@ def pinned_measured(bench: Workbench, name: str, position: int, rate: float, mas
     return known, cached_for_pin(pin, "dropout", (key, known.tolist()), lambda: over_masks(known, rate, masks, key))
 
 
-def measured(bench: Workbench, name: str, position: int, rate: float, masks: int) -> Vector:
+def measured(session: Session, name: str, position: int, rate: float, masks: int) -> Vector:
     """The vector of a token and its statistics; the same masks for the same count and rate."""
-    assert bench.trace is not None
-    x = vector(bench.trace[name], position, bench.selection.head)
+    assert session.trace is not None
+    x = vector(session.trace[name], position, session.selection.head)
     return x, over_masks(x, rate, masks, f"dropout {rate} {masks}")
 
 

@@ -19,7 +19,7 @@ from viz.ui.plots import EXPECTED, FIRST, SECOND, array, beside, header, missing
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from viz.state.workbench import Workbench
+    from viz.state.session import Session
 
 WIDEST = 4096  # features, in the chart over widths
 
@@ -32,13 +32,13 @@ def form_name(form: str) -> str:
     }[form]
 
 
-def form_table(bench: Workbench, path: str, position: int, eps: float) -> pd.DataFrame:
+def form_table(session: Session, path: str, position: int, eps: float) -> pd.DataFrame:
     """LayerNorm's three forms on a norm's input: what each divides by at a token, and how far it is from torch's; then
     the same of the pinned input, at the tokens of both, without a divisor where this token is not among them.
     """
-    assert bench.trace is not None
-    table = _form_rows(bench.trace[f"{path}.input"], position, eps)
-    other = pinned(bench)(f"{path}.input")
+    assert session.trace is not None
+    table = _form_rows(session.trace[f"{path}.input"], position, eps)
+    other = pinned(session)(f"{path}.input")
     kept = None if other is None else ~other.isnan().any(dim=-1)
     if other is None or kept is None or not kept.any():
         return table
@@ -75,11 +75,11 @@ def digits(table: pd.DataFrame) -> dict[str, str]:
     return {name: "{:.9g}" if name in divisors else "{:.3g}" for name in table.columns[1:]}
 
 
-def form_differences(bench: Workbench, path: str, position: int, eps: float, key: str) -> Mount:
+def form_differences(session: Session, path: str, position: int, eps: float, key: str) -> Mount:
     """What the textbook's forms give at one token minus what torch's gives, channel by channel."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    other = pinned(bench)(f"{path}.input")
+    other = pinned(session)(f"{path}.input")
     series: list[Series] = []
     for form, colour in (("textbook", SECOND), ("textbook-sample", FIRST)):
         both = [None if x is None else forms(x[position], eps) for x in (trace[f"{path}.input"], other)]
@@ -91,19 +91,19 @@ def form_differences(bench: Workbench, path: str, position: int, eps: float, key
     more = {
         "x": {"title": _("channel")},
         "y": {"title": _("form − torch")},
-        "sentence": missing(bench, other, None if other is None else other[position]),
+        "sentence": missing(session, other, None if other is None else other[position]),
         "tall": 210,
     }
     csv = (_("series"), _("channel"), _("value"))
     return chart(series, header(trace, name, alt, f"norm-forms-{path}", csv, more), key)
 
 
-def form_widths(bench: Workbench, path: str, eps: float, key: str) -> Mount:
+def form_widths(session: Session, path: str, eps: float, key: str) -> Mount:
     """How far the textbook's forms are from torch's, on ever more channels of this input, beside 1 − √((n−1)/n)."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
     x = trace[f"{path}.input"]
-    other = pinned(bench)(f"{path}.input")
+    other = pinned(session)(f"{path}.input")
     before = None if other is None else other[~other.isnan().any(dim=-1)]
     own = x.shape[-1]
     widths = [*(1 << power for power in range(1, own.bit_length()) if 1 << power < own), own]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.network.transformer import Network
-    from viz.state.workbench import Workbench
+    from viz.state.session import Session
 
 
 def norm_label(path: str) -> str:
@@ -53,21 +53,21 @@ def layer_of(path: str) -> int | None:
     return int(parts[0]) if (parts := _parts(path)) else None
 
 
-def chosen_norm(bench: Workbench, stack: str, wish: str | None) -> tuple[list[str], int, int]:
+def chosen_norm(session: Session, stack: str, wish: str | None) -> tuple[list[str], int, int]:
     """The norms of a stack, which is chosen, the one wished or the first of the chosen layer, and the chosen token.
 
     Raises:
         AbsentError: none of the model's norms was recognised.
     """
-    assert bench.trace is not None
-    paths = stack_norms(bench.trace, stack)
+    assert session.trace is not None
+    paths = stack_norms(session.trace, stack)
     if not paths:
-        require(bench.trace.model, f"{stack}.layers.0.self_attention_block.norm.output")
+        require(session.trace.model, f"{stack}.layers.0.self_attention_block.norm.output")
     if wish in paths:
-        return paths, paths.index(wish), chosen_token(bench, stack)
+        return paths, paths.index(wish), chosen_token(session, stack)
     layers = [layer_of(path) for path in paths]
     last = max(layer for layer in layers if layer is not None)
-    return paths, layers.index(min(bench.selection.layer, last)), chosen_token(bench, stack)
+    return paths, layers.index(min(session.selection.layer, last)), chosen_token(session, stack)
 
 
 def quantity_name(quantity: str) -> str:
@@ -80,7 +80,7 @@ def quantity_name(quantity: str) -> str:
 
 
 def norm_map(
-    bench: Workbench,
+    session: Session,
     stack: str,
     paths: Sequence[str],
     quantity: str,
@@ -89,12 +89,12 @@ def norm_map(
     on_cell: Callable[[], None],
 ) -> Mount:
     """One quantity of every norm at every token; a click chooses both."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    values = norm_levels(now(bench), paths, quantity)
+    values = norm_levels(now(session), paths, quantity)
     assert values is not None
-    other = norm_levels(pinned(bench), paths, quantity)
-    shown, scale = levels(values, other, bench, quantity_name(quantity), signed=quantity == "mean")
+    other = norm_levels(pinned(session), paths, quantity)
+    shown, scale = levels(values, other, session, quantity_name(quantity), signed=quantity == "mean")
     labels = trace.tokens_of(stack + ".")
     row, column = chosen
     name = quantity_name(quantity)
@@ -113,21 +113,21 @@ def norm_map(
         "chosen": row,
         "column": column,
         "note": note,
-        "sentence": missing(bench, other),
+        "sentence": missing(session, other),
     }
     csv = (_("norm"), _("token"), name, _("masked"))
     packed = header(trace, _("Every norm, every token"), alt, f"norms-{stack}-{quantity}", csv, more)
     return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
 
 
-def norm_channels(bench: Workbench, path: str, position: int, key: str) -> Mount:
+def norm_channels(session: Session, path: str, position: int, key: str) -> Mount:
     """What one norm gets and gives at one token, channel by channel."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
     series: list[Series] = []
     other = None
     for name, part, colour in ((_("input"), "input", SECOND), (_("output"), "output", FIRST)):
-        whole = pinned(bench)(f"{path}.{part}")
+        whole = pinned(session)(f"{path}.{part}")
         other = None if whole is None else whole[position]
         own = array(trace[f"{path}.{part}"][position])
         series += beside(name, own, None if other is None else array(other), colour)
@@ -143,19 +143,19 @@ def norm_channels(bench: Workbench, path: str, position: int, key: str) -> Mount
         "y": {"title": _("value")},
         "note": numbers,
         "tall": 180,
-        "sentence": missing(bench, other, other),
+        "sentence": missing(session, other, other),
     }
     csv = (_("series"), _("channel"), _("value"))
     return chart(series, header(trace, name, alt, f"norm-{path}-{position}", csv, more), key)
 
 
-def norm_weights(bench: Workbench, path: str, key: str) -> Mount:
+def norm_weights(session: Session, path: str, key: str) -> Mount:
     """γ, and β where there is one, of the norm at `path`."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
     norm = trace.module(path)
     assert isinstance(norm, Norm)
-    before = _pinned_norm(bench, path)
+    before = _pinned_norm(session, path)
     same = before if before is not None and before.weight.shape == norm.weight.shape else None
     equal = same is not None and _equal(norm.weight, same.weight) and _equal(norm.bias, same.bias)
     shown = None if equal else same
@@ -171,7 +171,7 @@ def norm_weights(bench: Workbench, path: str, key: str) -> Mount:
         "y": {"title": _("value")},
         "note": note,
         "tall": 120,
-        "sentence": _("the pinned ones are the same") if equal else missing(bench, same),
+        "sentence": _("the pinned ones are the same") if equal else missing(session, same),
     }
     csv = (_("series"), _("channel"), _("value"))
     name = _("γ and β") if norm.bias is not None else "γ"
@@ -184,10 +184,10 @@ def _parts(path: str) -> tuple[str, str] | None:
     return (pieces[2], pieces[3]) if pieces[1] == "layers" else None
 
 
-def _pinned_norm(bench: Workbench, path: str) -> Norm | None:
-    if bench.pin is None:
+def _pinned_norm(session: Session, path: str) -> Norm | None:
+    if session.pin is None:
         return None
-    found = dict(bench.pin.trace.model.named_modules()).get(path)
+    found = dict(session.pin.trace.model.named_modules()).get(path)
     return found if isinstance(found, Norm) else None
 
 
@@ -198,10 +198,10 @@ def _equal(one: Tensor | None, other: Tensor | None) -> bool:
     return one.shape == other.shape and bool((one == other.to(one.device)).all())
 
 
-def norms_table(bench: Workbench) -> pd.DataFrame:
+def norms_table(session: Session) -> pd.DataFrame:
     """A row per norm and token, of both stacks."""
-    assert bench.trace is not None
-    return norm_table(bench.trace).rename(
+    assert session.trace is not None
+    return norm_table(session.trace).rename(
         columns={
             "name": _("norm"),
             "position": _("position"),

@@ -17,7 +17,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement, stream
 from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
-from viz.state.workbench import Workbench, choice, choose, workbench
+from viz.state.session import Session, choice, choose, current_session
 from viz.ui import plots
 from viz.ui.parts import Views, data_table, expander, mount, no_views, under_figures
 
@@ -40,7 +40,7 @@ class Part(StrEnum):
 
 
 def page(lens: TextModel) -> Views:
-    """Places and controls first; then all that the workbench's trace of this model holds is packed; then mounted."""
+    """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     view = choose(_("View"), RESIDUAL_VIEWS, RESIDUAL_VIEWS[0], Part.VIEW, residual_view, row)
     names = stacks(lens.config)
@@ -60,16 +60,16 @@ def show_norms(lens: TextModel, stack: str) -> Views:
     data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench = workbench()
-        paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
+        session = current_session()
+        paths, row, token = norms.chosen_norm(session, stack, st.query_params.get(Part.NORM))
         parts = [
-            (left, norms.norm_map(bench, stack, paths, quantity, (row, token), Part.MAP, on_norm)),
-            (channels, norms.norm_channels(bench, paths[row], token, Part.SECOND)),
-            (weights, norms.norm_weights(bench, paths[row], Part.THIRD)),
+            (left, norms.norm_map(session, stack, paths, quantity, (row, token), Part.MAP, on_norm)),
+            (channels, norms.norm_channels(session, paths[row], token, Part.SECOND)),
+            (weights, norms.norm_weights(session, paths[row], Part.THIRD)),
         ]
         yield
         mount(parts)
-        data_table(Part.DATA, lambda: norms.norms_table(bench), "norms", place=data, parts=parts)
+        data_table(Part.DATA, lambda: norms.norms_table(session), "norms", place=data, parts=parts)
 
     return views
 
@@ -82,19 +82,19 @@ def show_stream(lens: TextModel, stack: str) -> Views:
     data = under_figures(partial(stream.explain, Part.EXPLANATION, lens.config), Part.DATA)
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench, steps = workbench(), blocks(lens.config, stack)
-        token = plots.chosen_token(bench, stack)
-        chosen = (stream.first_of(steps, bench.selection.layer) + (quantity == "length"), token)
+        session, steps = current_session(), blocks(lens.config, stack)
+        token = plots.chosen_token(session, stack)
+        chosen = (stream.first_of(steps, session.selection.layer) + (quantity == "length"), token)
         parts = [
-            (figure, stream.stream_map(bench, stack, steps, quantity, chosen, Part.MAP, on_step)),
-            (right, stream.stream_chart(bench, stack, steps, quantity, token, Part.SECOND)),
-            (right, stream.cosine_map(bench, stack, steps, Part.COSINES)),
+            (figure, stream.stream_map(session, stack, steps, quantity, chosen, Part.MAP, on_step)),
+            (right, stream.stream_chart(session, stack, steps, quantity, token, Part.SECOND)),
+            (right, stream.cosine_map(session, stack, steps, Part.COSINES)),
         ]
-        sentence = stream.sum_sentence(bench, steps)
+        sentence = stream.sum_sentence(session, steps)
         yield
         mount(parts)
         (said.caption if lens.config.residual else said.info)(sentence)
-        table = partial(stream.stream_table, bench, stack, steps)
+        table = partial(stream.stream_table, session, stack, steps)
         data_table(Part.DATA, table, f"stream-{stack}", place=data, parts=parts)
 
     return views
@@ -107,13 +107,13 @@ def show_forms(lens: TextModel, stack: str) -> Views:
     data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench, epsilon = workbench(), lens.config.norm_epsilon
-        paths, row, token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
+        session, epsilon = current_session(), lens.config.norm_epsilon
+        paths, row, token = norms.chosen_norm(session, stack, st.query_params.get(Part.NORM))
         parts = [
-            (left, norm_forms.form_differences(bench, paths[row], token, epsilon, Part.SECOND)),
-            (right, norm_forms.form_widths(bench, paths[row], epsilon, Part.THIRD)),
+            (left, norm_forms.form_differences(session, paths[row], token, epsilon, Part.SECOND)),
+            (right, norm_forms.form_widths(session, paths[row], epsilon, Part.THIRD)),
         ]
-        frame = norm_forms.form_table(bench, paths[row], token, epsilon)
+        frame = norm_forms.form_table(session, paths[row], token, epsilon)
         yield
         pick_norm(picker, paths, row)
         table.dataframe(frame.style.format(norm_forms.digits(frame)), hide_index=True)
@@ -133,15 +133,15 @@ def show_batch(lens: TextModel, stack: str) -> Views:
     data = st.container()
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench = workbench()
-        paths, chosen, _token = norms.chosen_norm(bench, stack, st.query_params.get(Part.NORM))
-        path, made = paths[chosen], batch_norm.batch(bench)
-        found = batch_norm.statistics(bench, made, path) if made else None
+        session = current_session()
+        paths, chosen, _token = norms.chosen_norm(session, stack, st.query_params.get(Part.NORM))
+        path, made = paths[chosen], batch_norm.batch(session)
+        found = batch_norm.statistics(session, made, path) if made else None
         parts = []
         if made and found:
             parts = [
-                (left, batch_norm.layer_map(bench, made, found, path, moment, Part.MAP)),
-                (right, batch_norm.batch_chart(bench, found, path, moment, Part.SECOND)),
+                (left, batch_norm.layer_map(session, made, found, path, moment, Part.MAP)),
+                (right, batch_norm.batch_chart(session, found, path, moment, Part.SECOND)),
             ]
         yield
         pick_norm(picker, paths, chosen)
@@ -149,7 +149,7 @@ def show_batch(lens: TextModel, stack: str) -> Views:
             said.info(_("A batch is made of the text and its parts: type at least two tokens on each side."))
             return
         said.markdown(batch_norm.sentence(made, found, path))
-        if bench.pin:
+        if session.pin:
             said.caption(_("The batch is made of the current text alone: there is none of the pinned one."))
         mount(parts)
         with data:
@@ -168,13 +168,13 @@ def show_placement(lens: TextModel, stack: str) -> Views:
             curves.info(_("This model has no norms: there is none that could stand elsewhere."))
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench, steps = workbench(), blocks(lens.config, stack)
-        parts = [(left, placement.wires(bench, lens.config, Part.WIRES))]
+        session, steps = current_session(), blocks(lens.config, stack)
+        parts = [(left, placement.wires(session, lens.config, Part.WIRES))]
         if normed:
-            parts.append((curves, placement.placement_chart(bench, steps, Part.SECOND)))
+            parts.append((curves, placement.placement_chart(session, steps, Part.SECOND)))
         yield
         mount(parts)
-        table = partial(placement.placement_table, bench, steps) if normed else None
+        table = partial(placement.placement_table, session, steps) if normed else None
         data_table(Part.DATA, table, "placement", place=data, parts=parts)
 
     return views
@@ -193,14 +193,14 @@ def show_dropout(lens: TextModel, stack: str) -> Views:
     data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:
-        bench = workbench()
-        layer = min(bench.selection.layer, blocks(lens.config, stack)[-1].layer)
-        name, token = dropout.vector_name(lens.config, stack, site, layer), plots.chosen_token(bench, stack)
-        x, found = dropout.measured(bench, name, token, rate, masks)
-        before = dropout.pinned_measured(bench, name, token, rate, masks)
+        session = current_session()
+        layer = min(session.selection.layer, blocks(lens.config, stack)[-1].layer)
+        name, token = dropout.vector_name(lens.config, stack, site, layer), plots.chosen_token(session, stack)
+        x, found = dropout.measured(session, name, token, rate, masks)
+        before = dropout.pinned_measured(session, name, token, rate, masks)
         parts = [
-            (left, dropout.dropout_chart(bench, name, token, found, before, rate, Part.ENTRIES)),
-            (right, dropout.error_chart(bench, name, found, before, rate, Part.SECOND)),
+            (left, dropout.dropout_chart(session, name, token, found, before, rate, Part.ENTRIES)),
+            (right, dropout.error_chart(session, name, found, before, rate, Part.SECOND)),
         ]
         yield
         mount(parts)
@@ -220,31 +220,31 @@ def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:
 
 def on_norm() -> None:
     """A click on a norm at a token."""
-    clicked, bench = st.session_state[Part.MAP].cell, workbench()
-    assert bench.trace is not None
-    bench.select(query=int(clicked["column"]))
-    choose_norm(bench, stack_norms(bench.trace, current_stack(bench))[int(clicked["row"])])
+    clicked, session = st.session_state[Part.MAP].cell, current_session()
+    assert session.trace is not None
+    session.select(query=int(clicked["column"]))
+    choose_norm(session, stack_norms(session.trace, current_stack(session))[int(clicked["row"])])
 
 
 def on_norm_list() -> None:
-    choose_norm(workbench(), st.session_state[Part.NORMS])
+    choose_norm(current_session(), st.session_state[Part.NORMS])
 
 
-def choose_norm(bench: Workbench, path: str) -> None:
-    bench.say(Part.NORM, path)
+def choose_norm(session: Session, path: str) -> None:
+    session.say(Part.NORM, path)
     if (layer := norms.layer_of(path)) is not None:
-        bench.select(layer=layer)
+        session.select(layer=layer)
 
 
 def on_step() -> None:
     """A click on a step of the stream at a token chooses the token and the step's layer."""
-    clicked, bench = st.session_state[Part.MAP].cell, workbench()
-    assert bench.lens is not None
-    steps = blocks(bench.lens.config, current_stack(bench))
+    clicked, session = st.session_state[Part.MAP].cell, current_session()
+    assert session.lens is not None
+    steps = blocks(session.lens.config, current_stack(session))
     row = int(clicked["row"]) - (choice(stream.QUANTITIES, "length", Part.OF_STREAM) == "length")
-    bench.select(layer=steps[max(0, row)].layer, query=int(clicked["column"]))
+    session.select(layer=steps[max(0, row)].layer, query=int(clicked["column"]))
 
 
-def current_stack(bench: Workbench) -> str:
-    assert bench.lens is not None
-    return choice(names := stacks(bench.lens.config), names[-1], Part.STACK)
+def current_stack(session: Session) -> str:
+    assert session.lens is not None
+    return choice(names := stacks(session.lens.config), names[-1], Part.STACK)

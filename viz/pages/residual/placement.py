@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from model.capture.trace import Trace
     from model.network.config import TransformerConfig
-    from viz.state.workbench import Workbench
+    from viz.state.session import Session
 
 COLOURS = {"post": SECOND, "pre": THIRD, "wrong": FIRST, "parallel": FOURTH}
 
@@ -42,9 +42,9 @@ def own_placement(config: TransformerConfig) -> str:
     return "none" if config.norm == "none" else config.norm_placement
 
 
-def wires(bench: Workbench, config: TransformerConfig, key: str) -> Mount:
+def wires(session: Session, config: TransformerConfig, key: str) -> Mount:
     """The paper's placement, the later ones and the wrong one, with the loaded model's own framed."""
-    assert bench.trace is not None
+    assert session.trace is not None
     norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
     own = own_placement(config)
     shown = ("post", "pre", "wrong", own)
@@ -55,19 +55,19 @@ def wires(bench: Workbench, config: TransformerConfig, key: str) -> Mount:
     sentence = _("this model: {name}").format(name=placement_name(own))
     if not config.residual:
         sentence += " · " + _("without residual: nothing passes by its blocks")
-    if bench.pin is not None:
-        sentence += " · " + _("{name}, pinned").format(name=placement_name(own_placement(bench.pin.lens.config)))
+    if session.pin is not None:
+        sentence += " · " + _("{name}, pinned").format(name=placement_name(own_placement(session.pin.lens.config)))
     alt = "; ".join(f"{row['name']}: {row['formula']}" for row in rows) + f". {sentence}"
     csv = (_("placement"), _("formula"), _("this model"))
     more = {"rows": rows, "sentence": sentence}
-    return wiring(header(bench.trace, _("One block of the stream"), alt, "placement", csv, more), key)
+    return wiring(header(session.trace, _("One block of the stream"), alt, "placement", csv, more), key)
 
 
-def placement_chart(bench: Workbench, parts: Sequence[Block], key: str) -> Mount:
+def placement_chart(session: Session, parts: Sequence[Block], key: str) -> Mount:
     """By layer, how far the feed-forward block's outcome would be from the model's own if its norm stood elsewhere."""
-    assert bench.trace is not None
+    assert session.trace is not None
     last = [part for part in parts if part.sublayer == "feed_forward"]
-    own, before = differences(bench.trace, last), _pinned_differences(bench, last)
+    own, before = differences(session.trace, last), _pinned_differences(session, last)
     series = []
     for name, values in own.items():
         other = before.get(name) if before else None
@@ -82,11 +82,11 @@ def placement_chart(bench: Workbench, parts: Sequence[Block], key: str) -> Mount
         "y": {"title": _("relative difference"), "zero": True},
         "tall": 200,
         "note": note,
-        "sentence": missing(bench, before),
+        "sentence": missing(session, before),
     }
     csv = (_("series"), _("layer"), _("relative difference"))
     name = _("The norm elsewhere")
-    return chart(series, header(bench.trace, name, alt.format(note=note), "placement-difference", csv, more), key)
+    return chart(series, header(session.trace, name, alt.format(note=note), "placement-difference", csv, more), key)
 
 
 def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:
@@ -99,18 +99,18 @@ def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:
     return {name: np.array(values, np.float32) for name, values in rows.items()}
 
 
-def _pinned_differences(bench: Workbench, parts: Sequence[Block]) -> dict[str, np.ndarray] | None:
+def _pinned_differences(session: Session, parts: Sequence[Block]) -> dict[str, np.ndarray] | None:
     """The same of the pinned trace, where it has these layers."""
-    if bench.pin is None or not all(part.before in bench.pin.trace for part in parts):
+    if session.pin is None or not all(part.before in session.pin.trace for part in parts):
         return None
-    return differences(bench.pin.trace, parts)
+    return differences(session.pin.trace, parts)
 
 
-def placement_table(bench: Workbench, parts: Sequence[Block]) -> pd.DataFrame:
+def placement_table(session: Session, parts: Sequence[Block]) -> pd.DataFrame:
     """A row per layer and placement."""
-    assert bench.trace is not None
+    assert session.trace is not None
     last = [part for part in parts if part.sublayer == "feed_forward"]
-    own, before = differences(bench.trace, last), _pinned_differences(bench, last)
+    own, before = differences(session.trace, last), _pinned_differences(session, last)
     table = pd.DataFrame(
         [
             {_("layer"): last[row].layer + 1, _("placement"): placement_name(name), _("relative difference"): value}

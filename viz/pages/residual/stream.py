@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from model.analysis.norms import Get
     from model.analysis.residual import Block
     from model.network.config import TransformerConfig
-    from viz.state.workbench import Workbench
+    from viz.state.session import Session
 
 QUANTITIES = ("length", "share", "cosine")
 SPELLED = 12  # tokens; above that their curves are left to the heatmap
@@ -62,7 +62,7 @@ def quantity_of(get: Get, parts: Sequence[Block], quantity: str) -> Tensor | Non
 
 
 def stream_map(
-    bench: Workbench,
+    session: Session,
     stack: str,
     parts: Sequence[Block],
     quantity: str,
@@ -71,14 +71,14 @@ def stream_map(
     on_cell: Callable[[], None],
 ) -> Mount:
     """One quantity of the stream, state or block by token; a click chooses both."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    values = quantity_of(now(bench), parts, quantity)
+    values = quantity_of(now(session), parts, quantity)
     assert values is not None
-    other = quantity_of(pinned(bench), parts, quantity)
+    other = quantity_of(pinned(session), parts, quantity)
     cosine = quantity == "cosine"
     name = quantity_name(quantity)
-    shown, scale = levels(values, other, bench, name, signed=cosine, high=1.0 if cosine else None)
+    shown, scale = levels(values, other, session, name, signed=cosine, high=1.0 if cosine else None)
     names = state_labels(parts) if quantity == "length" else block_labels(parts)
     labels = trace.tokens_of(stack + ".")
     row, column = min(chosen[0], len(names) - 1), chosen[1]
@@ -90,7 +90,7 @@ def stream_map(
         "chosen": row,
         "column": column,
         "note": note,
-        "sentence": missing(bench, other),
+        "sentence": missing(session, other),
     }
     alt = _("{name} after {rows} steps of the stream at {columns} tokens. {note}").format(
         name=name, rows=len(names), columns=len(labels), note=note
@@ -100,11 +100,11 @@ def stream_map(
     return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
 
 
-def stream_chart(bench: Workbench, stack: str, parts: Sequence[Block], quantity: str, position: int, key: str) -> Mount:
+def stream_chart(session: Session, stack: str, parts: Sequence[Block], quantity: str, position: int, key: str) -> Mount:
     """The same quantity over the steps: its mean and the chosen token, and every token while they are few."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    values, other = (quantity_of(get, parts, quantity) for get in (now(bench), pinned(bench)))
+    values, other = (quantity_of(get, parts, quantity) for get in (now(session), pinned(session)))
     assert values is not None
     tokens = trace.tokens_of(stack + ".")
     own, before = array(values), None if other is None else array(other)
@@ -128,26 +128,26 @@ def stream_chart(bench: Workbench, stack: str, parts: Sequence[Block], quantity:
         "note": ends,
         "tall": 190,
         "chosen": -1,
-        "sentence": missing(bench, other),
+        "sentence": missing(session, other),
     }
     csv = (_("series"), _("after block"), name)
     return chart(series, header(trace, name, alt, f"stream-{stack}-{quantity}-curves", csv, more), key)
 
 
-def cosine_map(bench: Workbench, stack: str, parts: Sequence[Block], key: str) -> Mount:
+def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -> Mount:
     """The cosine of every state of the stream with every other, mean over the tokens."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    own = stream(now(bench), states(parts))
+    own = stream(now(session), states(parts))
     assert own is not None
-    before = stream(pinned(bench), states(parts))
+    before = stream(pinned(session), states(parts))
     values, other = cosines(own), None if before is None else cosines(before)
-    shown, scale = levels(values, other, bench, _("cosine"), signed=True, high=1.0)
+    shown, scale = levels(values, other, session, _("cosine"), signed=True, high=1.0)
     names = state_labels(parts)
     first = significant(float(values[0, -1]))
     note = f"{names[0]} · {names[-1]}  {first}"
     axis = {"title": _("state after"), "labels": names, "side": f"{stack} {len(names)} states"}
-    more = {"rows": axis, "columns": axis, "scale": scale, "note": note, "sentence": missing(bench, other)}
+    more = {"rows": axis, "columns": axis, "scale": scale, "note": note, "sentence": missing(session, other)}
     alt = _("Cosine between {count} states of the stream, mean over the tokens. {note}").format(
         count=len(names), note=note
     )
@@ -156,11 +156,11 @@ def cosine_map(bench: Workbench, stack: str, parts: Sequence[Block], key: str) -
     return heatmap(shown, np.ones(shown.shape, bool), packed, key)
 
 
-def stream_table(bench: Workbench, stack: str, parts: Sequence[Block]) -> pd.DataFrame:
+def stream_table(session: Session, stack: str, parts: Sequence[Block]) -> pd.DataFrame:
     """A row per block and token: the stream that it reads and leaves, and what it adds."""
-    trace = bench.trace
+    trace = session.trace
     assert trace is not None
-    length, share, cosine = (quantity_of(now(bench), parts, quantity) for quantity in QUANTITIES)
+    length, share, cosine = (quantity_of(now(session), parts, quantity) for quantity in QUANTITIES)
     assert length is not None
     assert share is not None
     assert cosine is not None
@@ -176,7 +176,7 @@ def stream_table(bench: Workbench, stack: str, parts: Sequence[Block]) -> pd.Dat
             quantity_name("cosine"): array(cosine).flatten(),
         }
     )
-    before = quantity_of(pinned(bench), parts, "length")
+    before = quantity_of(pinned(session), parts, "length")
     if before is not None:
         table[_("{name}, pinned").format(name=_("norm after"))] = array(before[1:]).flatten()
     return table
@@ -188,13 +188,13 @@ def nan_mean(values: np.ndarray) -> np.ndarray:
     return np.where(there.any(axis=1), np.nansum(values, axis=1) / np.maximum(there.sum(axis=1), 1), np.nan)
 
 
-def sum_sentence(bench: Workbench, parts: Sequence[Block]) -> str:
+def sum_sentence(session: Session, parts: Sequence[Block]) -> str:
     """The largest error of "what a block read, plus what it wrote, is the stream after it"."""
-    assert bench.trace is not None
-    assert bench.lens is not None
-    if not bench.lens.config.residual:
+    assert session.trace is not None
+    assert session.lens is not None
+    if not session.lens.config.residual:
         return _("This model has no residual: each block's output replaces the stream; what stood there is lost.")
-    error = significant(sum_error(bench.trace, bench.lens.config, parts))
+    error = significant(sum_error(session.trace, session.lens.config, parts))
     return _("x + y is the stream recorded after each block; largest error {error}").format(error=error)
 
 

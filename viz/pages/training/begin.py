@@ -24,7 +24,7 @@ from viz.pages.training import settings as training_settings
 from viz.pages.training.start import start
 from viz.state import training
 from viz.state.cache import cached
-from viz.state.workbench import Workbench, choice, choose
+from viz.state.session import Session, choice, choose
 from viz.ui.fields import whose
 
 WAYS = ("new", "on")
@@ -55,17 +55,17 @@ class Plan:
         return self.lens is None, self.config, self.data
 
 
-def show(bench: Workbench, lens: TextModel) -> None:
+def show(session: Session, lens: TextModel) -> None:
     """The model on one side; on the other the data, what it costs, and the start."""
-    begun = training.training(bench) is not None
+    begun = training.training(session) is not None
     # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
     form = st.expander(_("Train something else"), expanded=not begun, key=f"{Part.FORM}{begun}", on_change="rerun")
     if form.open:
         with form:
-            _form(bench, lens)
+            _form(session, lens)
 
 
-def _form(bench: Workbench, lens: TextModel) -> None:
+def _form(session: Session, lens: TextModel) -> None:
     recall()
     row = st.container(horizontal=True, vertical_alignment="center")
     new = choice(WAYS, WAYS[0], Part.WAY) == "new"
@@ -76,7 +76,7 @@ def _form(bench: Workbench, lens: TextModel) -> None:
         usual = "" if new else str(lens.training.get("task") or "")
         data = training_data.show(right.container(), kind, usual)
     plan, wrong = (_new if new else _on)(left, lens, data)
-    if training.training(bench) is None:  # else the fields say what is in force
+    if training.training(session) is None:  # else the fields say what is in force
         training_settings.suit(new)
     settings, bad = training_settings.read()
     if bad:
@@ -87,13 +87,13 @@ def _form(bench: Workbench, lens: TextModel) -> None:
             foot.error(sentence)
         if data is None and not wrong and choice(training_data.SOURCES, "", training_data.Part.SOURCE) == "own":
             foot.caption(_("There is nothing to learn from yet: choose a file, or paste a text."))
-    keep(bench, network.preset_fields() if new else {})
+    keep(session, network.preset_fields() if new else {})
     costs = foot.container()
     known, refused = None, ""
     if plan is not None and settings is not None:
         try:
             known = cost.costs_of(plan.config, plan.material, settings)
-            cost.require_costs(plan.config, known[1], plan.lens.device if plan.lens else choose_device(), bench)
+            cost.require_costs(plan.config, known[1], plan.lens.device if plan.lens else choose_device(), session)
         except ValueError as error:
             refused = translate_error(error)
     ready = known is not None and not refused
@@ -108,7 +108,7 @@ def _form(bench: Workbench, lens: TextModel) -> None:
     asked, message = st.session_state.get(Part.MESSAGE) or (None, "")
     if refused or (message and plan and asked == (plan.asked, settings)):  # what was said of another plan is of no use
         foot.error(stopped(refused or translate_error(message)))
-    if training.training(bench):
+    if training.training(session):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
     if plan is not None and settings is not None and known is not None:
         cost.show(costs, plan.lens, plan.config, plan.material, settings, known)
@@ -199,7 +199,7 @@ def recall() -> None:
     st.session_state[RECALLED] = True
 
 
-def keep(bench: Workbench, preset: dict[str, Any]) -> None:
+def keep(session: Session, preset: dict[str, Any]) -> None:
     """After they are drawn: hold what differs from a form that nobody has touched. preset: of the network's fields."""
     now = {name: st.session_state[name] for name in NAMES if name in st.session_state}
     touched = now.get(own_data.Part.CONTENT) is not None or any(
@@ -208,7 +208,7 @@ def keep(bench: Workbench, preset: dict[str, Any]) -> None:
     key = st.query_params.get(DRAFT)
     if touched and not key:
         key = secrets.token_urlsafe(9)
-        bench.say(DRAFT, key)
+        session.say(DRAFT, key)
     if key:
         held = _held(key)
         held.clear()

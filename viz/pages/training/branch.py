@@ -12,8 +12,8 @@ from model.network.config import CHOICES, TransformerConfig
 from model.training.settings import RATES, SETTING_CHOICES, TrainingSettings
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.state.session import current_session
 from viz.state.training import training
-from viz.state.workbench import workbench
 from viz.ui.fields import Form, options_of, whose
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ def _read(key: KeyFrame) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _branch() -> None:
-    bench = workbench()
-    live = training(bench)
+    session = current_session()
+    live = training(session)
     key = chosen(live) if live else None
     if live is None or key is None:
         return
@@ -116,7 +116,7 @@ def _branch() -> None:
         st.session_state[Part.WRONG] = {whose(str(error), list(changes)): str(error)}
         return
     live.run()
-    bench.begun = True  # the sidebar too shows where it stands now
+    session.begun = True  # the sidebar too shows where it stands now
     _close()
 
 

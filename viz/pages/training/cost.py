@@ -23,7 +23,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import clock, significant
 from viz.state import training
 from viz.state.cache import cached
-from viz.state.workbench import Workbench
+from viz.state.session import Session
 
 Known = tuple[tuple[Dataset, Dataset], Costs]
 
@@ -93,7 +93,7 @@ def costs_of(config: TransformerConfig, material: TrainingData, settings: Traini
     return corpora, cached(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
 
 
-def require_costs(config: TransformerConfig, found: Costs, device: torch.device, bench: Workbench) -> None:
+def require_costs(config: TransformerConfig, found: Costs, device: torch.device, session: Session) -> None:
     """Such a training fits into memory, once the one that goes on is freed for it.
 
     Raises:
@@ -103,7 +103,7 @@ def require_costs(config: TransformerConfig, found: Costs, device: torch.device,
     try:
         require_memory(needed, device)
     except ValueError:
-        live = training.training(bench)
+        live = training.training(session)
         require_memory(needed, device, live.size if live else 0)
 
 

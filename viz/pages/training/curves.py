@@ -17,8 +17,8 @@ from viz.components.plots import Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.training.start import nothing_begun
+from viz.state.session import Key, attention_kinds, choose, current_session
 from viz.state.training import training
-from viz.state.workbench import Key, attention_kinds, choose, workbench
 from viz.ui.curves import change_text, group_name, part_name, smoothing_name, title_of
 from viz.ui.parts import plot_words
 
@@ -82,7 +82,7 @@ class Table:
 
 def show() -> None:
     """Small multiples of one group of curves; all of them as a file."""
-    live = training(workbench())
+    live = training(current_session())
     run = live.current if live else None
     if live is None:
         st.caption(nothing_begun())

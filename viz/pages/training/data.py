@@ -15,7 +15,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.pages.training import own_data
 from viz.state.cache import cached
-from viz.state.workbench import choose
+from viz.state.session import choose
 
 SOURCES = ("task", "phrases", "own")
 SHARES = (1, 2, 5, 10, 20)  # percent for validation

@@ -12,7 +12,7 @@ from viz.i18n.catalogue import _
 from viz.pages.training import film
 from viz.pages.training.start import demonstrate
 from viz.state import training
-from viz.state.workbench import Workbench
+from viz.state.session import Session
 
 if TYPE_CHECKING:
     from model.training.live.session import LiveTraining
@@ -28,9 +28,9 @@ class Part(StrEnum):
     WORDS = "demonstration_words"
 
 
-def show(bench: Workbench) -> None:
+def show(session: Session) -> None:
     """What it is and its goal; while it goes on, how far it is."""
-    live = training.training(bench)
+    live = training.training(session)
     running = live if live is not None and is_demonstration(live) else None
     with st.container(border=True):
         row = st.container(horizontal=True, gap="medium", vertical_alignment="center")

@@ -17,8 +17,8 @@ from viz.pages.training.components import training_film
 from viz.pages.training.start import nothing_begun
 from viz.state.cache import cached
 from viz.state.film_feed import thinned
+from viz.state.session import Key, Session, choose, current_session
 from viz.state.training import training
-from viz.state.workbench import Key, Workbench, choose, workbench
 from viz.ui.curves import OTHER_QUANTITIES, part_name
 from viz.ui.parts import plot_words
 
@@ -38,8 +38,8 @@ DRAWN = 200  # points of another run's loss
 
 def show() -> None:
     """The film, and what shows another text in its past too."""
-    bench = workbench()
-    live = training(bench)
+    session = current_session()
+    live = training(session)
     run = live.current if live else None
     if live is None:
         st.caption(nothing_begun())
@@ -56,11 +56,11 @@ def show() -> None:
         kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
     render_again(film, row)
     layers, heads, queries, _keys = film.shape(kind)
-    chosen = bench.fit_selection(layers, heads, queries)
+    chosen = session.fit_selection(layers, heads, queries)
     header = {**described(film, kind), "chosen": [chosen.layer, chosen.head]}
     header |= {"norms": norm_groups(film), "others": other_futures(live.runs, film), "words": words()}
     header["run"] = run.number
-    training_film(visible_of(bench, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)()
+    training_film(visible_of(session, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)()
     if (every := live.snapshot.film_every) > 1:
         text = _("The film is full: of the steps so far it keeps one in {every}, evenly, and takes no others.")
         st.caption(text.format(every=every))
@@ -96,12 +96,16 @@ def other_futures(runs: Sequence[Run], film: Film) -> list[dict[str, Any]]:
     return cached(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)
 
 
-def visible_of(bench: Workbench, film: Film, kind: AttentionKind) -> NDArray[np.bool_]:
+def visible_of(session: Session, film: Film, kind: AttentionKind) -> NDArray[np.bool_]:
     """The mask of the trace, where it is of the film's tokens; no cell is known to be masked otherwise."""
-    trace, probe = bench.trace, film.probe
+    trace, probe = session.trace, film.probe
     queries, keys = film.shape(kind)[2:]
     target = probe.target.labels if probe.target else []
-    if trace and bench.step is not None and (trace.source_tokens, trace.target_tokens) == (probe.source.labels, target):
+    if (
+        trace
+        and session.step is not None
+        and (trace.source_tokens, trace.target_tokens) == (probe.source.labels, target)
+    ):
         found: NDArray[np.bool_] = trace[f"{trace.attention_paths(kind)[0]}.visible"].cpu().numpy()
         if found.shape == (queries, keys):
             return found
@@ -178,25 +182,25 @@ def words() -> dict[str, Any]:
 
 def on_head() -> None:
     clicked = st.session_state[FILM].head
-    workbench().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
+    current_session().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
 
 
 def on_again() -> None:
     """The film does not come: the strip sends all of it again, whichever model is shown."""
-    bench = workbench()
-    bench.sent.begin()
-    bench.begun = True
+    session = current_session()
+    session.sent.begin()
+    session.begun = True
 
 
 def on_rewind() -> None:
     live, key = key_frame(st.session_state[FILM].rewind)
     if live and key:
-        bench = workbench()
+        session = current_session()
         try:
             live.rewind(key)
         except ValueError as error:
-            bench.message = str(error)
-        bench.begun = True  # the sidebar too shows where it stands now
+            session.message = str(error)
+        session.begun = True  # the sidebar too shows where it stands now
 
 
 def on_branch() -> None:
@@ -206,12 +210,12 @@ def on_branch() -> None:
 
 
 def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | None]:
-    """That of this step; none if it has been thinned out meanwhile, which the bench says."""
-    bench = workbench()
-    live = training(bench)
+    """That of this step; none if it has been thinned out meanwhile, which the session says."""
+    session = current_session()
+    live = training(session)
     keys = live.current.film.key_frames if live and live.current else []
     found = next((key for key in keys if key.step == int(wanted["step"])), None)
-    bench.message = (
+    session.message = (
         "" if found else _("The key frame of step {step} is gone: choose another.").format(step=wanted["step"])
     )
     return live, found

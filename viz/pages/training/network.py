@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.data.sources import KIND_UNITS, VOCABULARY, Data, Units, preset_options, usual_units, without_stack
 from model.network.config import CHOICES, PRESETS, Kind, TransformerConfig
 from viz.i18n.catalogue import _
-from viz.state.workbench import choice, choose
+from viz.state.session import choice, choose
 from viz.ui.fields import Form, field_text, options_of
 
 USUAL = (

@@ -16,7 +16,7 @@ from viz.i18n.format import as_sentence
 from viz.pages.training import begin, curves, demonstration, film, runs, settings
 from viz.pages.training.start import freed
 from viz.state import training
-from viz.state.workbench import Workbench, choose, workbench
+from viz.state.session import Session, choose, current_session
 from viz.ui.parts import Views
 
 SEGMENTS = ("begin", "settings", "curves", "film", "runs")
@@ -34,32 +34,32 @@ def page(_lens: TextModel) -> Views:
 
 
 def views(lens: TextModel) -> Iterator[None]:
-    bench = workbench()
-    settings.follow(training.training(bench))
+    session = current_session()
+    settings.follow(training.training(session))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), SEGMENTS, SEGMENTS[0], Part.SEGMENT, segment_name, row)
     said, place = st.container(), st.container()
     yield
-    standing(said, bench)
+    standing(said, session)
     with place:
         if segment == "begin":
-            demonstration.show(bench)
-            begin.show(bench, lens)
+            demonstration.show(session)
+            begin.show(session, lens)
         elif segment == "settings":
-            settings.show(bench)
+            settings.show(session)
         elif segment == "curves":
             curves.show()
         elif segment == "film":
             film.show()
         else:
-            runs.show(bench)
+            runs.show(session)
 
 
-def standing(place: DeltaGenerator, bench: Workbench) -> None:
+def standing(place: DeltaGenerator, session: Session) -> None:
     """What there is to say of a training that does not simply run."""
-    live = training.training(bench)
+    live = training.training(session)
     if live is None:
-        if freed(bench):
+        if freed(session):
             place.info(
                 _(
                     "The training of this address is gone: nobody had looked at it for ten minutes, or the server was "

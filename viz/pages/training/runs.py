@@ -17,7 +17,7 @@ from viz.i18n.format import significant
 from viz.pages.training import saving
 from viz.pages.training.start import give_up, nothing_begun
 from viz.state import training
-from viz.state.workbench import Workbench, workbench
+from viz.state.session import Session, current_session
 from viz.ui.fields import field_text, options_of
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class Part(StrEnum):
     MESSAGE = "runs_message"
 
 
-def show(bench: Workbench) -> None:
+def show(session: Session) -> None:
     """The table; beneath it what can be done from a key frame, and saving."""
-    live = training.training(bench)
+    live = training.training(session)
     if live is None:
         st.caption(nothing_begun())
         return
@@ -186,7 +186,7 @@ def _branch(number: int, step: int, name: str) -> None:
 
 def _from(number: int, step: int, act: Any) -> None:
     """Do something from a key frame, if it is still there."""
-    live = training.training(workbench())
+    live = training.training(current_session())
     runs = [run for run in live.runs if run.number == number] if live else []
     if not live or not runs:
         st.session_state[Part.MESSAGE] = _("Run {number} is not kept any more.").format(number=number)
@@ -194,19 +194,19 @@ def _from(number: int, step: int, act: Any) -> None:
     try:
         st.session_state[Part.MESSAGE] = ""
         act(live, nearest(runs[0], step))
-        workbench().begun = True  # the sidebar too shows where it stands now
+        current_session().begun = True  # the sidebar too shows where it stands now
     except ValueError as error:
         st.session_state[Part.MESSAGE] = str(error)
 
 
 def _stop() -> None:
-    if live := training.training(workbench()):
+    if live := training.training(current_session()):
         live.stop()
-        workbench().begun = True
+        current_session().begun = True
 
 
 def _give_up() -> None:
-    give_up(workbench())
+    give_up(current_session())
 
 
 def _now(key: KeyFrame, name: str) -> Any:

@@ -14,7 +14,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.state import checkpoints, shown_model, training
 from viz.state.checkpoints import saved_folder, saved_names
-from viz.state.workbench import workbench
+from viz.state.session import current_session
 from viz.ui.parts import show_result
 from viz.ui.save_name import NAME, free_name, refused
 
@@ -45,7 +45,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         key=Part.NAME,
         persist_state="session",
     )
-    sentence = refused(name or "", bool(st.session_state.get(Part.REPLACE)), checkpoints.own_names(workbench()))
+    sentence = refused(name or "", bool(st.session_state.get(Part.REPLACE)), checkpoints.own_names(current_session()))
     if name in saved_names():
         place.checkbox(_("Replace the saved model of this name"), key=Part.REPLACE)
     if sentence:
@@ -93,8 +93,10 @@ def delete(place: DeltaGenerator, names: list[str]) -> None:
 
 
 def _save() -> None:
-    live, name = training.training(workbench()), str(st.session_state[Part.NAME])
-    if live is None or refused(name, bool(st.session_state.get(Part.REPLACE)), checkpoints.own_names(workbench())):
+    live, name = training.training(current_session()), str(st.session_state[Part.NAME])
+    if live is None or refused(
+        name, bool(st.session_state.get(Part.REPLACE)), checkpoints.own_names(current_session())
+    ):
         return
     folder = saved_folder() / name
     try:
@@ -107,7 +109,7 @@ def _save() -> None:
         return
     st.session_state[Part.REPLACE] = False
     st.session_state[Part.SAID] = ("good", _("Saved as {name}: it is in the list of models.").format(name=name))
-    workbench().begun = True  # the list is drawn again
+    current_session().begun = True  # the list is drawn again
 
 
 def _delete(name: str) -> None:
@@ -115,4 +117,4 @@ def _delete(name: str) -> None:
         return
     shutil.rmtree(saved_folder() / name)
     st.session_state[Part.SAID] = ("good", _("{name} is deleted.").format(name=name))
-    shown_model.forget(workbench(), name)
+    shown_model.forget(current_session(), name)

@@ -18,7 +18,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import slow_precision
 from viz.state import training
-from viz.state.workbench import Workbench, workbench
+from viz.state.session import Session, current_session
 from viz.ui.fields import Form, field_text, options_of, whose
 from viz.ui.parts import explanation, plot_words
 
@@ -109,7 +109,7 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
 
 def change(name: str) -> None:
     """A field was changed: if a training lasts, it goes on with that."""
-    live, (values, wrong) = training.training(workbench()), form().read([name])
+    live, (values, wrong) = training.training(current_session()), form().read([name])
     refused: dict[str, str] = st.session_state.setdefault(Part.WRONG, {})
     refused.pop(name, None)
     if live is None or wrong or name in FIRST_ONLY or values[name] == _asked(live, name):
@@ -125,9 +125,9 @@ def _asked(live: LiveTraining, name: str) -> Any:
     return live.choices.value(name)
 
 
-def show(bench: Workbench) -> None:
+def show(session: Session) -> None:
     """The fields on one side, the schedule that they make on the other."""
-    live = training.training(bench)
+    live = training.training(session)
     settings, wrong = read()
     broken = {name: translate_error(message) for name, message in st.session_state.get(Part.WRONG, {}).items()}
     wrong |= broken | form().read(RATES)[1]

@@ -16,7 +16,7 @@ from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import _
 from viz.state import shown_model, texts, training
 from viz.state.checkpoints import checkpoint_names
-from viz.state.workbench import Key, Workbench, workbench
+from viz.state.session import Key, Session, current_session
 
 NEW = "new"  # what a model from nothing is called until it is saved
 FEW = 1000  # pairs; batches of more are no larger
@@ -34,37 +34,37 @@ def start(
     Raises:
         ValueError: the settings do not go together with the data, or the memory does not suffice.
     """
-    training.require_room(workbench(), config, material, settings, lens.device if lens else choose_device())
+    training.require_room(current_session(), config, material, settings, lens.device if lens else choose_device())
     made = lens or fresh(NEW, config, material, settings.seed)
     _run(made, material, settings, source, "" if lens else material.example)
 
 
 def demonstrate() -> None:
     """The demonstration, from nothing: begun, running, and seen on the text that shows it best."""
-    bench = workbench()
+    session = current_session()
     few, some, _probe = replace(REVERSE, pairs=min(FEW, REVERSE.pairs)).begin()
     try:
-        training.require_room(bench, few.config, some, REVERSE.settings, few.device)
+        training.require_room(session, few.config, some, REVERSE.settings, few.device)
     except ValueError as error:
-        bench.message = str(error)
+        session.message = str(error)
         return
-    bench.message = ""
+    session.message = ""
     lens, material, _probe = REVERSE.begin()
-    bench.say(Key.KIND, "cross")
-    bench.asked[Key.KIND] = "cross"
+    session.say(Key.KIND, "cross")
+    session.asked[Key.KIND] = "cross"
     _run(lens, material, REVERSE.settings, REVERSE.source, REVERSE.text)
 
 
 def _run(
     lens: TextModel, material: TrainingData, settings: TrainingSettings, source: Source, text: str
 ) -> LiveTraining:
-    bench = workbench()
+    session = current_session()
     if text:
         texts.write_source(text)
         st.session_state[Key.TARGET] = ""
-    live = training.begin(bench, lens, material, settings, source, text)
+    live = training.begin(session, lens, material, settings, source, text)
     live.run()
-    bench.begun = True
+    session.begun = True
     return live
 
 
@@ -73,17 +73,17 @@ def nothing_begun() -> str:
     return _("No training has begun: choose one under Begin, or train the model that is shown from the sidebar.")
 
 
-def freed(bench: Workbench) -> bool:
+def freed(session: Session) -> bool:
     """Whether the address names a training that is no more."""
-    return training.training(bench) is None and bool(bench.run or st.query_params.get(training.RUN))
+    return training.training(session) is None and bool(session.run or st.query_params.get(training.RUN))
 
 
-def give_up(bench: Workbench) -> None:
+def give_up(session: Session) -> None:
     """Free this session's training; the page shows the model that it began with, where that is in the list."""
-    if live := training.training(bench):
-        training.trainings().end(bench.run)
-        bench.run, bench.begun = "", True
-        bench.say(training.RUN, None)
+    if live := training.training(session):
+        training.trainings().end(session.run)
+        session.run, session.begun = "", True
+        session.say(training.RUN, None)
         shown_model.let_go()
         names = checkpoint_names()
         st.session_state[Key.MODEL] = live.start.name if live.start.name in names else names[0]

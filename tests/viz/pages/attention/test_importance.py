@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import viz.state.workbench
+import viz.state.session
 from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness
 from model.capture.interventions import RemovedHead
@@ -45,8 +45,8 @@ def test_the_order_is_that_of_the_costs_and_the_verdict_counts(small):
 
 def test_likeness_is_of_the_chosen_head(small):
     app = sound(importance(attention="decoder", layer="1", head="0"))
-    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
-    expected = likeness(bench.trace, "decoder", 1, 0)
+    session = app.session_state[viz.state.session.Key.SESSION]
+    expected = likeness(session.trace, "decoder", 1, 0)
     header, arrays = sent(app, Part.ALIKE)
     assert header["name"] == "Heads like 2.1"
     assert np.allclose(arrays[0].reshape(2, 2), 1 - expected.maps.numpy(), atol=1e-6)
@@ -57,14 +57,14 @@ def test_likeness_is_of_the_chosen_head(small):
 
 def test_a_button_removes_the_head_from_every_page_and_restores_it(small):
     app = importance(attention="decoder", layer="1", head="0")
-    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
-    before = bench.trace["output.logits"]
+    session = app.session_state[viz.state.session.Key.SESSION]
+    before = session.trace["output.logits"]
     app.button(key=Part.REMOVE).click().run()
     app = sound(app)
-    assert bench.what_if.changes == (RemovedHead("decoder", 1, 0),)
+    assert session.what_if.changes == (RemovedHead("decoder", 1, 0),)
     assert app.query_params["changes"] in ("decoder.1.0:remove", ["decoder.1.0:remove"])
-    assert not bench.trace["decoder.layers.1.self_attention.heads"][0].any()
-    assert float((bench.trace["output.logits"] - before).abs().max()) > 1e-4
+    assert not session.trace["decoder.layers.1.self_attention.heads"][0].any()
+    assert float((session.trace["output.logits"] - before).abs().max()) > 1e-4
     assert component(app, "token_bar")["changed"]["text"] == "Decoder: Layer 2, head 1 removed"
     assert heads(app)[0]["notes"][2] == "✕"
     assert all(badge["passed"] for badge in component(app, "token_bar")["badges"])
@@ -76,8 +76,8 @@ def test_a_button_removes_the_head_from_every_page_and_restores_it(small):
     assert component(sound(app), "token_bar")["changed"]["text"]
     app.switch_page("viz/pages/attention/page.py").run()
     app.button(key=Part.REMOVE).click().run()
-    assert bench.what_if.changes == ()
-    assert bench.trace["output.logits"].equal(before)
+    assert session.what_if.changes == ()
+    assert session.trace["output.logits"].equal(before)
 
 
 def test_it_follows_typing(small):
@@ -160,15 +160,15 @@ def test_a_bare_encoder_loses_a_share_of_its_states(here):
 
 def test_a_click_is_on_the_trace_that_is_shown_after_a_change_was_taken_back(small, monkeypatch):
     app = importance(attention="decoder", layer="1", head="0")
-    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
-    bench.keep()
+    session = app.session_state[viz.state.session.Key.SESSION]
+    session.keep()
     for _removed in (True, False):
         app.button(key=Part.REMOVE).click().run()
     kept = app.session_state[attention_measuring.KEPT]
-    assert kept[-1].trace is not bench.trace
+    assert kept[-1].trace is not session.trace
     monkeypatch.setattr(attention_measuring, "st", SimpleNamespace(session_state={attention_measuring.KEPT: kept}))
-    found = attention_measuring.shown(bench)
-    assert found.trace is bench.trace
+    found = attention_measuring.shown(session)
+    assert found.trace is session.trace
     assert sent(sound(app), Part.RANKING)[0]["x"]["labels"][0].endswith(
         ".".join(str(1 + n) for n in found.ranked[0][1:])
     )

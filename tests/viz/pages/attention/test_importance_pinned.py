@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-import viz.state.workbench
+import viz.state.session
 from tests.app_reading import opened, sent, sound
 from tests.test_app_kinds import write
 from tests.viz.pages.attention.importance_page import TEXT, importance
@@ -15,13 +15,13 @@ from viz.pages.attention.importance import Part
 
 def test_the_pinned_trace_is_compared_with_where_it_was_measured(small):
     app = importance()
-    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
-    bench.keep()
+    session = app.session_state[viz.state.session.Key.SESSION]
+    session.keep()
     before = sent(app, Part.EFFECTS)[1][0]
     app.text_input(key="source").set_value("The dog sees.").run()
     now = sent(sound(app), Part.EFFECTS)[1][0]
     assert len(sent(app, Part.RANKING)[0]["series"]) == 2
-    bench.differing = True
+    session.differing = True
     app.run()
     header, arrays = sent(app, Part.EFFECTS)
     assert header["panels"][0]["scale"]["difference"]
@@ -33,9 +33,9 @@ def beside_a_pinned_model(here, kind, text, **options):
     write(here / "a", kind, **options)
     write(here / "b", "encoder-only")
     app = sound(opened(source=text, below="importance", model="a"))
-    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
-    bench.keep()
-    bench.differing = True
+    session = app.session_state[viz.state.session.Key.SESSION]
+    session.keep()
+    session.differing = True
     app.selectbox(key="model").set_value("b").run()
     return sound(app)
 
@@ -67,7 +67,7 @@ def test_a_pinned_model_that_predicts_nothing_is_not_subtracted(here):
 
 def test_a_pinned_trace_that_was_not_measured_is_a_sentence(small):
     app = opened(source=TEXT)
-    app.session_state[viz.state.workbench.Key.WORKBENCH].keep()
+    app.session_state[viz.state.session.Key.SESSION].keep()
     app.text_input(key="source").set_value("The dog sees.").run()
     app.session_state["below"] = "importance"
     app.run()

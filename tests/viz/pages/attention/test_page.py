@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-import viz.state.workbench
+import viz.state.session
 from model.analysis.attention_maps import Maps, rollout
 from model.analysis.head_metrics import METRICS, after_the_same
 from model.checkpoints.load import open_checkpoint
@@ -128,15 +128,15 @@ def test_lines_are_sent_the_same_numbers_in_the_heads_colour(small):
 
 def test_differences_from_the_pin_are_drawn_everywhere(small):
     app = opened(source=TEXT, layer="0", head="0")
-    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
-    bench.keep()
+    session = app.session_state[viz.state.session.Key.SESSION]
+    session.keep()
     app.text_input(key="source").set_value("The dog sees.").run()
     header, (values, _) = component(app, "heatmap")
     assert "pinned: " in header["note"]
     assert header["scale"]["low"] == 0
-    bench.differing = True
+    session.differing = True
     app.run()
-    expected = bench.comparison.difference("decoder.layers.0.cross_attention.weights").numpy()
+    expected = session.comparison.difference("decoder.layers.0.cross_attention.weights").numpy()
     assert np.isnan(expected).any()
     header, (values, _) = component(app, "heatmap")
     assert np.allclose(values, expected[0], atol=1e-6, equal_nan=True)
@@ -151,9 +151,9 @@ def test_a_pin_of_another_shape_is_a_sentence(here):
     write_small(here / "small", n_heads=2)
     write_small(here / "wide", n_heads=4)
     app = opened(source=TEXT, model="small")
-    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
-    bench.keep()
-    bench.differing = True
+    session = app.session_state[viz.state.session.Key.SESSION]
+    session.keep()
+    session.differing = True
     app.selectbox(key="model").set_value("wide").run()
     assert not app.exception
     assert any("another number of heads" in info.value for info in app.info)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import viz.state.workbench
+import viz.state.session
 from tests.app_reading import component, opened
 from tests.viz.pages.attention.test_bertviz import given
 from tests.viz.pages.attention.test_page import TEXT
@@ -22,20 +22,20 @@ PATH = "decoder.layers.1.cross_attention"
 
 @pytest.fixture
 def pinned(small, here):
-    """The page with one text pinned, another shown, and its workbench; another checkpoint is there too."""
+    """The page with one text pinned, another shown, and its session; another checkpoint is there too."""
     write_small(here / "wide", d_model=32)
     app = opened(model="small", source=TEXT, target="一七丞世", layer="1", head="0", query="1")
-    bench = app.session_state[viz.state.workbench.Key.WORKBENCH]
-    bench.keep()
+    session = app.session_state[viz.state.session.Key.SESSION]
+    session.keep()
     app.text_input(key="source").set_value(OTHER).run()
     assert not app.exception
-    return app, bench
+    return app, session
 
 
 def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
-    app, bench = pinned
+    app, session = pinned
     header, arrays = component(app, "steps")
-    compared = bench.comparison
+    compared = session.comparison
     assert header["pinned"] == {"differing": False}
     steps = ["scores", "scaled", "masked", "weights"]
     expected = {name: compared.counterpart(f"{PATH}.{name}")[0, 1].numpy() for name in steps}
@@ -52,12 +52,12 @@ def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
     (table,) = [each.value for each in app.run().dataframe]
     assert app.selectbox(key="data_of").options[1].endswith("head 2.1")
     app.session_state["data_of"] = 1
-    bench.select(head=1)
+    session.select(head=1)
     app.run()
     assert app.selectbox(key="data_of").value == 1  # the same table of another head
-    bench.select(head=0)
+    session.select(head=0)
     assert np.allclose(table["weight, pinned"], expected["weights"], atol=1e-6, equal_nan=True)
-    bench.differing = True
+    session.differing = True
     header, differences = component(app.run(), "steps")
     for difference, own, before in zip(differences[:6], arrays[:6], arrays[6:], strict=True):
         assert np.allclose(difference, own - before, atol=1e-6, equal_nan=True)
@@ -65,12 +65,12 @@ def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
 
 
 def test_pinned_weight_on_tokens_that_are_gone_is_told_where_the_sum_lacks_it(pinned):
-    app, bench = pinned
+    app, session = pinned
     app.text_input(key="source").set_value("The dog.").run()
     header, arrays = component(app, "steps")
     gone = 1 - float(np.nansum(arrays[9]))
-    places = bench.comparison.source.deleted
-    assert gone == pytest.approx(float(bench.pin.trace[f"{PATH}.weights"][0, 1, places].sum()), abs=1e-6)
+    places = session.comparison.source.deleted
+    assert gone == pytest.approx(float(session.pin.trace[f"{PATH}.weights"][0, 1, places].sum()), abs=1e-6)
     assert gone > 0.01
     assert f"of the pinned weight {significant(gone)} is on tokens that are gone" in header["note"]
     app.text_input(key="source").set_value(TEXT).run()
@@ -78,12 +78,12 @@ def test_pinned_weight_on_tokens_that_are_gone_is_told_where_the_sum_lacks_it(pi
 
 
 def test_what_changed_most_is_ranked_and_its_tokens_light_up(pinned):
-    app, bench = pinned
+    app, session = pinned
     lists = {each["title"]: each["items"] for each in component(app, "token_bar")["pin"]["changes"]}
     assert list(lists) == ["heads", "layers", "positions", "predictions"]
     for items in lists.values():
         assert [each["exact"] for each in items] == sorted((each["exact"] for each in items), reverse=True)
-    tokens = {"source": bench.trace.source_tokens, "target": bench.trace.target_tokens}
+    tokens = {"source": session.trace.source_tokens, "target": session.trace.target_tokens}
     for each in (*lists["positions"], *lists["predictions"]):
         side, position = each["token"]["side"], each["token"]["position"]
         assert position == each["act"]["query"]
@@ -91,17 +91,17 @@ def test_what_changed_most_is_ranked_and_its_tokens_light_up(pinned):
 
 
 def test_the_numbers_of_every_head_stand_beside_the_pinned_ones(pinned):
-    app, bench = pinned
+    app, session = pinned
     app.session_state["metrics"] = True
     (table,) = [each.value for each in app.run().dataframe]
-    weights = bench.pin.trace.attention("cross").numpy()
+    weights = session.pin.trace.attention("cross").numpy()
     expected = -(weights * np.log(weights)).sum(axis=-1).mean(axis=-1).flatten()
     assert np.allclose(table["H · entropy, pinned"], expected, atol=1e-5)
 
 
 def test_what_is_masked_both_times_stays_so_in_the_differences(pinned):
-    app, bench = pinned
-    bench.differing = True
+    app, session = pinned
+    session.differing = True
     app.session_state["attention"] = "decoder"
     header, arrays = component(app.run(), "steps")
     assert header["masked"] == [False, False, True, True, True][: len(header["keys"])]
@@ -109,15 +109,15 @@ def test_what_is_masked_both_times_stays_so_in_the_differences(pinned):
 
 
 def test_without_a_counterpart_the_steps_say_why(pinned):
-    app, bench = pinned
-    bench.differing = True
+    app, session = pinned
+    session.differing = True
     app.text_input(key="target").set_value("世世世世世世").run()
-    bench.select(query=5)
+    session.select(query=5)
     header, arrays = component(app.run(), "steps")
     assert header["pinned"] is None
     assert len(arrays) == 6
     assert "not in the pinned text" in header["note"]
-    bench.select(query=0)
+    session.select(query=0)
     app.selectbox(key="model").set_value("wide").run()
     assert not app.exception
     header, _arrays = component(app, "steps")
@@ -126,7 +126,7 @@ def test_without_a_counterpart_the_steps_say_why(pinned):
 
 
 def test_bertviz_is_switched_to_the_pinned_trace(pinned, here):
-    app, bench = pinned
+    app, session = pinned
 
     def page() -> dict:
         (frame,) = app.get("iframe")
@@ -135,16 +135,16 @@ def test_bertviz_is_switched_to_the_pinned_trace(pinned, here):
     app.session_state["bertviz_open"] = True
     app.run()
     assert any("one trace at a time" in each.value for each in app.caption)
-    assert page()["attention"][0]["right_text"] == bench.trace.source_tokens
+    assert page()["attention"][0]["right_text"] == session.trace.source_tokens
     app.session_state["bertviz_trace"] = "pinned"
     app.run()
     (shown,) = page()["attention"]
-    assert shown["right_text"] == bench.pin.trace.source_tokens
-    assert np.allclose(shown["attn"], bench.pin.trace.attention("cross"), atol=6e-5)
-    bench.pin = replace(bench.pin, trace=one(here / "one", "decoder-only").trace(TEXT))
+    assert shown["right_text"] == session.pin.trace.source_tokens
+    assert np.allclose(shown["attn"], session.pin.trace.attention("cross"), atol=6e-5)
+    session.pin = replace(session.pin, trace=one(here / "one", "decoder-only").trace(TEXT))
     app.run()
     assert not app.get("iframe")
     assert any("no attention of this kind" in each.value for each in app.info)
-    bench.release()
+    session.release()
     app.run()
-    assert page()["attention"][0]["right_text"] == bench.trace.source_tokens
+    assert page()["attention"][0]["right_text"] == session.trace.source_tokens

@@ -102,15 +102,15 @@ def test_their_traces_are_pinned_and_shown(here, typed):
     address = {"model": "other", "compare_a": "run-1", "compare_b": "run-2"}
     app = page("compare", **address, **({"source": typed} if typed else {}))
     app.button(key="compare_traces").click().run()
-    bench = sound(app).session_state["workbench"]
-    assert bench.pin.model == "run-1"
-    assert bench.lens.name == "run-2"
-    assert bench.differing
+    session = sound(app).session_state["session"]
+    assert session.pin.model == "run-1"
+    assert session.lens.name == "run-2"
+    assert session.differing
     # A text that was only an example gives way to B's example, in both.
     text = typed or "The bird sings."
-    assert bench.traced[0] == text
+    assert session.traced[0] == text
     expected = open_checkpoint(here / "run-1").trace(text)
-    assert torch.equal(bench.pin.trace["output.logits"], expected["output.logits"])
+    assert torch.equal(session.pin.trace["output.logits"], expected["output.logits"])
 
 
 def test_what_only_one_has_is_said(here):

@@ -64,10 +64,10 @@ def test_a_model_of_others_is_saved_as_one_of_vitrine(here, monkeypatch):
     app = page("their llama")
     assert downloads(app) == []
     assert "is not of Vitrine (Hugging Face: llama): it stays as it came." in words(app)
-    before = app.session_state["workbench"].lens
+    before = app.session_state["session"].lens
     app.button(key="keeping_save").click().run()
     assert sound(app).selectbox(key="model").value == "my-their-llama"
-    lens = app.session_state["workbench"].lens
+    lens = app.session_state["session"].lens
     assert lens.model.config == before.model.config
     state = before.model.state_dict()
     assert all(torch.equal(state[name], tensor) for name, tensor in lens.model.state_dict().items())

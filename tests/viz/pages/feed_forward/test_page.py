@@ -91,12 +91,12 @@ def test_a_unit_a_token_and_the_layer_are_looked_at(here):
 def test_differences_and_pinned_values_are_shown(here):
     lens = open_checkpoint(write_small(here / "small"))
     app = page(stack="encoder", layer="1", units_order="number", unit="3")
-    app.session_state["workbench"].keep()
-    app.session_state["workbench"].differing = True
+    app.session_state["session"].keep()
+    app.session_state["session"].differing = True
     app.text_input(key="source").set_value("The dog sees the dog.").run()
     header, (values, _visible) = sent(sound(app), "units_map")
     assert header["scale"]["difference"] is True
-    comparison = app.session_state["workbench"].comparison
+    comparison = app.session_state["session"].comparison
     difference = comparison.difference(f"{PATH}.activation").numpy()
     assert np.isnan(difference).any()
     assert np.allclose(values, difference, equal_nan=True, atol=1e-6)

@@ -21,22 +21,22 @@ ADDRESS = {"source": SOURCE, "target": TARGET, "stack": "decoder", "layer": "1",
 
 @pytest.fixture
 def beside(small, here):
-    """The page with another checkpoint's trace of another text pinned; that checkpoint, and the workbench."""
+    """The page with another checkpoint's trace of another text pinned; that checkpoint, and the session."""
     other = open_checkpoint(write_small(here / "other", seed=1))
     app = opened("feed_forward", **ADDRESS, model="small")
-    bench = app.session_state["workbench"]
-    bench.keep()
-    bench.pin = replace(bench.pin, lens=other, trace=other.trace(OTHER, TARGET))
-    return sound(app.run()), bench, other
+    session = app.session_state["session"]
+    session.keep()
+    session.pin = replace(session.pin, lens=other, trace=other.trace(OTHER, TARGET))
+    return sound(app.run()), session, other
 
 
 def test_the_strongest_of_all_units_stand_beside_in_the_colour_of_the_pin(beside):
-    app, bench, _other = beside
+    app, session, _other = beside
     header, arrays = sent(app, "units_all")
     own, before, _shown = header["series"]
     assert (before["name"], before["colour"]) == ("largest |a|, pinned", PINNED)
     assert own["colour"] != PINNED
-    units = bench.comparison.counterpart("decoder.layers.1.feed_forward.activation")
+    units = session.comparison.counterpart("decoder.layers.1.feed_forward.activation")
     assert sorted(arrays[3]) == pytest.approx(sorted(np.nanmax(units.abs().numpy(), axis=0)))
 
 
@@ -58,23 +58,23 @@ def test_a_unit_reads_and_writes_beside_the_pinned_models(beside, small, key, sc
 
 
 def test_shares_and_the_table_of_units_have_the_pinned_numbers(beside):
-    app, bench, _other = beside
-    units = bench.comparison.counterpart("decoder.layers.1.feed_forward.activation")
+    app, session, _other = beside
+    units = session.comparison.counterpart("decoder.layers.1.feed_forward.activation")
     share = float(shares_off(units, 0.0).nanmean())
     assert any(f"pinned, at the tokens of both: **{share:.1%}**" in each.value for each in app.markdown)
     app.session_state["units_data"] = True
     (table,) = [each.value for each in sound(app.run()).dataframe]
-    own = bench.trace["decoder.layers.1.feed_forward.activation"]
+    own = session.trace["decoder.layers.1.feed_forward.activation"]
     strongest = own.abs().argmax(dim=0)
     assert np.allclose(table["activation, pinned"], units.gather(0, strongest[None])[0], equal_nan=True)
 
 
 def test_the_pinned_share_is_told_by_what_is_off_in_the_pinned_model(beside, here):
-    app, bench, _other = beside
+    app, session, _other = beside
     gelu = open_checkpoint(write_small(here / "gelu", activation="gelu"))
-    bench.pin = replace(bench.pin, lens=gelu, trace=gelu.trace(OTHER, TARGET))
+    session.pin = replace(session.pin, lens=gelu, trace=gelu.trace(OTHER, TARGET))
     app = sound(app.run())
-    units = bench.comparison.counterpart("decoder.layers.1.feed_forward.activation")
+    units = session.comparison.counterpart("decoder.layers.1.feed_forward.activation")
     shares = [float(shares_off(units, largest).nanmean()) for largest in (SMALL, 0.0)]
     assert f"{shares[0]:.1%}" != f"{shares[1]:.1%}"
     assert any(f"pinned, at the tokens of both: **{shares[0]:.1%}**" in each.value for each in app.markdown)
@@ -95,24 +95,24 @@ def test_the_pinned_numbers_are_computed_once(beside, monkeypatch):
 
 
 def test_positions_are_apart_in_the_pinned_model_too(beside):
-    app, bench, _other = beside
+    app, session, _other = beside
     app.session_state["look"] = "apart"
     (table,) = [each.value for each in sound(app.run()).dataframe]
-    places = list(reversed(range(len(bench.pin.trace.target_tokens))))
-    expected = positions_apart(bench.pin.trace, "decoder", 1, places).attention_alone
+    places = list(reversed(range(len(session.pin.trace.target_tokens))))
+    expected = positions_apart(session.pin.trace, "decoder", 1, places).attention_alone
     assert table["largest difference, pinned"][2] == pytest.approx(expected, rel=1e-3)
 
 
 def test_what_cannot_be_compared_is_a_sentence(beside, small, tmp_path):
-    app, bench, _other = beside
-    bench.keep()
+    app, session, _other = beside
+    session.keep()
     assert "of the same weights" in captions(sound(app.run()))
     assert len(sent(app, "units_third")[0]["series"]) == 1
     stranger = write(tmp_path / "stranger", "decoder-only")
-    bench.pin = replace(bench.pin, lens=stranger, trace=stranger.trace(SOURCE))
+    session.pin = replace(session.pin, lens=stranger, trace=stranger.trace(SOURCE))
     assert "other words" in captions(sound(app.run()))
     shallow = write(tmp_path / "shallow", "encoder-only")
-    bench.pin = replace(bench.pin, lens=shallow, trace=shallow.trace(SOURCE))
+    session.pin = replace(session.pin, lens=shallow, trace=shallow.trace(SOURCE))
     assert "no such layer" in captions(sound(app.run()))
     assert any("pinned: nothing of this shape" in each.value for each in app.markdown)
     app.session_state["look"] = "apart"

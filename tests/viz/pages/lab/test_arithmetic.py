@@ -114,7 +114,7 @@ def test_the_claim_fails_at_the_counter_example_and_holds_elsewhere(small):
 
 def test_the_models_keys_are_ranked_both_ways(small):
     app = page("similarity", layer="1", head="1", query="2", attention="encoder")
-    trace = app.session_state["workbench"].trace
+    trace = app.session_state["session"].trace
     header, (cosine, dot) = sent(app, "similarity_scatter")
     query = trace["encoder.layers.1.self_attention.query"][1, 2].double()
     key = trace["encoder.layers.1.self_attention.key"][1].double()
@@ -131,7 +131,7 @@ def test_the_models_keys_are_ranked_both_ways(small):
 
 def test_the_pin_stands_beside(small):
     app = page("similarity", attention="encoder", query="0")
-    app.session_state["workbench"].keep()
+    app.session_state["session"].keep()
     app.session_state["source"] = "The dog sees the cat."
     sound(app.run())
     assert "In the pinned trace:" in said(app)
@@ -196,14 +196,14 @@ def test_a_device_without_float64(here, monkeypatch, claim):
     write_small(here / "small")
     with pretending(float64=False):
         app = page(claim, softmax_from="head", attention="encoder", query="0")
-        assert app.session_state["workbench"].lens.device.type == NAME
-        app.session_state["workbench"].keep()
+        assert app.session_state["session"].lens.device.type == NAME
+        app.session_state["session"].keep()
         app.session_state["source"] = "The dog </script>🙂مرحبا\x00 sees"
         assert not sound(app.run()).info
 
 
 def test_maps_are_those_of_the_kind_that_is_chosen(small):
     app = page("similarity", attention="decoder")
-    maps = Maps(app.session_state["workbench"].trace, "decoder")
+    maps = Maps(app.session_state["session"].trace, "decoder")
     header, _arrays = sent(app, "similarity_queries")
     assert len(header["x"]["labels"]) == maps.queries

@@ -31,7 +31,7 @@ def test_a_softmax_with_a_temperature(small):
 
 def test_a_softmax_of_the_chosen_head(small):
     app = page("softmax", softmax_from="head", attention="encoder", layer="1", head="1", query="3", softmax_t="2.5")
-    trace = app.session_state["workbench"].trace
+    trace = app.session_state["session"].trace
     scores = trace["encoder.layers.1.self_attention.scores"][1, 3].double()
     header, arrays = sent(app, "softmax_bars")
     assert header["x"]["labels"] == trace.source_tokens
@@ -98,7 +98,7 @@ def test_scores_that_hardly_differ_saturate_at_no_factor():
 
 def test_the_models_heads_with_the_factor_and_without(small):
     app = page("scaling", attention="encoder")
-    trace = app.session_state["workbench"].trace
+    trace = app.session_state["session"].trace
     header, arrays = sent(app, "scaling_heads")
     assert [each["name"] for each in header["panels"]] == ["without 1/√d_k", "with 1/√d_k"]
     weights = trace.attention("encoder").double()

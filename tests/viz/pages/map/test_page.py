@@ -9,14 +9,14 @@ import pytest
 
 import viz.pages.map.page
 import viz.state.checkpoints
-import viz.state.workbench
+import viz.state.session
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from tests.app_reading import component, opened
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.small import write_small
-from viz.state.workbench import Key, Selection, Workbench
+from viz.state.session import Key, Selection, Session
 
 TEXT = "The cat sees."
 
@@ -117,7 +117,7 @@ def test_a_model_of_one_stack_has_its_output_on_top(tmp_path, monkeypatch, kind)
 def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
     write_small(tmp_path / "wide", seed=3, d_ff=8, n_heads=4, d_model=32)
     app = on_map(source=TEXT, target="。", model="small")
-    app.session_state[Key.WORKBENCH].keep()
+    app.session_state[Key.SESSION].keep()
     app.text_input(key="source").set_value("The dog sees.").run()
     header, pictures = component(app, "model_map")
     said = [dict(block["lines"]) for block in header["blocks"]]
@@ -129,15 +129,15 @@ def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
     assert len(header["predictions"]["pinned"]) == len(header["predictions"]["labels"])
     norm = next(number for number, block in enumerate(header["blocks"]) if block["kind"] == "norm")
     assert pictures[norm].shape[0] == 4
-    bench = app.session_state[Key.WORKBENCH]
-    bench.differing = True
+    session = app.session_state[Key.SESSION]
+    session.differing = True
     app.session_state["map_data"] = True
     app.run()
     (found,) = [each.value for each in app.dataframe]
     row = found.set_index("path").loc["decoder.layers.0.feed_forward"]
     names = ("mean norm of what it gives", "mean norm of what it gives, pinned", "mean norm of the change")
-    own = bench.trace["decoder.layers.0.feed_forward.output"]
-    before = bench.comparison.counterpart("decoder.layers.0.feed_forward.output")
+    own = session.trace["decoder.layers.0.feed_forward.output"]
+    before = session.comparison.counterpart("decoder.layers.0.feed_forward.output")
     for name, x in zip(names, (own, before, own - before), strict=True):
         assert row[name] == pytest.approx(float(x.norm(dim=-1).nanmean()), rel=1e-4), name
     assert not app.exception
@@ -166,15 +166,15 @@ def test_explanation_and_table_open(small):
 
 
 @pytest.fixture
-def bench(small, monkeypatch):
+def session(small, monkeypatch):
     """The page's own callbacks, without a server."""
     fake = SimpleNamespace(session_state={}, query_params={})
     monkeypatch.setattr(viz.pages.map.page, "st", fake)
-    monkeypatch.setattr(viz.state.workbench, "st", fake)
-    bench = fake.session_state[Key.WORKBENCH] = Workbench(selection=Selection())
-    bench.look(small, TEXT, "")
-    bench.fake = fake
-    return bench
+    monkeypatch.setattr(viz.state.session, "st", fake)
+    session = fake.session_state[Key.SESSION] = Session(selection=Selection())
+    session.look(small, TEXT, "")
+    session.fake = fake
+    return session
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,12 @@ def bench(small, monkeypatch):
         ("output", None, "predictions", {}),
     ],
 )
-def test_a_click_leads_to_the_blocks_page(bench, path, head, leads, address):
-    number = [block.path for block in viz.pages.map.page.blocks(bench.trace)].index(path)
-    bench.fake.session_state["model_map"] = SimpleNamespace(open={"block": number, "head": head})
+def test_a_click_leads_to_the_blocks_page(session, path, head, leads, address):
+    number = [block.path for block in viz.pages.map.page.blocks(session.trace)].index(path)
+    session.fake.session_state["model_map"] = SimpleNamespace(open={"block": number, "head": head})
     viz.pages.map.page.on_open()
-    assert bench.fake.session_state["map_opened"] == leads
-    assert bench.fake.query_params == address
+    assert session.fake.session_state["map_opened"] == leads
+    assert session.fake.query_params == address
 
 
 def test_an_opened_block_changes_the_page_and_keeps_the_address(small):

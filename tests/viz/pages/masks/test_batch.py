@@ -9,7 +9,7 @@ from tests.viz.pages.masks.test_page import TEXT
 def test_the_masks_of_a_padded_batch_have_their_shapes_and_the_pages_tokens(small):
     app = opened("masks", source=TEXT, mask_experiment="batch")
     header, arrays = sent(app, "mask_batch")
-    tokens = app.session_state["workbench"].trace.target_tokens
+    tokens = app.session_state["session"].trace.target_tokens
     read, long = (len(header["panels"][place]["columns"]["labels"]) for place in (0, 1))
     shapes = [(each["name"], each["note"]) for each in header["panels"][:4]]  # claims 18 and 50
     assert shapes == [

@@ -6,44 +6,44 @@ from types import SimpleNamespace
 
 import pytest
 
+import viz.state.session
 import viz.state.what_if
-import viz.state.workbench
 from model.capture.interventions import Cells, PaddingSeen
 from viz.pages.masks import page
 from viz.pages.masks.rules import Rules
-from viz.state.workbench import Key, Selection, Workbench
+from viz.state.session import Key, Selection, Session
 
 
 @pytest.fixture
-def bench(small, monkeypatch):
+def session(small, monkeypatch):
     fake = SimpleNamespace(session_state={}, query_params={})
-    for module in (page, viz.state.workbench, viz.state.what_if):
+    for module in (page, viz.state.session, viz.state.what_if):
         if hasattr(module, "st"):
             monkeypatch.setattr(module, "st", fake)
     monkeypatch.setattr(page, "arrange_again", lambda: None)
-    bench = fake.session_state[Key.WORKBENCH] = Workbench(selection=Selection(layer=1, head=1))
-    bench.look(small, "The cat sees.", "")
-    bench.fake = fake
-    return bench
+    session = fake.session_state[Key.SESSION] = Session(selection=Selection(layer=1, head=1))
+    session.look(small, "The cat sees.", "")
+    session.fake = fake
+    return session
 
 
 @pytest.mark.parametrize(("scope", "layer", "head"), [("all", None, None), ("layer", 1, None), ("head", 1, 1)])
-def test_a_click_on_a_cell_changes_all_heads_a_layer_or_one(bench, scope, layer, head):
-    bench.fake.query_params["scope"] = scope
-    bench.fake.session_state[page.Part.MASK] = SimpleNamespace(cell={"row": 2, "column": 0})
+def test_a_click_on_a_cell_changes_all_heads_a_layer_or_one(session, scope, layer, head):
+    session.fake.query_params["scope"] = scope
+    session.fake.session_state[page.Part.MASK] = SimpleNamespace(cell={"row": 2, "column": 0})
     page.on_cell()
-    assert bench.what_if.changes == (Cells("decoder", False, 2, 0, layer, head),)
+    assert session.what_if.changes == (Cells("decoder", False, 2, 0, layer, head),)
 
 
-def test_a_click_on_a_moved_head_chooses_it(bench):
-    bench.fake.session_state[page.Part.WHERE] = SimpleNamespace(cell={"panel": 0, "row": 0, "column": 1})
+def test_a_click_on_a_moved_head_chooses_it(session):
+    session.fake.session_state[page.Part.WHERE] = SimpleNamespace(cell={"panel": 0, "row": 0, "column": 1})
     page.on_head()
-    assert (bench.selection.layer, bench.selection.head) == (0, 1)
-    assert bench.fake.query_params["masked"] == "encoder"
+    assert (session.selection.layer, session.selection.head) == (0, 1)
+    assert session.fake.query_params["masked"] == "encoder"
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_padding_is_switched_off_in_every_attention(bench, kind):
-    bench.fake.session_state |= {"rules": ["causal"] * (kind == "decoder"), "window": 0}
-    page.on_rules(Rules.of(bench.lens.config, kind), "rules", "window")
-    assert bench.what_if.changes == (PaddingSeen(kind),)
+def test_padding_is_switched_off_in_every_attention(session, kind):
+    session.fake.session_state |= {"rules": ["causal"] * (kind == "decoder"), "window": 0}
+    page.on_rules(Rules.of(session.lens.config, kind), "rules", "window")
+    assert session.what_if.changes == (PaddingSeen(kind),)

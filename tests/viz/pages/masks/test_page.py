@@ -213,18 +213,18 @@ def test_any_text_is_shown(small, text, experiment):
 
 def test_the_pinned_trace_is_the_reference_of_differences(small, tmp_path):
     app = opened(source=TEXT, layer="0", head="0")
-    bench = app.session_state["workbench"]
-    bench.keep()
-    bench.differing = True
+    session = app.session_state["session"]
+    session.keep()
+    session.differing = True
     app = app.switch_page("viz/pages/masks/page.py")
     app.text_input(key="source").set_value("The cat sees the bird.").run()
     assert not app.exception
     header, values, _ = panels(app, "masked-decoder")
     path = "decoder.layers.0.self_attention.weights"
-    expected = bench.comparison.difference(path)[0]
+    expected = session.comparison.difference(path)[0]
     assert header["panels"][2]["scale"]["difference"]
     assert np.allclose(values[2], expected, atol=1e-6, equal_nan=True)
-    bench.pin = replace(bench.pin, trace=write(tmp_path / "other", "encoder-only").trace(TEXT))
+    session.pin = replace(session.pin, trace=write(tmp_path / "other", "encoder-only").trace(TEXT))
     header, values, _ = panels(app.run(), "masked-decoder")
     titles = [panel["name"] for panel in header["panels"]]
     assert titles[2] == "softmax: none pinned"

@@ -26,13 +26,13 @@ PATH = "decoder.layers.0.self_attention"
 
 
 def pinned(**address: str):
-    """The page of masks with TEXT pinned and OTHER shown, its targets written by the model; and its workbench."""
+    """The page of masks with TEXT pinned and OTHER shown, its targets written by the model; and its session."""
     app = opened("masks", source=TEXT, **(HEAD | address))
-    bench = app.session_state["workbench"]
-    bench.keep()
+    session = app.session_state["session"]
+    session.keep()
     app.text_input(key="source").set_value(OTHER).run()
     assert not app.exception
-    return app, bench
+    return app, session
 
 
 def markdown(app) -> str:
@@ -40,29 +40,29 @@ def markdown(app) -> str:
 
 
 def test_orders_of_mask_and_softmax_stand_above_the_pinned_ones(small, monkeypatch):
-    app, bench = pinned(mask_experiment="order")
+    app, session = pinned(mask_experiment="order")
     asked = []
     monkeypatch.setattr(viz.pages.masks.experiments, "orders", lambda *head: asked.append(head) or orders(*head))
     app.run()
     assert len(asked) == 2  # this head's and the pinned one's
     header, values, flags = panels(app, "masks-order")
     own, before = (
-        orders(*head_tensors(trace, "decoder", bench.fit_selection(1, 1, 1)))
-        for trace in (bench.trace, bench.pin.trace)
+        orders(*head_tensors(trace, "decoder", session.fit_selection(1, 1, 1)))
+        for trace in (session.trace, session.pin.trace)
     )
     names = [panel["name"] for panel in header["panels"]]
     assert names[3:] == [f"{name}, pinned" for name in names[:3]]
-    expected = [bench.comparison.moved(f"{PATH}.weights", each.weights).numpy() for each in before]
+    expected = [session.comparison.moved(f"{PATH}.weights", each.weights).numpy() for each in before]
     for found, wanted in zip(values, [*(each.weights.numpy() for each in own), *expected], strict=True):
         assert np.allclose(found, wanted, atol=1e-6, equal_nan=True)
-    visible = bench.comparison.counterpart(f"{PATH}.visible").numpy()
+    visible = session.comparison.counterpart(f"{PATH}.visible").numpy()
     assert np.array_equal(flags[3] == 0, visible == 0)  # NaN: seen, and painted as missing
     assert flags[4].all()
     table = app.table[0].value.set_index("")
     assert list(table.index[1::2]) == [f"{name}, pinned" for name in table.index[::2]]
     least = float(before[2].sums.min())
     assert float(table.loc["smallest row sum, pinned", "softmax, then 0"]) == pytest.approx(least, rel=6e-3)
-    bench.differing = True
+    session.differing = True
     header, values, _flags = panels(app.run(), "masks-order")
     assert len(values) == 3
     assert all(panel["scale"]["difference"] for panel in header["panels"])
@@ -73,9 +73,9 @@ def test_orders_of_mask_and_softmax_stand_above_the_pinned_ones(small, monkeypat
 
 
 def test_what_stands_for_infinity_is_measured_on_the_pinned_head_too(small):
-    app, bench = pinned(mask_experiment="numbers")
+    app, session = pinned(mask_experiment="numbers")
     table = app.dataframe[0].value
-    scores, visible, _values = head_tensors(bench.pin.trace, "decoder", bench.fit_selection(1, 1, 1))
+    scores, visible, _values = head_tensors(session.pin.trace, "decoder", session.fit_selection(1, 1, 1))
     expected = fills(scores, visible)["rows"]
     assert len(table.columns) == 7  # no wider than without a pin
     found = [each.rpartition(" (pinned: ")[2] for each in table["largest |row sum − 1|"]]
@@ -86,14 +86,14 @@ def test_what_stands_for_infinity_is_measured_on_the_pinned_head_too(small):
 
 
 def test_a_changed_future_is_changed_in_the_pinned_text_too(small):
-    app, bench = pinned(mask_experiment="future", future="2")
+    app, session = pinned(mask_experiment="future", future="2")
     header, arrays = sent(app, "future")
     names = [each["name"] for each in header["series"]]
     assert names[2:] == ["with the causal mask, pinned", "without it, pinned"]
     assert {each["colour"] for each in header["series"][2:]} == {"#963cbe"}
-    source, target = bench.pin.texts
-    places = bench.comparison.target.places
-    token = other_token(small, bench.target.ids, 2)
+    source, target = session.pin.texts
+    places = session.comparison.target.places
+    token = other_token(small, session.target.ids, 2)
     at = places[2]
     if token == target.ids[at]:
         token = other_token(small, target.ids, at)
@@ -135,10 +135,10 @@ def test_the_pinned_batch_is_made_once_whatever_is_typed(small, monkeypatch):
 
 @pytest.mark.parametrize("experiment", ["order", "future"])
 def test_a_pin_of_another_kind_is_a_sentence(small, tmp_path, experiment):
-    app, bench = pinned(mask_experiment=experiment)
+    app, session = pinned(mask_experiment=experiment)
     other = write(tmp_path / "other", "encoder-only")
     texts = (other.source_tokens(TEXT), None)
-    bench.pin = replace(bench.pin, trace=other.trace(TEXT), lens=other, texts=texts)
+    session.pin = replace(session.pin, trace=other.trace(TEXT), lens=other, texts=texts)
     app.run()
     assert not app.exception
     reason = "has no such head" if experiment == "order" else "of another kind"
@@ -146,31 +146,31 @@ def test_a_pin_of_another_kind_is_a_sentence(small, tmp_path, experiment):
 
 
 def test_the_effects_of_a_change_stand_beside_the_pin(small):
-    app, bench = pinned(changes="decoder:causal:off", mask_place="1")
+    app, session = pinned(changes="decoder:causal:off", mask_place="1")
     header, arrays = sent(app, "mask_tops")
     assert header["series"][-1]["name"] == "pinned"
-    probabilities = bench.comparison.counterpart("output.logits")[1].softmax(-1)
+    probabilities = session.comparison.counterpart("output.logits")[1].softmax(-1)
     assert set(arrays[-1].round(5)) <= set(probabilities.numpy().round(5))
-    bench.differing = True
+    session.differing = True
     app.session_state["mask_data"] = True
     app.run()
     header, arrays = sent(app, "mask_where")
     assert "pinned" in header["sentence"]
-    changes = bench.comparison.changes
+    changes = session.comparison.changes
     for panel, path in zip(arrays[::2], ["encoder", "decoder", "cross"], strict=True):
         rows = changes[(changes["kind"] == "head") & changes["name"].str.contains(f"{path}(?!.*cross)")]
         assert np.allclose(np.sort(panel.flatten()), np.sort(rows["change"].astype(float)), atol=1e-6)
     table = next(each.value for each in app.dataframe if "weight, pinned" in each.value)
-    expected = bench.comparison.counterpart(f"{PATH}.weights")[0].flatten()
+    expected = session.comparison.counterpart(f"{PATH}.weights")[0].flatten()
     assert np.allclose(table["weight, pinned"], expected, atol=1e-6, equal_nan=True)
 
 
 def test_layers_that_are_pinned_have_their_mean_though_another_is_not(small, tmp_path):
-    app, bench = pinned(changes="decoder:causal:off")
+    app, session = pinned(changes="decoder:causal:off")
     shallow = small_lens(tmp_path / "shallow", n_decoder_layers=1)
     trace = shallow.trace(TEXT, "一七丞世")
     texts = (shallow.source_tokens(TEXT), shallow.target_tokens("一七丞世"))
-    bench.pin, bench.differing = replace(bench.pin, trace=trace, lens=shallow, texts=texts), True
+    session.pin, session.differing = replace(session.pin, trace=trace, lens=shallow, texts=texts), True
     header, arrays = sent(app.run(), "mask_where")
     assert not app.exception
     changes = arrays[2]

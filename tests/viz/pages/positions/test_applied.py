@@ -13,28 +13,28 @@ from tests.viz.small import write_small
 
 def test_other_positions_are_applied_to_the_model_on_every_page(small):
     app = page("applied")
-    trained = app.session_state["workbench"].trace
+    trained = app.session_state["session"].trace
     app.segmented_control(key="applied_type").set_value("rotary").run()
-    bench = sound(app).session_state["workbench"]
+    session = sound(app).session_state["session"]
     assert app.query_params["position"] == "rotary"
     expected = vary(small, position="rotary").trace(TEXT)
-    assert torch.equal(bench.trace["output.logits"], expected["output.logits"])
-    lens, trace = bench.lens, bench.trace
+    assert torch.equal(session.trace["output.logits"], expected["output.logits"])
+    lens, trace = session.lens, session.trace
     app.text_input(key="applied_base").set_value("50").run()
-    assert sound(app).session_state["workbench"].lens.config.position_base == 50
+    assert sound(app).session_state["session"].lens.config.position_base == 50
     app.text_input(key="applied_base").set_value("10000").run()
     assert "position_base" not in app.query_params
     app.switch_page("viz/pages/attention/page.py").run()
-    assert bench.lens.config == lens.config
+    assert session.lens.config == lens.config
     assert any("positions: rotary, base 10,000, up to 32 tokens" in each.proto.body for each in app.get("html"))
-    kept = bench.trace
+    kept = session.trace
     app.run()
-    assert bench.trace is kept  # no pass for what was computed
+    assert session.trace is kept  # no pass for what was computed
     app.button(key="restore").click().run()
     assert "position" not in app.query_params
-    assert bench.lens.config == small.config
-    assert torch.equal(bench.trace["output.logits"], trained["output.logits"])
-    assert trace is not bench.trace
+    assert session.lens.config == small.config
+    assert torch.equal(session.trace["output.logits"], trained["output.logits"])
+    assert trace is not session.trace
 
 
 def test_loss_and_attention_are_compared_with_the_trained_model_and_it_can_be_pinned(small):
@@ -60,7 +60,7 @@ def test_loss_and_attention_are_compared_with_the_trained_model_and_it_can_be_pi
     assert header["rows"]["labels"] == ["Encoder 1", "Encoder 2", "Decoder 1", "Decoder 2", "Cross 1", "Cross 2"]
     assert np.allclose(changes[5], distance, atol=1e-6)
     app.button(key="pin_trained").click().run()
-    pin = sound(app).session_state["workbench"].pin
+    pin = sound(app).session_state["session"].pin
     assert (pin.model, pin.text) == ("small", TEXT)
     assert torch.equal(pin.trace["output.logits"], small.trace_tokens(source, target)["output.logits"])
     header, arrays = views(app)["loss"]
@@ -94,10 +94,10 @@ def test_a_wish_is_for_one_model_and_an_impossible_one_is_refused(small, here):
     app = page("applied", model="small", position="alibi")
     app.selectbox(key="model").set_value("zother").run()
     assert "position" not in app.query_params
-    assert app.session_state["workbench"].lens.config.position == "sinusoidal"
+    assert app.session_state["session"].lens.config.position == "sinusoidal"
     app = page("tokens", model="small", position="learned", max_length="12x", position_base="1e3")
     assert any("small has no learned positions" in each.proto.body for each in app.get("html"))
-    assert app.session_state["workbench"].lens.config == small.config
+    assert app.session_state["session"].lens.config == small.config
 
 
 def test_without_positions_the_reversed_text_has_the_same_states(small):

@@ -69,14 +69,14 @@ def test_wide_embeddings_are_grouped_or_cut_and_it_is_said(here):
 
 def test_a_pin_is_shown_as_difference_and_beside(small):
     app = page("tokens")
-    bench = app.session_state["workbench"]
-    bench.keep()
-    bench.differing = True
+    session = app.session_state["session"]
+    session.keep()
+    session.differing = True
     app.text_input(key="source").set_value("The cat sees the bird.").run()
     sent = views(sound(app))
     header, (values, _visible) = sent["embedding-source-tokens"]
     assert header["scale"]["difference"] is True
-    expected = bench.comparison.difference("encoder.embedding.tokens").numpy()
+    expected = session.comparison.difference("encoder.embedding.tokens").numpy()
     assert np.array_equal(values, expected, equal_nan=True)
     assert np.isnan(values).any()
     assert [each["name"] for each in sent["norms-source"][0]["series"]][-1] == "their sum · pinned"
@@ -85,15 +85,15 @@ def test_a_pin_is_shown_as_difference_and_beside(small):
 
 def test_a_pin_of_another_vocabulary_of_the_same_size_is_not_compared(small):
     app = page("tokens")
-    bench = app.session_state["workbench"]
-    bench.keep()
+    session = app.session_state["session"]
+    session.keep()
     assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine", "cosine · pinned"]
     others = train_characters(["".join(chr(0x5000 + place) for place in range(len(small.source_tokenizer) - 4))])
     assert len(others) == len(small.source_tokenizer)
     stranger = type(small)("stranger", small.model, (others, small.target_tokenizer), {})
-    bench.pin = replace(bench.pin, lens=stranger)
+    session.pin = replace(session.pin, lens=stranger)
     assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine"]
-    assert "another vocabulary" in views(app)["nearest-" + str(bench.source.ids[1])][0]["sentence"]
+    assert "another vocabulary" in views(app)["nearest-" + str(session.source.ids[1])][0]["sentence"]
 
 
 def test_the_laboratory_follows_its_fields_and_explains_what_cannot_be(small):

@@ -17,25 +17,25 @@ OTHER = "The cat sees the bird."
 
 def test_the_text_backwards_stands_beside_the_pinned_one(small):
     app = page("order")
-    bench = app.session_state["workbench"]
-    bench.keep()
+    session = app.session_state["session"]
+    session.keep()
     app.text_input(key="source").set_value(OTHER).run()
     header, arrays = views(sound(app))["order-differences"]
     names = [each["name"] for each in header["series"]]
     assert names[2:] == ["positions off, pinned", "positions as they are, pinned"]
-    ids, places = bench.pin.texts[0].ids, bench.comparison.source.places
-    special = [label in bench.pin.trace.special_labels for label in bench.pin.trace.source_tokens]
+    ids, places = session.pin.texts[0].ids, session.comparison.source.places
+    special = [label in session.pin.trace.special_labels for label in session.pin.trace.source_tokens]
     order = reversed_order(special)
     by_token = dict(zip(order, order_difference(small.model, ids, order).tolist(), strict=True))
     expected = [by_token.get(place, np.nan) for place in places]
     assert np.isnan(expected).any()
     assert np.allclose(arrays[7], expected, equal_nan=True, atol=1e-6)
     own = views(app)["order_on"][1][0]
-    bench.differing = True
+    session.differing = True
     header, (values, _visible) = views(sound(app.run()))["order_on"]
     assert header["scale"]["difference"]
     cosines = states_beside(small.model, ids, order).numpy()
-    backwards = reversed_order([label in bench.trace.special_labels for label in bench.trace.source_tokens])
+    backwards = reversed_order([label in session.trace.special_labels for label in session.trace.source_tokens])
     for row, place in enumerate(places):
         for column, at in enumerate(backwards):
             if place < 0 or places[at] < 0:
@@ -47,12 +47,12 @@ def test_the_text_backwards_stands_beside_the_pinned_one(small):
 
 def test_a_released_pin_is_kept_by_nothing(small):
     app = page("order")
-    bench = app.session_state["workbench"]
-    bench.keep()
+    session = app.session_state["session"]
+    session.keep()
     app.text_input(key="source").set_value(OTHER).run()
     assert "positions off, pinned" in [each["name"] for each in series(sound(app), "order-differences")]
-    pinned = weakref.ref(bench.pin.trace)
-    bench.release()
+    pinned = weakref.ref(session.pin.trace)
+    session.release()
     sound(app.run())
     gc.collect()
     assert pinned() is None
@@ -60,10 +60,10 @@ def test_a_released_pin_is_kept_by_nothing(small):
 
 def test_norms_nearest_and_plane_say_why_a_stranger_is_not_beside(small, tmp_path):
     app = page("tokens")
-    bench = app.session_state["workbench"]
-    bench.keep()
+    session = app.session_state["session"]
+    session.keep()
     other = write(tmp_path / "other", "decoder-only")
-    bench.pin = replace(bench.pin, lens=other, trace=other.trace(TEXT))
+    session.pin = replace(session.pin, lens=other, trace=other.trace(TEXT))
     app.run()
     assert not any("pinned" in each["name"] for name in ("norms", "plane", "nearest") for each in series(app, name))
     sentences = {header["file"].split("-")[0]: header["sentence"] for header, _arrays in views(app).values()}
@@ -74,5 +74,5 @@ def test_norms_nearest_and_plane_say_why_a_stranger_is_not_beside(small, tmp_pat
 def test_a_formula_says_that_no_pin_changes_it(small):
     app = page("laboratory", experiment="shift")
     assert "no pin changes them" not in said(app)
-    app.session_state["workbench"].keep()
+    app.session_state["session"].keep()
     assert "no pin changes them" in said(sound(app.run()))

@@ -116,7 +116,7 @@ def test_the_lens_ends_in_the_models_prediction(small):
     assert np.allclose(values[:, -1], logits.softmax(dim=-1).amax(dim=-1), atol=1e-5)
     final = [small.target_tokenizer.label(token) for token in logits.argmax(dim=-1).tolist()]
     assert np.array(header["texts"]).reshape(values.shape)[:, -1].tolist() == final
-    at = app.session_state["workbench"].selection.query
+    at = app.session_state["session"].selection.query
     asked, probability = logits[at].softmax(dim=-1), charts(app)[0][1][1]
     ranks, entropy = charts(app)[1][1][1], charts(app)[2][1][1]
     assert ranks[-1] == 1
@@ -147,7 +147,7 @@ def test_the_film_has_a_frame_for_every_token_and_its_attention(small):
 
 def test_a_pin_is_beside_every_view(small):
     app = shown("positions", source=SOURCE, query="0")
-    app.session_state["workbench"].keep()
+    app.session_state["session"].keep()
     app.text_input(key="source").set_value("The dog sees.").run()
     now, pinned = small.trace("The dog sees."), small.trace(SOURCE)
     ((header, arrays),) = charts(app)
@@ -165,14 +165,14 @@ def test_a_pin_is_beside_every_view(small):
     assert header["note"].endswith(words)
     names = [column["name"] for column in component(app, "ranking")[0]["columns"]]
     assert names[3:] == ["pinned", "difference"]
-    bench = app.session_state["workbench"]
-    bench.select(query=next(place for place, value in enumerate(known) if np.isnan(value)))
+    session = app.session_state["session"]
+    session.select(query=next(place for place, value in enumerate(known) if np.isnan(value)))
     app.run()
     told, _values = component(app, "ranking")
     assert [column["name"] for column in told["columns"]] == names[:3]
     assert told["sentence"].endswith(" · this token is not in the pinned text")
-    bench.select(query=0)
-    bench.differing = True
+    session.select(query=0)
+    session.differing = True
     app.run()
     header, (values, _visible) = component(app, "heatmap")
     assert header["scale"]["difference"]
@@ -186,7 +186,7 @@ def test_a_pin_is_beside_every_view(small):
 def test_a_pin_of_another_vocabulary_is_told(small, here):
     write(here / "writer", "decoder-only")
     app = shown("positions", source=SOURCE, model="small")
-    app.session_state["workbench"].keep()
+    app.session_state["session"].keep()
     app.selectbox(key="model").set_value("writer").run()
     assert not app.exception
     assert any("another vocabulary" in caption.value for caption in app.caption)

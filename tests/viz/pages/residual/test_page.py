@@ -182,14 +182,14 @@ def test_dropout_is_measured_on_this_stream(small):
 
 def test_differences_from_the_pin_are_shown_where_they_are_wanted(small):
     app = page(stack="encoder", statistic="std")
-    bench = app.session_state["workbench"]
-    bench.keep()
+    session = app.session_state["session"]
+    session.keep()
     app.text_input(key="source").set_value("The cat hears the dog.").run()
-    bench.differing = True
+    session.differing = True
     header, (values, _) = sent(sound(app.run()), "residual_map")
     assert header["scale"]["difference"] is True
-    now, before = small.trace("The cat hears the dog.", TARGET), bench.pin.trace
-    places = bench.comparison.source.places
+    now, before = small.trace("The cat hears the dog.", TARGET), session.pin.trace
+    places = session.comparison.source.places
     path = "encoder.layers.0.self_attention_block.norm.std"
     expected = [float(now[path][i] - before[path][p]) if p >= 0 else np.nan for i, p in enumerate(places)]
     assert np.allclose(values[0], expected, atol=1e-6, equal_nan=True)

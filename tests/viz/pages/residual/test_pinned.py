@@ -24,10 +24,10 @@ OTHER = "The cat sees the bird."
 @pytest.fixture
 def pinned(small):
     app = opened("residual", source=TEXT, target="一七丞世", layer="0", query="1")
-    bench = app.session_state["workbench"]
-    bench.keep()
+    session = app.session_state["session"]
+    session.keep()
     app.text_input(key="source").set_value(OTHER).run()
-    return sound(app), bench
+    return sound(app), session
 
 
 def turned(app, **choices):
@@ -37,11 +37,11 @@ def turned(app, **choices):
 
 
 def test_dropout_is_measured_on_the_pinned_vector_too(pinned):
-    app, bench = pinned
+    app, session = pinned
     app = turned(app, residual_view="dropout", query="1")
     rate, masks = app.number_input[0].value, 1000
     name = "decoder.layers.0.feed_forward.output"
-    x = bench.comparison.counterpart(name)[1]
+    x = session.comparison.counterpart(name)[1]
     found = over_masks(x, rate, masks, f"dropout {rate} {masks}")
     header, arrays = sent(app, "residual_second")
     assert header["series"][-1]["name"] == "measured, pinned"
@@ -59,9 +59,9 @@ def test_dropout_is_measured_on_the_pinned_vector_too(pinned):
 
 
 def test_a_token_that_is_not_in_the_pinned_text_is_said_to_be_none(pinned):
-    app, bench = pinned
-    inserted = bench.comparison.source.places.index(-1)
-    bench.select(query=inserted)
+    app, session = pinned
+    inserted = session.comparison.source.places.index(-1)
+    session.select(query=inserted)
     app = turned(app, residual_view="dropout", stack="encoder")
     for key in ("residual_entries", "residual_second"):
         header, _arrays = sent(app, key)
@@ -80,12 +80,12 @@ def test_a_token_that_is_not_in_the_pinned_text_is_said_to_be_none(pinned):
 
 
 def test_the_pinned_weights_of_a_norm_are_drawn_where_they_are_others(pinned, tmp_path, small):
-    app, bench = pinned
+    app, session = pinned
     header, _arrays = sent(turned(app, residual_view="norms"), "residual_third")
     assert header["sentence"] == "the pinned ones are the same"
     assert [each["name"] for each in header["series"]] == ["γ", "β"]
     other = open_checkpoint(write_small(tmp_path / "other", seed=5))
-    bench.pin = replace(bench.pin, lens=other, trace=other.trace(TEXT))
+    session.pin = replace(session.pin, lens=other, trace=other.trace(TEXT))
     header, arrays = sent(sound(app.run()), "residual_third")
     assert [each["name"] for each in header["series"]] == ["γ", "γ, pinned", "β", "β, pinned"]
     norm = other.model.get_submodule(header["file"].removeprefix("norm-weights-"))
@@ -94,13 +94,13 @@ def test_the_pinned_weights_of_a_norm_are_drawn_where_they_are_others(pinned, tm
 
 
 def test_the_forms_of_the_pinned_input_stand_in_the_table(pinned):
-    app, bench = pinned
-    bench.select(query=0)
+    app, session = pinned
+    session.select(query=0)
     app = turned(app, residual_view="forms", stack="encoder")
     (table,) = [each.value for each in app.dataframe]
-    kept = bench.comparison.counterpart("encoder.layers.0.self_attention_block.norm.input")
+    kept = session.comparison.counterpart("encoder.layers.0.self_attention_block.norm.input")
     kept = kept[~kept.isnan().any(dim=-1)]
-    eps = app.session_state["workbench"].lens.config.norm_epsilon
+    eps = app.session_state["session"].lens.config.norm_epsilon
     variance = float(kept[0].double().var(correction=0))
     expected = [(variance + eps) ** 0.5, variance**0.5 + eps]
     assert table["divides by, pinned"][:2].tolist() == pytest.approx(expected, rel=1e-6)
@@ -111,28 +111,28 @@ def test_the_forms_of_the_pinned_input_stand_in_the_table(pinned):
 def test_masks_are_put_on_the_pinned_vector_once(pinned, monkeypatch):
     drawn, own = [], dropout.over_masks
     monkeypatch.setattr(dropout, "over_masks", lambda x, *more: drawn.append(x) or own(x, *more))
-    app, bench = pinned
+    app, session = pinned
     app = turned(app, residual_view="dropout", query="1")
     app = turned(app, residual_view="dropout")
-    x = bench.comparison.counterpart("decoder.layers.0.feed_forward.output")[1]
+    x = session.comparison.counterpart("decoder.layers.0.feed_forward.output")[1]
     assert sum(bool(np.array_equal(each, x)) for each in drawn) == 1
-    bench.select(query=2)
+    session.select(query=2)
     sound(app.run())
     assert len({tuple(each.tolist()) for each in drawn}) > 2  # another token is another vector
 
 
 def test_placement_is_said_and_measured_for_the_pinned_model(pinned, tmp_path, small):
-    app, bench = pinned
+    app, session = pinned
     app = turned(app, residual_view="placement", residual_data=True)
     header, _arrays = sent(app, "residual_wires")
     assert header["sentence"] == "this model: pre-norm · pre-norm, pinned"
     header, arrays = sent(app, "residual_second")
     last = [block for block in blocks(small.config, "decoder") if block.sublayer == "feed_forward"]
-    for trace, first in ((bench.trace, 1), (bench.pin.trace, 3)):
+    for trace, first in ((session.trace, 1), (session.pin.trace, 3)):
         assert np.allclose(arrays[first::4], list(differences(trace, last).values()))
     assert not np.allclose(arrays[1::4], arrays[3::4])
     other = write(tmp_path / "other", "encoder-only", norm="none")
-    bench.pin = replace(bench.pin, lens=other, trace=other.trace(TEXT))
+    session.pin = replace(session.pin, lens=other, trace=other.trace(TEXT))
     app = turned(app, stack="decoder")
     header, _arrays = sent(app, "residual_wires")
     assert header["sentence"] == "this model: pre-norm · no norm, pinned"

@@ -40,7 +40,7 @@ def trained() -> Iterator[LiveTraining]:
 
 @pytest.fixture
 def opened(trained, monkeypatch):
-    monkeypatch.setattr(curves, "training", lambda bench: trained)
+    monkeypatch.setattr(curves, "training", lambda session: trained)
     return AppTest.from_function(curves_page, default_timeout=240).run()
 
 
@@ -164,14 +164,14 @@ def test_the_file_has_every_figure(opened, trained):
 
 
 def test_without_a_training_there_are_no_curves(monkeypatch):
-    monkeypatch.setattr(curves, "training", lambda bench: None)
+    monkeypatch.setattr(curves, "training", lambda session: None)
     assert "from the sidebar" in AppTest.from_function(curves_page).run().caption[0].value
 
 
 def test_what_is_not_measured_yet_says_when_it_comes(monkeypatch):
     training = live()
     training.settled()
-    monkeypatch.setattr(curves, "training", lambda bench: training)
+    monkeypatch.setattr(curves, "training", lambda session: training)
     app = AppTest.from_function(curves_page, default_timeout=240).run()
     said = {header["file"].removeprefix("curves-"): header["sentence"] for header, _arrays in components(app, "chart")}
     assert "every 5 steps" in said.pop("accuracy")

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from tests.app_reading import component, sound
 from tests.model.training.live.live_examples import SETTINGS, live, probe, watched
 from viz.pages.training import branch, film
-from viz.state.workbench import Workbench
+from viz.state.session import Session
 from viz.ui.fields import field_text
 
 
@@ -26,7 +26,7 @@ def film_page() -> None:
 
 def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypatch):
     training = live()
-    monkeypatch.setattr(film, "training", lambda bench: training)
+    monkeypatch.setattr(film, "training", lambda session: training)
     training.advance(8)
     training.settled()
     run = training.current
@@ -50,7 +50,7 @@ def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypa
 
 def test_a_film_that_is_full_says_which_steps_it_keeps(monkeypatch):
     training = live(budget=4 * watched().run.film.frame_size)
-    monkeypatch.setattr(film, "training", lambda bench: training)
+    monkeypatch.setattr(film, "training", lambda session: training)
     full = "The film is full: of the steps so far it keeps one in 8, evenly, and takes no others."
     for steps, said in ((2, []), (18, [full])):
         training.advance(steps)
@@ -64,16 +64,16 @@ def test_a_film_that_is_full_says_which_steps_it_keeps(monkeypatch):
 
 
 def test_without_a_training_there_is_no_film(monkeypatch):
-    monkeypatch.setattr(film, "training", lambda bench: None)
+    monkeypatch.setattr(film, "training", lambda session: None)
     assert "from the sidebar" in AppTest.from_function(film_page).run().caption[0].value
 
 
 @pytest.mark.parametrize("name", ["rewind", "branch"])
 def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(monkeypatch, name):
-    training, bench = live(), Workbench()
+    training, session = live(), Session()
     state: dict[str, Any] = {}
-    monkeypatch.setattr(film, "training", lambda bench: training)
-    monkeypatch.setattr(film, "workbench", lambda: bench)
+    monkeypatch.setattr(film, "training", lambda session: training)
+    monkeypatch.setattr(film, "current_session", lambda: session)
     monkeypatch.setattr(film.st, "session_state", state)
     training.advance(6)
     training.settled()
@@ -84,12 +84,12 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(m
         state[film.FILM] = SimpleNamespace(**{name: {"step": step, "edition": 1}})
         act()
         training.settled()
-        assert bool(bench.message) != found
-    assert bench.begun == (name == "rewind")
+        assert bool(session.message) != found
+    assert session.begun == (name == "rewind")
     if name == "rewind":
         monkeypatch.setattr(training, "rewind", lambda key: int("no room"))
         act()
-        assert bench.message
+        assert session.message
     assert training.snapshot.step == (steps[-2] if name == "rewind" else 6)
     assert len(training.runs) == 1
     if name == "branch":
@@ -101,7 +101,7 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(m
 def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_future(monkeypatch):
     training = live(replace(SETTINGS, rate=0.0050000001))  # more digits than its field shows
     for section in (film, branch):
-        monkeypatch.setattr(section, "training", lambda bench: training)
+        monkeypatch.setattr(section, "training", lambda session: training)
     training.advance(8)
     training.settled()
     assert training.current
@@ -145,7 +145,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
 
 def test_the_film_of_a_model_whose_answers_are_not_known_is_shown_beside_its_other_runs(monkeypatch):
     training = live(kind="encoder-only")
-    monkeypatch.setattr(film, "training", lambda bench: training)
+    monkeypatch.setattr(film, "training", lambda session: training)
     for again in (training.reset, training.pause):
         training.advance(2)
         training.settled()

@@ -31,7 +31,7 @@ def views(app: AppTest) -> dict[str, tuple[str, bytes]]:
 
 
 def test_the_open_view_is_of_the_newest_step():
-    run = demonstrated().session_state["workbench"].run
+    run = demonstrated().session_state["session"].run
     for page, drawn in VIEWS.items():
         app = opened(page, run=run)
         app.selectbox(key="model").set_value(training.ENTRY).run()
@@ -42,8 +42,8 @@ def test_the_open_view_is_of_the_newest_step():
         given.advance(1)
         live(app)
         after = views(app.run())
-        bench = app.session_state["workbench"]
-        assert bench.step == 1
-        assert bench.trace is given.view().trace
+        session = app.session_state["session"]
+        assert session.step == 1
+        assert session.trace is given.view().trace
         changed = {name for place, (name, data) in after.items() if before.get(place, ("", b""))[1] != data}
         assert drawn in changed, (page, changed)

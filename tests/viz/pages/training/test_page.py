@@ -124,7 +124,7 @@ def test_a_model_is_saved_found_and_deleted(here):
 
 
 def test_a_reload_finds_the_training_and_one_that_was_freed_is_said():
-    key = demonstrated().session_state["workbench"].run
+    key = demonstrated().session_state["session"].run
     app = sound(part(page(run=key), "settings"))
     assert app.text_input(key="setting_steps").value == "3"
     training.trainings().end(key)
@@ -153,7 +153,7 @@ def test_one_that_waits_says_so_and_goes_on_by_itself():
     assert all(slots.take(other) for other in others)
     app = page()
     app.button(key="demonstration_begin").click().run()
-    found = training.trainings().get(app.session_state["workbench"].run)
+    found = training.trainings().get(app.session_state["session"].run)
     for _ in range(600):
         if found.snapshot.status == "waiting":
             break
@@ -193,11 +193,11 @@ def test_the_model_that_a_training_began_with_can_be_shown_meanwhile():
     app.run()
     app.button(key="begin_button").click().run()
     live(app)
-    assert app.run().session_state["workbench"].step is not None
+    assert app.run().session_state["session"].step is not None
     app.selectbox(key="model").set_value("small")
-    bench = sound(app.run()).session_state["workbench"]
-    assert bench.step is None
-    assert bench.lens is live(app).start
+    session = sound(app.run()).session_state["session"]
+    assert session.step is None
+    assert session.lens is live(app).start
 
 
 def test_what_another_model_wrote_is_not_read_by_the_one_in_training(here):
@@ -209,10 +209,10 @@ def test_what_another_model_wrote_is_not_read_by_the_one_in_training(here):
     live(app)
     app.session_state["source"] = "We go home."
     app.selectbox(key="model").set_value("eng-cmn")
-    other = sound(app.run()).session_state["workbench"].target
+    other = sound(app.run()).session_state["session"].target
     app.selectbox(key="model").set_value(training.ENTRY)
-    bench = sound(app.run()).session_state["workbench"]
-    assert max(other.ids) >= len(live(app).start.target_tokenizer) > max(bench.target.ids)
+    session = sound(app.run()).session_state["session"]
+    assert max(other.ids) >= len(live(app).start.target_tokenizer) > max(session.target.ids)
 
 
 def test_a_name_is_letters_digits_and_signs(here):

@@ -27,29 +27,29 @@ def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
         live(app).reset()
         live(app).run()
     for app, clip, text in zip(apps, (0.5, 0.25), ("abc", "edcba"), strict=True):
-        given, bench = live(app), sound(app.run()).session_state["workbench"]
+        given, session = live(app), sound(app.run()).session_state["session"]
         assert (given.snapshot.step, len(given.runs)) == (3, 2)
         assert given.choices.settings.clip == clip
         assert app.text_input(key="setting_clip").value == f"{clip:g}"
-        assert bench.source.labels == [*text, "</s>"]
-        assert bench.lens is given.view().lens
+        assert session.source.labels == [*text, "</s>"]
+        assert session.lens is given.view().lens
         assert given.current.film.probe.source.labels == [*text, "</s>"]
     first, second = (each.current.curves.get("loss")[1].tolist() for each in map(live, apps))
     assert first[0] == second[0]  # the same task and seed; only what they were told differs
-    training.trainings().end(apps[0].session_state["workbench"].run)
+    training.trainings().end(apps[0].session_state["session"].run)
     assert live(apps[1]).snapshot.step == 3
 
 
 def test_two_tabs_of_one_training_with_two_texts_leave_its_film_alone():
     first = demonstrated()
-    given, key = live(first), first.session_state["workbench"].run
+    given, key = live(first), first.session_state["session"].run
     second = page(run=key, model=f"in training: {given.start.name}")
     second.text_input(key="source").set_value("abc").run()
     assert live(second) is given
     assert given.current.film.probe.source.labels == [*"abc", "</s>"]
     edition = given.current.film.edition
     for app, text in ((first, "transformer"), (second, "abc"), (first, "transformer")):
-        assert sound(app.run()).session_state["workbench"].source.labels == [*text, "</s>"]
+        assert sound(app.run()).session_state["session"].source.labels == [*text, "</s>"]
         assert given.settled(20.0)
     assert given.current.film.edition == edition  # of the text that was chosen last
     first.text_input(key="source").set_value("edcba").run()

@@ -36,11 +36,11 @@ def test_the_target_is_the_right_answer_and_the_model_s_own_when_asked():
     sound(app.run())
     view = live(app).view()
     own = view.lens.trace_generated(view.lens.source_tokens(source))[1]
-    assert app.session_state["workbench"].target == own
+    assert app.session_state["session"].target == own
     after = sound(opened("training", source=source, **address))
-    assert after.session_state["workbench"].target == own  # what is filmed goes on
+    assert after.session_state["session"].target == own  # what is filmed goes on
     app.text_input(key="source").set_value("dcba").run()  # nobody knows the right answer
-    written = app.session_state["workbench"].target
+    written = app.session_state["session"].target
     assert written == view.lens.trace_generated(view.lens.source_tokens("dcba"))[1]
 
 

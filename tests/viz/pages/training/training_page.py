@@ -50,7 +50,7 @@ def words(app):
 
 
 def live(app):
-    found = training.trainings().get(app.session_state["workbench"].run)
+    found = training.trainings().get(app.session_state["session"].run)
     assert found is not None
     assert found.settled(20.0)
     return found

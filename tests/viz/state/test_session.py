@@ -8,65 +8,65 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 import viz.state.checkpoints
-import viz.state.workbench
+import viz.state.session
 from model.analysis.checks import checks
 from model.text.tokenizer_training import train_characters
 from tests.viz.small import small_lens, write_small
 from viz.state.checkpoints import checkpoint_names, find, open_place, places
-from viz.state.workbench import Key, Parameter, Selection, Workbench, attention_kinds
+from viz.state.session import Key, Parameter, Selection, Session, attention_kinds
 
 
 @pytest.fixture
 def address(monkeypatch):
     """The address bar and session state, without a server."""
     fake = SimpleNamespace(query_params={}, session_state={})
-    monkeypatch.setattr(viz.state.workbench, "st", fake)
+    monkeypatch.setattr(viz.state.session, "st", fake)
     return fake
 
 
 def test_look_traces_once_per_change(tmp_path):
-    lens, bench = small_lens(tmp_path / "small"), Workbench()
-    first = bench.look(lens, "The cat sees.", "")
-    assert bench.look(lens, "The cat sees.", "") is first is bench.trace
-    second = bench.look(lens, "The cat hears.", "")
+    lens, session = small_lens(tmp_path / "small"), Session()
+    first = session.look(lens, "The cat sees.", "")
+    assert session.look(lens, "The cat sees.", "") is first is session.trace
+    second = session.look(lens, "The cat hears.", "")
     assert second is not first
     assert second.source_tokens == lens.source_tokens("The cat hears.").labels
     other = small_lens(tmp_path / "other", seed=1)
-    third = bench.look(other, "The cat hears.", "")
+    third = session.look(other, "The cat hears.", "")
     assert third is not second
-    assert bench.lens is other
+    assert session.lens is other
 
 
 def test_an_empty_target_is_the_models_and_a_typed_one_the_users(tmp_path):
-    lens, bench = small_lens(tmp_path / "small"), Workbench()
-    bench.look(lens, "The cat sees.", "")
+    lens, session = small_lens(tmp_path / "small"), Session()
+    session.look(lens, "The cat sees.", "")
     written = lens.generate("The cat sees.")
-    assert bench.generation.text == written.text
+    assert session.generation.text == written.text
     tokenizer = lens.target_tokenizer
-    assert bench.target.ids == [tokenizer.start, *(token for token in written.ids if token != tokenizer.end)]
+    assert session.target.ids == [tokenizer.start, *(token for token in written.ids if token != tokenizer.end)]
     character = next(label for label in tokenizer.tokens(range(4, 20)).labels if label != "。")
-    trace = bench.look(lens, "The cat sees.", character * 3)
-    assert bench.generation is None
+    trace = session.look(lens, "The cat sees.", character * 3)
+    assert session.generation is None
     assert trace.target_tokens == ["<s>", *character * 3]
-    again = bench.look(lens, "The cat sees.", "")
-    assert bench.generation.text == written.text
+    again = session.look(lens, "The cat sees.", "")
+    assert session.generation.text == written.text
     assert again.target_tokens == lens.trace("The cat sees.").target_tokens
 
 
 @pytest.mark.slow
 def test_typing_on_gives_what_a_new_session_gives(tmp_path):
-    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    lens, session = small_lens(tmp_path / "small"), Session()
     text = "The cat sees the doctor."
     for end in range(len(text) + 1):
-        bench.look(lens, text[:end], "")
-        assert bench.generation.ids == lens.generate(text[:end]).ids
+        session.look(lens, text[:end], "")
+        assert session.generation.ids == lens.generate(text[:end]).ids
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\t", "🙂" * 500, "\ud800", "مرحبا", "</s><pad>"])
 def test_any_text_on_either_side_leaves_a_sound_trace(tmp_path, text):
-    lens, bench = small_lens(tmp_path / "small"), Workbench()
+    lens, session = small_lens(tmp_path / "small"), Session()
     for source, target in ((text, ""), ("The cat", text), (text, text)):
-        trace = bench.look(lens, source, target)
+        trace = session.look(lens, source, target)
         assert len(trace.source_tokens) <= 32
         assert len(trace.target_tokens) <= 32
         assert trace["output.logits"].isfinite().all()
@@ -74,41 +74,41 @@ def test_any_text_on_either_side_leaves_a_sound_trace(tmp_path, text):
 
 
 def test_the_selection_is_moved_inside_what_there_is_and_the_wish_is_kept():
-    bench = Workbench(Selection(layer=2, head=7, query=30))
-    assert bench.fit_selection(3, 8, 40) == Selection(2, 7, 30)
-    assert bench.fit_selection(2, 4, 5) == Selection(1, 3, 4)
-    assert bench.fit_selection(1, 1, 1) == Selection(0, 0, 0)
-    assert bench.selection == Selection(2, 7, 30)
-    assert bench.fit_selection(3, 8, 40) == Selection(2, 7, 30)
+    session = Session(Selection(layer=2, head=7, query=30))
+    assert session.fit_selection(3, 8, 40) == Selection(2, 7, 30)
+    assert session.fit_selection(2, 4, 5) == Selection(1, 3, 4)
+    assert session.fit_selection(1, 1, 1) == Selection(0, 0, 0)
+    assert session.selection == Selection(2, 7, 30)
+    assert session.fit_selection(3, 8, 40) == Selection(2, 7, 30)
 
 
 def test_an_address_from_before_a_choice_does_not_take_it_back(address):
-    bench = Workbench()
-    bench.say("language", "en")
-    bench.say("scale", "largest")
+    session = Session()
+    session.say("language", "en")
+    session.say("scale", "largest")
     address.query_params = {"language": "zh"}  # as the browser has it still, and sends it with the next look
-    bench.say("layer", "1")
+    session.say("layer", "1")
     assert address.query_params == {"language": "en", "scale": "largest", "layer": "1"}
 
 
 def test_selecting_puts_the_choice_into_the_address(address):
-    bench = Workbench()
-    bench.select(layer=1, head=5)
+    session = Session()
+    session.select(layer=1, head=5)
     assert address.query_params == {"layer": "1", "head": "5"}
-    bench.select(query=3)
+    session.select(query=3)
     assert address.query_params == {"layer": "1", "head": "5", "query": "3"}
-    assert bench.selection == Selection(1, 5, 3)
+    assert session.selection == Selection(1, 5, 3)
     with pytest.raises(KeyError):
-        bench.select(size=3)
+        session.select(size=3)
 
 
 def test_a_session_begins_with_what_the_address_says_and_then_keeps_its_own(address):
     address.query_params.update(layer="2", head="7", query="11")
-    bench = viz.state.workbench.workbench()
-    assert bench.selection == Selection(2, 7, 11)
+    session = viz.state.session.current_session()
+    assert session.selection == Selection(2, 7, 11)
     address.query_params.update(layer="0")
-    assert viz.state.workbench.workbench() is bench is address.session_state[Key.WORKBENCH]
-    assert bench.selection.layer == 2
+    assert viz.state.session.current_session() is session is address.session_state[Key.SESSION]
+    assert session.selection.layer == 2
 
 
 HOSTILE = ["", "-1", "1.5", "1e3", "٣", "²", "0x10", " 1", "NaN", "999999", "1" * 5000, "<script>", "None", "\ud800"]
@@ -116,24 +116,24 @@ HOSTILE = ["", "-1", "1.5", "1e3", "٣", "²", "0x10", " 1", "NaN", "999999", "1
 
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_hostile_address_is_as_none_at_all(address, value):
-    expected = viz.state.workbench.workbench().selection
+    expected = viz.state.session.current_session().selection
     address.session_state.clear()
     address.query_params.update(dict.fromkeys(Parameter, value))
-    assert viz.state.workbench.workbench().selection == expected
+    assert viz.state.session.current_session().selection == expected
 
 
 def test_a_number_that_is_too_large_is_moved_inside(address):
     address.query_params.update(layer="99999", head="99999", query="99999")
-    assert viz.state.workbench.workbench().fit_selection(3, 8, 12) == Selection(2, 7, 11)
+    assert viz.state.session.current_session().fit_selection(3, 8, 12) == Selection(2, 7, 11)
 
 
 def test_the_address_of_a_real_session_reaches_the_selection():
     def script():
         import streamlit as st
 
-        from viz.state.workbench import workbench
+        from viz.state.session import current_session
 
-        chosen = workbench().selection
+        chosen = current_session().selection
         st.text(f"{chosen.layer} {chosen.head} {chosen.query}")
 
     app = AppTest.from_function(script)
@@ -178,18 +178,18 @@ def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monke
 
 
 def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path):
-    lens, bench = small_lens(tmp_path / "small"), Workbench()
-    bench.look(lens, "The cat sees.", "")
-    bench.step = 3  # in a training, where a pin has the step in its name
-    bench.keep()
-    bench.look(lens, "The cat hears.", "")
-    assert bench.comparison.counterpart("output.logits") is not None
+    lens, session = small_lens(tmp_path / "small"), Session()
+    session.look(lens, "The cat sees.", "")
+    session.step = 3  # in a training, where a pin has the step in its name
+    session.keep()
+    session.look(lens, "The cat hears.", "")
+    assert session.comparison.counterpart("output.logits") is not None
     own = lens.target_tokenizer
     shifted = "".join(chr(ord(own.label(token)) + 999) for token in range(len(own)) if token not in own.special)
     others = train_characters([shifted])
     assert len(others) == len(own)
     stranger = type(lens)("stranger", lens.model, (lens.source_tokenizer, others), {})
-    bench.look(stranger, "The cat hears.", "")
-    assert bench.comparison.counterpart("output.logits") is None
-    assert "prediction" not in set(bench.comparison.changes["kind"])
-    assert bench.comparison.attention("cross") is not None
+    session.look(stranger, "The cat hears.", "")
+    assert session.comparison.counterpart("output.logits") is None
+    assert "prediction" not in set(session.comparison.changes["kind"])
+    assert session.comparison.attention("cross") is not None

@@ -46,7 +46,7 @@ FIRST_SOURCE = "She bought a red car yesterday."
 class Key(StrEnum):
     """Names in the session state; those of widgets bound to the address bar are its parameters too."""
 
-    WORKBENCH = "workbench"
+    SESSION = "session"
     LANGUAGE = "language"
     MODEL = "model"
     SOURCE = "source"
@@ -93,7 +93,7 @@ class Pin:
 
 
 @dataclass
-class Workbench:
+class Session:
     """One session. Widgets keep their own values in the session state; what they mean is here.
 
     pin: what every view is compared with. differing: views show differences from it, and not values.
@@ -237,7 +237,7 @@ def choose(
     label: str, options: Sequence[str], default: str, key: str, words: Callable[[str], str], place: DeltaGenerator
 ) -> str:
     """A row of buttons whose choice is in the address bar, by its name and not by its words in one language."""
-    asked = workbench().asked.pop(key, None)
+    asked = current_session().asked.pop(key, None)
     if asked in options:  # set now: what a callback sets before it has all drawn again does not reach the browser
         st.session_state[key] = asked
     chosen = place.segmented_control(
@@ -250,17 +250,17 @@ def choose(
         label_visibility="collapsed",
     )
     if chosen != default or key in st.query_params:
-        workbench().say(key, chosen)
+        current_session().say(key, chosen)
     return chosen or default
 
 
-def workbench() -> Workbench:
-    """This session's workbench, made from the address bar when the session begins."""
-    if Key.WORKBENCH not in st.session_state:
+def current_session() -> Session:
+    """The session of this user, made from the address bar when the session begins."""
+    if Key.SESSION not in st.session_state:
         given = {part.value: n for part in Parameter if (n := _count(st.query_params.get(part))) is not None}
         what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
-        st.session_state[Key.WORKBENCH] = Workbench(Selection(**(DEFAULT_SELECTION | given)), what_if)
-    return cast(Workbench, st.session_state[Key.WORKBENCH])
+        st.session_state[Key.SESSION] = Session(Selection(**(DEFAULT_SELECTION | given)), what_if)
+    return cast(Session, st.session_state[Key.SESSION])
 
 
 DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}  # of the bundled model: it aligns the two sentences
