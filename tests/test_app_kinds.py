@@ -23,8 +23,8 @@ HOSTILE = ["", "   ", "🙂👩🏽‍🚀", "</script><script>alert(1)</script>
 
 def write(folder, kind: str, **options) -> TextModel:
     made = TOKENIZERS[kind]
-    model = one_stack(kind, vocabulary=len(made), norm_placement="pre", **options)
-    save_checkpoint(folder, model, (made, made), {"example": TEXTS[kind]})
+    network = one_stack(kind, vocabulary=len(made), norm_placement="pre", **options)
+    save_checkpoint(folder, network, (made, made), {"example": TEXTS[kind]})
     return open_checkpoint(folder)
 
 

@@ -113,7 +113,7 @@ def _steps(trace: Trace, path: str, heads: slice, rows: slice) -> Iterator[tuple
     key = for_each_head(trace[f"{path}.key"], len(query))[heads]
     visible = trace.visible(path)
     visible = (visible if len(visible) == 1 else visible[heads])[:, rows]
-    with torch.inference_mode(), no_recording(), changed(trace.model, trace.changes):
+    with torch.inference_mode(), no_recording(), changed(trace.network, trace.changes):
         tensor = attention.scores(query[heads, rows], key)
         yield "scores", tensor
         tensor = attention.scaled(tensor)

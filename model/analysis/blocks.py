@@ -64,9 +64,9 @@ def blocks(trace: Trace) -> list[Block]:
     return [_block(trace, path, counted) for path in _paths(trace)]
 
 
-def elsewhere(model: Network, found: list[Block]) -> int:
+def elsewhere(network: Network, found: list[Block]) -> int:
     """How many parameters of the model are in none of its blocks, as no part that is known was seen to use them."""
-    return model.parameter_count() - sum(block.parameters for block in found)
+    return network.parameter_count() - sum(block.parameters for block in found)
 
 
 def rows(found: list[Block]) -> list[list[int]]:
@@ -94,13 +94,13 @@ def _output(path: str) -> str:
 
 
 def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
-    assert isinstance(trace.model, Network)
+    assert isinstance(trace.network, Network)
     parts = path.split(".")
     kind = KINDS[parts[-1]]
     in_layer = len(parts) > 1 and parts[1] == "layers"
     output = _output(path)
     shape = tuple(trace[output].shape)
-    stream = (shape[0], trace.model.config.d_model)
+    stream = (shape[0], trace.network.config.d_model)
     # The norm on an embedding's sum, and that before the logits, are blocks of their own.
     own = [
         (name, weight)
@@ -113,7 +113,7 @@ def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
     return Block(
         path=path,
         kind=kind,
-        stack=last_stack(trace.model) if parts[0] == "output" else parts[0],
+        stack=last_stack(trace.network) if parts[0] == "output" else parts[0],
         layer=int(parts[2]) if in_layer else None,
         sublayer=parts[3].removesuffix("_block") if in_layer else None,
         inputs=_inputs(trace, path, kind, stream),
@@ -146,8 +146,8 @@ def _inputs(trace: Trace, path: str, kind: BlockKind, stream: Shape) -> dict[str
 
 
 def _flops(trace: Trace, path: str, kind: BlockKind, tokens: int) -> int:
-    assert isinstance(trace.model, Network)
-    config = trace.model.config
+    assert isinstance(trace.network, Network)
+    config = trace.network.config
     if kind in ("self-attention", "cross-attention"):
         return sum(attention_flops(config, tokens, _keys(trace, path)).values())
     if kind == "feed-forward":

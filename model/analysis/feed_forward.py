@@ -75,15 +75,15 @@ class Seen:
 
     def add(self, trace: Trace, config: TransformerConfig) -> None:
         """Count a trace's units in; the same tokens again change nothing."""
-        model, limit = trace.model, threshold(config)
-        texts = self._texts.setdefault(model, OrderedDict())
+        network, limit = trace.network, threshold(config)
+        texts = self._texts.setdefault(network, OrderedDict())
         text = hash((tuple(trace.source_tokens), tuple(trace.target_tokens)))
         if text in texts:
             return
         texts[text] = None
         if len(texts) > REMEMBERED:
             texts.popitem(last=False)
-        known, counts = self._on.setdefault(model, {}), self._counts.setdefault(model, {})
+        known, counts = self._on.setdefault(network, {}), self._counts.setdefault(network, {})
         unit = quantities(config)[0]
         for stack, layers in (("encoder", config.n_encoder_layers), ("decoder", config.n_decoder_layers)):
             for layer in range(layers):
@@ -93,13 +93,13 @@ class Seen:
                 known[path] = known[path] | on if path in known else on
                 counts[path] = counts.get(path, 0) + len(units)
 
-    def on(self, model: nn.Module, path: str) -> Bool[Tensor, " unit"]:
+    def on(self, network: nn.Module, path: str) -> Bool[Tensor, " unit"]:
         """Which units of this layer have been on."""
-        return self._on[model][path]
+        return self._on[network][path]
 
-    def positions(self, model: nn.Module, path: str) -> int:
+    def positions(self, network: nn.Module, path: str) -> int:
         """Over how many positions that is known."""
-        return self._counts[model][path]
+        return self._counts[network][path]
 
 
 @dataclass(frozen=True)
@@ -111,28 +111,28 @@ class Direction:
     ids: tuple[list[int], list[int]]
 
 
-def layer_of(model: Network, stack: str, layer: int) -> FeedForward:
+def layer_of(network: Network, stack: str, layer: int) -> FeedForward:
     """The feed-forward network of a layer."""
-    found = model.get_submodule(path_of(stack, layer))
+    found = network.get_submodule(path_of(stack, layer))
     assert isinstance(found, FeedForward)
     return found
 
 
-def reads(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
+def reads(network: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
     """The tokens whose embeddings have the largest and least cosine with a unit's input weights, a row of W₁."""
-    return _direction(read_scores(model, stack, layer, unit), tokenizer, keep)
+    return _direction(read_scores(network, stack, layer, unit), tokenizer, keep)
 
 
 @torch.inference_mode()
-def read_scores(model: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
+def read_scores(network: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
     """That cosine, of every token."""
-    weight = layer_of(model, stack, layer).hidden.weight[unit].float()
-    embedding = model.get_submodule(f"{stack}.embedding.tokens")
+    weight = layer_of(network, stack, layer).hidden.weight[unit].float()
+    embedding = network.get_submodule(f"{stack}.embedding.tokens")
     assert isinstance(embedding, nn.Embedding)
     return torch.cosine_similarity(embedding.weight.float(), weight[None], dim=-1)
 
 
-def writes(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
+def writes(network: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
     """What an activation of 1 of a unit adds to the logits, W_U w₂ with w₂ a column of W₂, without what lies between,
     the final norm, the layers above and what transforms the states before W_U (Geva et al., 2022, section 3).
 
@@ -140,16 +140,16 @@ def writes(model: Network, stack: str, layer: int, unit: int, tokenizer: Tokeniz
         ValueError: the model has no W_U.
         AbsentError: it has one that does not read the stream.
     """
-    return _direction(write_scores(model, stack, layer, unit), tokenizer, keep)
+    return _direction(write_scores(network, stack, layer, unit), tokenizer, keep)
 
 
 @torch.inference_mode()
-def write_scores(model: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
+def write_scores(network: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
     """The same of every token; raises the same."""
-    model.require_logits()
-    require(model, "output.logits.weight")
-    weight = layer_of(model, stack, layer).output.weight[:, unit]
-    return (model.output.logits.weight @ weight).float()
+    network.require_logits()
+    require(network, "output.logits.weight")
+    weight = layer_of(network, stack, layer).output.weight[:, unit]
+    return (network.output.logits.weight @ weight).float()
 
 
 def reaches_output(config: TransformerConfig, stack: str) -> bool:
@@ -176,7 +176,7 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
     """
     found = trace.module(f"{stack}.layers.{layer}")
     assert isinstance(found, EncoderLayer | DecoderLayer)
-    require(trace.model, f"{path_of(stack, layer)}.hidden")
+    require(trace.network, f"{path_of(stack, layer)}.hidden")
     x, y = input_of(trace, stack, layer), trace[f"{path_of(stack, layer)}.output"]
     network, attention = found.feed_forward, found.self_attention
     with no_recording():
@@ -206,7 +206,7 @@ def input_of(trace: Trace, stack: str, layer: int) -> Float[Tensor, "position d_
     found = trace.module(f"{stack}.layers.{layer}")
     before = "cross_attention_block" if isinstance(found, DecoderLayer) else "self_attention_block"
     name = f"{stack}.layers.{layer}.{before}"
-    config = trace.model.config
+    config = trace.network.config
     assert isinstance(config, TransformerConfig)
     if config.norm != "none" and config.norm_placement != "post":
         return trace[f"{block}.output"]

@@ -56,7 +56,7 @@ class Removals:
         actual: Sequence[int],
         changes: Sequence[Intervention] = (),
     ) -> None:
-        self.model: Network = lens.model
+        self.network: Network = lens.network
         self.predicts, self.changes = lens.predicts, tuple(changes)
         self.ids = [torch.tensor([text.ids], device=lens.device) for text in (source, target) if text is not None]
         self._actual = torch.tensor(list(actual), device=lens.device)
@@ -82,9 +82,9 @@ class Removals:
     def _layers(self, kinds: Sequence[AttentionKind]) -> Iterator[tuple[AttentionKind, int, range]]:
         """The heads of each layer, by the attention itself: a hosted model's stacks may differ in them."""
         for kind in kinds:
-            config, path = self.model.config, ATTENTION_PATHS[kind]
+            config, path = self.network.config, ATTENTION_PATHS[kind]
             for layer in range(config.n_encoder_layers if kind == "encoder" else config.n_decoder_layers):
-                attention = self.model.get_submodule(path.format(layer))
+                attention = self.network.get_submodule(path.format(layer))
                 yield kind, layer, range(int(attention.query.n_heads))  # type: ignore[union-attr, arg-type]
 
     def without_each(self, group: EachRemoved) -> dict[Place, Effect]:
@@ -140,18 +140,18 @@ class Removals:
     @cached_property
     def _memory(self) -> Tensor:
         """What the encoder gives with all its heads: the same for whatever is removed from the decoder."""
-        with torch.inference_mode(), no_recording(), intervening(self.model, self.changes):
-            encoded: Tensor = self.model.encode(self.ids[0])  # type: ignore[operator]
+        with torch.inference_mode(), no_recording(), intervening(self.network, self.changes):
+            encoded: Tensor = self.network.encode(self.ids[0])  # type: ignore[operator]
             return encoded
 
     def _states(self, changes: Sequence[Intervention], copies: int, encoder: bool) -> Tensor:
         """The last states (copy, position, d_model); encoder: whether something is changed before the decoder."""
         texts = [ids.expand(copies, -1) for ids in self.ids]
         memory = None if encoder or len(texts) == 1 else self._memory
-        with torch.inference_mode(), no_recording(), intervening(self.model, (*self.changes, *changes)):
+        with torch.inference_mode(), no_recording(), intervening(self.network, (*self.changes, *changes)):
             if memory is None:
-                return self.model.states(*texts)
-            decoded: Tensor = self.model.decode(texts[1], memory.expand(copies, -1, -1))  # type: ignore[operator]
+                return self.network.states(*texts)
+            decoded: Tensor = self.network.decode(texts[1], memory.expand(copies, -1, -1))  # type: ignore[operator]
             return decoded
 
     def _made(self, states: Tensor) -> Iterator[Tensor]:
@@ -160,7 +160,7 @@ class Removals:
             return
         for part in states.split(PLACES, dim=1):
             with torch.inference_mode():
-                logs = self.model.output(part)[0].float().log_softmax(dim=-1)
+                logs = self.network.output(part)[0].float().log_softmax(dim=-1)
             yield logs
 
     def _effect(self, states: Tensor) -> Effect:

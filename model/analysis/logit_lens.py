@@ -32,9 +32,9 @@ class LayerReading:
     rank: Int[Tensor, "wanted layer position"]
 
 
-def last_stack(model: nn.Module) -> str:
+def last_stack(network: nn.Module) -> str:
     """The stack whose states become logits: the decoder, or the encoder of a model without one."""
-    return "decoder" if hasattr(model, "decoder") else "encoder"
+    return "decoder" if hasattr(network, "decoder") else "encoder"
 
 
 def stream_names(trace: Trace) -> list[str]:
@@ -42,30 +42,30 @@ def stream_names(trace: Trace) -> list[str]:
 
     After a post-norm layer it is the layer's normalised output: that is what the next layer gets.
     """
-    model = trace.model
-    assert isinstance(model, Network)
-    stack, config = last_stack(model), model.config
+    network = trace.network
+    assert isinstance(network, Network)
+    stack, config = last_stack(network), network.config
     normed = config.norm_placement == "post" and config.norm != "none"
     part = "norm.output" if normed else "residual"
-    layers = len(model.get_submodule(f"{stack}.layers"))  # type: ignore[arg-type]
+    layers = len(network.get_submodule(f"{stack}.layers"))  # type: ignore[arg-type]
     names = [f"{stack}.layers.{layer}.feed_forward_block.{part}" for layer in range(layers)]
     return [f"{stack}.embedding.output", *names]
 
 
 @torch.inference_mode()
-def lens_logits(model: nn.Module, stream: Float[Tensor, "position d_model"]) -> Float[Tensor, "position vocabulary"]:
+def lens_logits(network: nn.Module, stream: Float[Tensor, "position d_model"]) -> Float[Tensor, "position vocabulary"]:
     """Unembed(Norm(x)): the stack's final norm, where it has one, and the projection to the vocabulary.
 
     A post-norm stack has no final norm: its layers end in norms of their own. After the last layer these are the
     model's logits.
     """
     with no_recording():
-        logits: Tensor = model.get_submodule("output")(model.get_submodule(f"{last_stack(model)}.norm")(stream))
+        logits: Tensor = network.get_submodule("output")(network.get_submodule(f"{last_stack(network)}.norm")(stream))
     return logits.float()
 
 
 def read_layers(
-    model: nn.Module, streams: Sequence[Float[Tensor, "position d_model"]], wanted: Int[Tensor, "wanted position"]
+    network: nn.Module, streams: Sequence[Float[Tensor, "position d_model"]], wanted: Int[Tensor, "wanted position"]
 ) -> LayerReading:
     """The lens on every layer. wanted: tokens to follow, several at each position.
 
@@ -74,7 +74,7 @@ def read_layers(
     found: list[list[Tensor]] = []
     for stream in streams:
         chunks = zip(stream.split(TOGETHER), wanted.split(TOGETHER, dim=1), strict=True)
-        parts = [_read(lens_logits(model, part), tokens) for part, tokens in chunks]
+        parts = [_read(lens_logits(network, part), tokens) for part, tokens in chunks]
         found.append([torch.cat(each, dim=-1) for each in zip(*parts, strict=True)])
     top, top_probability, entropy = (torch.stack([each[part] for each in found]) for part in range(3))
     probability, rank = (torch.stack([each[part] for each in found], dim=1) for part in (3, 4))

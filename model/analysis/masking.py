@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-def self_attention(model: Network) -> AttentionKind:
+def self_attention(network: Network) -> AttentionKind:
     """The kind of attention whose causal rule keeps predictions from the future."""
-    return "encoder" if model.kind == "encoder-only" else "decoder"
+    return "encoder" if network.kind == "encoder-only" else "decoder"
 
 
 @torch.inference_mode()
 def future_change(
-    model: Network, ids: Sequence[Tensor], place: int, token: int, changes: Sequence[Intervention] = ()
+    network: Network, ids: Sequence[Tensor], place: int, token: int, changes: Sequence[Intervention] = ()
 ) -> Float[Tensor, position]:
     """The largest change of a logit at each position when the last of the texts has `token` at `place`.
 
@@ -36,8 +36,8 @@ def future_change(
     """
     other = ids[-1].clone()
     other[0, place] = token
-    with intervening(model, changes):
-        logits = [model(*ids[:-1], last)[0].float() for last in (ids[-1], other)]
+    with intervening(network, changes):
+        logits = [network(*ids[:-1], last)[0].float() for last in (ids[-1], other)]
     return (logits[1] - logits[0]).abs().amax(dim=-1)
 
 
@@ -61,43 +61,43 @@ class Batch:
         return cls(tuple(ids), tuple(real))
 
     @torch.inference_mode()
-    def trace(self, model: Network, changes: Sequence[Intervention] = ()) -> Trace:
+    def trace(self, network: Network, changes: Sequence[Intervention] = ()) -> Trace:
         """One pass over the whole batch; `example` of it gives one text."""
-        with intervening(model, changes), record(model) as trace:
-            model(*self.ids, *self.real)
+        with intervening(network, changes), record(network) as trace:
+            network(*self.ids, *self.real)
         return trace
 
     @torch.inference_mode()
-    def alone(self, model: Network, changes: Sequence[Intervention] = ()) -> list[Tensor]:
+    def alone(self, network: Network, changes: Sequence[Intervention] = ()) -> list[Tensor]:
         """The logits (position, vocabulary) of each text in a pass of its own, without padding."""
         found = []
-        with intervening(model, changes):
+        with intervening(network, changes):
             for example in range(len(self.ids[0])):
                 pairs = zip(self.ids, self.real, strict=True)
                 own = [ids[example : example + 1, : int(real[example].sum())] for ids, real in pairs]
-                found.append(model(*own)[0])
+                found.append(network(*own)[0])
         return found
 
     @torch.inference_mode()
     def changes_of(
-        self, model: Network, alone: Sequence[Tensor], changes: Sequence[Intervention] = ()
+        self, network: Network, alone: Sequence[Tensor], changes: Sequence[Intervention] = ()
     ) -> Float[Tensor, example]:
         """For each text the largest difference between its logits in the batch and `alone`, at real positions."""
-        with intervening(model, changes):
-            together = model(*self.ids, *self.real)
+        with intervening(network, changes):
+            together = network(*self.ids, *self.real)
         pairs = zip(together, alone, strict=True)
         return torch.stack([(padded[: len(own)] - own).float().abs().max() for padded, own in pairs])
 
 
-def without_padding_masks(model: Network) -> list[Intervention]:
+def without_padding_masks(network: Network) -> list[Intervention]:
     """Padding is looked at in every attention of the model."""
-    paths = {path for path, _module in model.named_modules()}
+    paths = {path for path, _module in network.named_modules()}
     return [PaddingSeen(kind) for kind in get_args(AttentionKind) if ATTENTION_PATHS[kind].format(0) in paths]
 
 
-def without_causal_mask(model: Network) -> list[Intervention]:
+def without_causal_mask(network: Network) -> list[Intervention]:
     """Nothing keeps a query from later tokens."""
-    return [Causal(self_attention(model), False)]
+    return [Causal(self_attention(network), False)]
 
 
 @dataclass(frozen=True)

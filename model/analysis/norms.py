@@ -162,8 +162,8 @@ def batch_of(lens: TextModel, source: Tokens, target: Tokens | None) -> Batch | 
     places = {side: [[*range(len(texts[side]))], *cut[side]] for side in texts}
     rows = {side: [_at(texts[side], row) for row in places[side]] for side in texts}
     sides = {side: _padded(rows[side], tokenizers[side].filler, lens.device) for side in texts}
-    with torch.inference_mode(), record(lens.model) as trace:
-        lens.model(*(ids for ids, _ in sides.values()), *(real for _, real in sides.values()))
+    with torch.inference_mode(), record(lens.network) as trace:
+        lens.network(*(ids for ids, _ in sides.values()), *(real for _, real in sides.values()))
     stacks = {"encoder": "source", "decoder": "target"}
     if target is None:
         stacks = dict.fromkeys(("decoder" if lens.kind == "decoder-only" else "encoder",), "source")

@@ -124,26 +124,26 @@ def reversed_order(special: Sequence[bool]) -> list[int]:
     return [place if fixed else next(backwards) for place, fixed in enumerate(special)]
 
 
-def token_states(model: Network, ids: Sequence[int]) -> Float[Tensor, "position d_model"]:
+def token_states(network: Network, ids: Sequence[int]) -> Float[Tensor, "position d_model"]:
     """The last states of the stack that reads a text: the encoder's, or the only stack's."""
-    rows = torch.tensor([list(ids)], device=model.device)
+    rows = torch.tensor([list(ids)], device=network.device)
     with torch.inference_mode(), no_recording():
-        if isinstance(model, Transformer):
-            return model.encode(rows)[0]
-        return model.states(rows)[0]
+        if isinstance(network, Transformer):
+            return network.encode(rows)[0]
+        return network.states(rows)[0]
 
 
-def order_difference(model: Network, ids: Sequence[int], order: Sequence[int]) -> Float[Tensor, position]:
+def order_difference(network: Network, ids: Sequence[int], order: Sequence[int]) -> Float[Tensor, position]:
     """max |f(x)_{order[i]} − f(x_{order})_i| over the channels, for each i: 0 where a token's state is the same
     wherever it stands, so that the outputs are a permutation of each other.
     """
     places = list(order)
-    states, moved = token_states(model, ids), token_states(model, [ids[place] for place in places])
+    states, moved = token_states(network, ids), token_states(network, [ids[place] for place in places])
     return (states[places] - moved).float().abs().amax(dim=-1)
 
 
-def states_beside(model: Network, ids: Sequence[int], order: Sequence[int]) -> Float[Tensor, "position position"]:
+def states_beside(network: Network, ids: Sequence[int], order: Sequence[int]) -> Float[Tensor, "position position"]:
     """The cosine of each state of a text with each state of the same text in another order."""
-    states, moved = token_states(model, ids), token_states(model, [ids[place] for place in order])
+    states, moved = token_states(network, ids), token_states(network, [ids[place] for place in order])
     unit, other = (torch.nn.functional.normalize(each.float(), dim=-1) for each in (states, moved))
     return unit @ other.T

@@ -175,6 +175,6 @@ def _hidden_losses(lens: MaskedLanguageModel, source: Tokens) -> Float[Tensor, p
     places = torch.tensor(known, device=lens.device)
     each = torch.arange(len(known), device=lens.device)
     rows[each, places] = tokenizer.mask
-    states = lens.model.states(rows)[each, places]
-    losses[places.to(losses.device)] = token_losses(lens.model.output(states), [source.ids[place] for place in known])
+    states = lens.network.states(rows)[each, places]
+    losses[places.to(losses.device)] = token_losses(lens.network.output(states), [source.ids[place] for place in known])
     return losses

@@ -92,7 +92,7 @@ def cosines(states: Float[Tensor, "state position d_model"]) -> Float[Tensor, "s
 
 @torch.inference_mode()
 def placements(
-    model: Network, block: Block, x: Float[Tensor, "position d_model"], read: Float[Tensor, "position d_model"]
+    network: Network, block: Block, x: Float[Tensor, "position d_model"], read: Float[Tensor, "position d_model"]
 ) -> dict[str, Float[Tensor, "position d_model"]]:
     """What a feed-forward block would make of x, by its own sublayer and norm, placed in three ways.
 
@@ -102,26 +102,26 @@ def placements(
     layer, `read` (Wang and Komatsuzaki, 2021; Black et al., 2022, section 2.1); x is then the sum with the attention.
     """
     path = f"{block.before.partition('.')[0]}.layers.{block.layer}"
-    layer = model.get_submodule(path)
+    layer = network.get_submodule(path)
     assert isinstance(layer, EncoderLayer | DecoderLayer)
-    require(model, f"{path}.feed_forward.hidden")
-    norm, feed_forward = model.get_submodule(f"{path}.feed_forward_block.norm"), layer.feed_forward
+    require(network, f"{path}.feed_forward.hidden")
+    norm, feed_forward = network.get_submodule(f"{path}.feed_forward_block.norm"), layer.feed_forward
     with no_recording():
         made = {
             "post": norm((x + feed_forward(x[None])[0])[None])[0],
             "pre": x + feed_forward(norm(x[None]))[0],
             "wrong": feed_forward(x[None])[0] + norm(x[None])[0],
         }
-        if model.config.parallel:
-            made["parallel"] = _in_parallel(model, path, x[None], read[None])[0]
+        if network.config.parallel:
+            made["parallel"] = _in_parallel(network, path, x[None], read[None])[0]
     return {name: tensor.float() for name, tensor in made.items()}
 
 
-def _in_parallel(model: Network, path: str, x: Tensor, read: Tensor) -> Tensor:
+def _in_parallel(network: Network, path: str, x: Tensor, read: Tensor) -> Tensor:
     """A parallel layer's feed-forward block, its norms where the model has them."""
-    block, feed_forward = (model.get_submodule(f"{path}.{name}") for name in ("feed_forward_block", "feed_forward"))
+    block, feed_forward = (network.get_submodule(f"{path}.{name}") for name in ("feed_forward_block", "feed_forward"))
     norm = block.get_submodule("norm")
-    placement = model.config.norm_placement
+    placement = network.config.norm_placement
     if placement == "post":
         made: Tensor = norm(x + feed_forward(read))
         return made

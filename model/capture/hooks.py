@@ -36,10 +36,10 @@ def no_recording() -> Iterator[None]:
 
 
 @contextmanager
-def changed(model: nn.Module, changes: tuple[Any, ...]) -> Iterator[None]:
+def changed(network: nn.Module, changes: tuple[Any, ...]) -> Iterator[None]:
     """A block in which these changes, and no others, are made to `model`."""
-    others = tuple(each for each in changing.get() if each[0] is not model)
-    before = changing.set((*others, *((model, change) for change in changes)))
+    others = tuple(each for each in changing.get() if each[0] is not network)
+    before = changing.set((*others, *((network, change) for change in changes)))
     try:
         yield
     finally:
@@ -51,15 +51,15 @@ def is_watched() -> bool:
     return torch.compiler.is_compiling() or bool(recording.get() or changing.get())
 
 
-def looks_ahead(model: nn.Module) -> bool:
+def looks_ahead(network: nn.Module) -> bool:
     """Whether `model` is changed so that what it computes for a token depends on those after it."""
-    return any(change.looks_ahead for whose, change in changing.get() if whose is model)
+    return any(change.looks_ahead for whose, change in changing.get() if whose is network)
 
 
-def observe(module: nn.Module, model: nn.Module, path: str, name: str, keep: Keep) -> None:
+def observe(module: nn.Module, network: nn.Module, path: str, name: str, keep: Keep) -> None:
     """From now on `module`, at `path` of `model`, gives its output to `keep` whenever someone records `model`."""
     # A weak reference: a deep copy of the model keeps it, and is not taken for the model.
-    module.__dict__["_seen"] = (weakref.ref(model), path, name, keep)
+    module.__dict__["_seen"] = (weakref.ref(network), path, name, keep)
     module.__class__ = _observing(type(module))
 
 
@@ -82,15 +82,15 @@ def _observing(kind: type[nn.Module]) -> type[nn.Module]:
         if not changed and not recorders:
             return compute(self, *inputs)
         seen, path, name, keep = self.__dict__["_seen"]
-        model = seen()
-        changes = [change for whose, change in changed if whose is model] if changed else ()
+        network = seen()
+        changes = [change for whose, change in changed if whose is network] if changed else ()
         for change in changes:
             inputs = change.before(path, self, inputs)
         output: Tensor = compute(self, *inputs)
         for change in changes:
             output = change.after(path, self, inputs, output)
         for recorder in recorders:
-            if recorder.model is model:
+            if recorder.network is network:
                 keep(recorder, path, name, inputs, output)
         return output
 

@@ -42,13 +42,13 @@ class Intervention:
 
 
 @contextmanager
-def intervening(model: nn.Module, changes: Sequence[Intervention]) -> Iterator[None]:
+def intervening(network: nn.Module, changes: Sequence[Intervention]) -> Iterator[None]:
     """A block in which `model` computes with these changes, in this thread alone; traces made in it remember them."""
-    attach(model)
-    already = tuple(change for whose, change in changing.get() if whose is model)
+    attach(network)
+    already = tuple(change for whose, change in changing.get() if whose is network)
     explicit = explicit_attention.set(explicit_attention.get() or any(change.explicit for change in changes))
     try:
-        with changed(model, (*already, *changes)):
+        with changed(network, (*already, *changes)):
             yield
     finally:
         explicit_attention.reset(explicit)

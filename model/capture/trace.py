@@ -32,9 +32,9 @@ class Trace:
     A pass over a batch leaves a trace of its first example; `example` gives the others.
     """
 
-    def __init__(self, model: nn.Module, maps: bool = False) -> None:
-        self.model, self.maps, self._example, self._modules = model, maps, 0, _parts.setdefault(model, {})
-        self.changes = tuple(change for whose, change in changing.get() if whose is model)
+    def __init__(self, network: nn.Module, maps: bool = False) -> None:
+        self.network, self.maps, self._example, self._modules = network, maps, 0, _parts.setdefault(network, {})
+        self.changes = tuple(change for whose, change in changing.get() if whose is network)
         self.source_tokens: list[str] = []
         self.target_tokens: list[str] = []
         self.special_labels: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ class Trace:
         if path in self._norm_inputs and quantity in ("input", "mean", "std"):
             x = self._one(self._norm_inputs[path])
             return x if quantity == "input" else getattr(Norm, quantity)(x)
-        require(self.model, name)
+        require(self.network, name)
         raise KeyError(f"{name!r} is not a quantity of this trace; names() lists them")
 
     def examples(self, name: str) -> Float[Tensor, "example ..."]:
@@ -124,10 +124,10 @@ class Trace:
             self._maps[name] = tensor
         return tensor
 
-    def on(self, model: nn.Module) -> Trace:
+    def on(self, network: nn.Module) -> Trace:
         """The same trace as if a copy of the model, with the weights of then, had left it; it shares the tensors."""
         other = copy.copy(self)
-        other.model, other._modules = model, _parts.setdefault(model, {})
+        other.network, other._modules = network, _parts.setdefault(network, {})
         return other
 
     def maps_of(self, path: str) -> list[str]:
@@ -137,7 +137,7 @@ class Trace:
 
     def module(self, path: str) -> nn.Module:
         """The part of the model at `path`, looked up once for all traces."""
-        return self._modules.get(path) or self._modules.setdefault(path, self.model.get_submodule(path))
+        return self._modules.get(path) or self._modules.setdefault(path, self.network.get_submodule(path))
 
     def given(self, path: str) -> bool:
         """Whether the pass itself left the weights of the attention at `path`."""
@@ -169,7 +169,7 @@ class Trace:
         if quantity == "visible":
             return visible.any(dim=0)
         bias = (self[f"{path}.bias"],) if f"{path}.bias" in self._tensors else ()
-        with torch.inference_mode(), no_recording(), changed(self.model, self.changes):
+        with torch.inference_mode(), no_recording(), changed(self.network, self.changes):
             return attention.step(quantity, self[f"{path}.query"], self[f"{path}.key"], visible, bias)
 
     def _keep_output(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:
@@ -185,14 +185,14 @@ class Trace:
         self._masks[path] = inputs[2]
 
     def _require_complete(self) -> None:
-        absent = [name for name in _attached[self.model] if name not in self._tensors]
+        absent = [name for name in _attached[self.network] if name not in self._tensors]
         if missing := [name for name in absent if self.maps or name.rpartition(".")[2] not in MAPS]:
             missed = f"{missing[0]} ({len(missing)} such)"
             raise RuntimeError(f"the forward pass left no {missed}: run the whole model once inside record()")
 
 
 @contextmanager
-def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
+def record(network: nn.Module, maps: bool = False) -> Iterator[Trace]:
     """Collect every quantity of the one forward pass of `model` made inside the `with` block.
 
     maps: take the explicit attention path and keep scores and weights of every head too.
@@ -200,8 +200,8 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
     Raises:
         RuntimeError: a quantity was computed twice, or not at all.
     """
-    attach(model)
-    trace = Trace(model, maps or explicit_attention.get())
+    attach(network)
+    trace = Trace(network, maps or explicit_attention.get())
     before = recording.set((*recording.get(), trace))
     explicit = explicit_attention.set(trace.maps)
     try:
@@ -212,21 +212,21 @@ def record(model: nn.Module, maps: bool = False) -> Iterator[Trace]:
     trace._require_complete()
 
 
-def attach(model: nn.Module) -> None:
+def attach(network: nn.Module) -> None:
     """Make every module worth seeing an observed one, once; without a recording it only computes."""
     with _attaching:
-        if model in _attached:
+        if network in _attached:
             return
         names = []
-        for path, module in list(model.named_modules()):
+        for path, module in list(network.named_modules()):
             part_of, _, name = path.rpartition(".")
             if isinstance(module, MultiHeadAttention):
-                observe(module, model, path, path, Trace._keep_mask)
+                observe(module, network, path, path, Trace._keep_mask)
             norm, wanted = isinstance(module, Norm), part_of and name in OBSERVED and not isinstance(module, Unbiased)
             if norm or wanted:
                 names.append(f"{path}.output" if norm else path)
-                observe(module, model, path, names[-1], Trace._keep_norm if norm else Trace._keep_output)
-        _attached[model] = names
+                observe(module, network, path, names[-1], Trace._keep_norm if norm else Trace._keep_output)
+        _attached[network] = names
 
 
 # What the quantities of a trace are called.

@@ -83,7 +83,7 @@ def export_huggingface(lens: TextModel, folder: Path, card: str = "") -> None:
     family = counterpart(lens.config)
     # Refused before anything is written.
     writers = _tokenizer_writers(lens)
-    options, tensors = family.make(Parameters(lens.model))
+    options, tensors = family.make(Parameters(lens.network))
     folder.mkdir(parents=True, exist_ok=True)
     kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # a tied one would be refused
     write_tensors(folder / "model.safetensors", kept, {"format": "pt"})

@@ -183,9 +183,9 @@ def assembled(
         CheckpointError: a weight is missing, of another shape or of a type that a network cannot have, there is one too
             many, or they do not fit into memory.
     """
-    model = skeleton(config)
-    require_room(model.parameter_count(), dtype, device)
-    names = dict(model.named_parameters(remove_duplicate=False))
+    network = skeleton(config)
+    require_room(network.parameter_count(), dtype, device)
+    names = dict(network.named_parameters(remove_duplicate=False))
     if unknown := sorted(weights.keys() - names.keys()):
         raise CheckpointError(f"the weights hold {unknown[0]} ({len(unknown)} such), which this config has not")
     made: dict[int, nn.Parameter] = {}
@@ -199,11 +199,11 @@ def assembled(
         raise CheckpointError(f"the weights lack {missing[0]} ({len(missing)} such)")
     for parameter in names.values():
         parameter.requires_grad_(False)  # assigning sets what is given to what was there
-    model.load_state_dict({name: made[id(parameter)] for name, parameter in names.items()}, assign=True)
-    for module in model.modules():
+    network.load_state_dict({name: made[id(parameter)] for name, parameter in names.items()}, assign=True)
+    for module in network.modules():
         for name, table in module.named_buffers(recurse=False):
             setattr(module, name, table.to(device, dtype))
-    return model.eval()
+    return network.eval()
 
 
 def _copied(name: str, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:

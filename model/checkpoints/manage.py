@@ -67,7 +67,7 @@ def keep_as_ours(folder: Path, lens: TextModel) -> None:
     )
     record = {name: value for name, value in lens.training.items() if name != "open"}  # the config says it now
     tokenizers = lens.source_tokenizer, lens.target_tokenizer
-    save_checkpoint(folder, lens.model, tokenizers, record, card, lens.dtype)
+    save_checkpoint(folder, lens.network, tokenizers, record, card, lens.dtype)
 
 
 def rename(folder: Path, name: str) -> Path:

@@ -31,7 +31,7 @@ TOKENIZER = "tokenizer.json"  # of models with one stack
 
 def save_checkpoint(
     folder: Path | str,
-    model: Network,
+    network: Network,
     tokenizers: tuple[Tokenizer, Tokenizer],
     training: Mapping[str, Any] | None = None,
     card: str = "",
@@ -45,10 +45,10 @@ def save_checkpoint(
     folder = Path(folder)
     written = begin_folder(folder)
     try:
-        write_tensors(written / WEIGHTS, _stored_weights(model, dtype), {"format": "pt"})
+        write_tensors(written / WEIGHTS, _stored_weights(network, dtype), {"format": "pt"})
         texts = {
-            CONFIG: model.config.to_json(),
-            **{name: made.to_json() for name, made in zip(_tokenizer_files(model.config), tokenizers, strict=True)},
+            CONFIG: network.config.to_json(),
+            **{name: made.to_json() for name, made in zip(_tokenizer_files(network.config), tokenizers, strict=True)},
             TRAINING: json.dumps(training or {}, indent=2, ensure_ascii=False) + "\n",
             CARD: card,
         }
@@ -83,16 +83,16 @@ def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextMo
     require_room(sum(math.prod(info.shape) for info in table), dtype, device)
     weights = {info.name: info.load() for info in table}  # still in the file, which may be replaced from now on
     try:
-        model = build(config)
+        network = build(config)
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold
         raise CheckpointError(f"{folder.name}: no model of this {CONFIG} can be built: {first_line(error)}") from error
     try:
-        model.load_weights(weights)
+        network.load_weights(weights)
     except ValueError as error:
         raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
-    model.to(device=device, dtype=dtype).eval().requires_grad_(False)
+    network.to(device=device, dtype=dtype).eval().requires_grad_(False)
     training = read_record(folder / TRAINING)
-    return MODEL_CLASSES[config.kind](folder.resolve().name, model, tokenizers, training)
+    return MODEL_CLASSES[config.kind](folder.resolve().name, network, tokenizers, training)
 
 
 def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:
@@ -116,9 +116,9 @@ def _read_tokenizer(path: Path) -> Tokenizer:
     return read_saved(path) if is_saved(path) else Tokenizer.read(path)
 
 
-def _stored_weights(model: Network, dtype: torch.dtype) -> dict[str, Tensor]:
+def _stored_weights(network: Network, dtype: torch.dtype) -> dict[str, Tensor]:
     """Each parameter once, whatever is tied to it."""
-    return {name: tensor.detach().to(dtype) for name, tensor in model.named_parameters()}
+    return {name: tensor.detach().to(dtype) for name, tensor in network.named_parameters()}
 
 
 # Our own folder as a stranger may have made it: what its config claims is compared with the weights' header first.

@@ -78,5 +78,5 @@ def record_figures(folder: Path, spec: str) -> Figures:
     figures, _ = measure(lens, spec)
     record = {**lens.training, "test": figures}
     write_text(folder / TRAINING, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
-    write_text(folder / CARD, card(lens.name, lens.config, lens.model.parameter_count(), record))
+    write_text(folder / CARD, card(lens.name, lens.config, lens.network.parameter_count(), record))
     return figures

@@ -136,15 +136,15 @@ def _run(
     torch.manual_seed(settings.seed)
     say = print if processes.main else say_nothing
     state = _state(options.out)
-    model = build(config).to(processes.device)
+    network = build(config).to(processes.device)
     if start:
-        model.load_state_dict(start.model.state_dict())
+        network.load_state_dict(start.network.state_dict())
     products = _products(options, config, settings, state, processes)
     products.use()
     say(str(products))
     if slow := slower(settings.precision, processes.device):
         say(slow)
-    trainer = Trainer(model, train, validation, settings, processes)
+    trainer = Trainer(network, train, validation, settings, processes)
     trainer.products = products.name
     trainer.begun = begun_from(start) if start else ""
     if state.exists():
@@ -152,7 +152,7 @@ def _run(
         require_checkpoint(trainer, options.out, state)
         say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state}){changes}")
     where = f", {processes.count} processes" if processes.count > 1 else ""
-    say(f"{model.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps{where}")
+    say(f"{network.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps{where}")
 
     def save(folder: Path) -> None:
         if processes.main:
@@ -160,8 +160,8 @@ def _run(
             record |= {"note": trainer.begun} if trainer.begun else {}
             dtype = torch.float16 if options.half else torch.float32
             with trainer.averaged_weights():
-                text = card(folder.name, config, model.parameter_count(), record)
-                save_checkpoint(folder, model, material.tokenizers, record, text, dtype)
+                text = card(folder.name, config, network.parameter_count(), record)
+                save_checkpoint(folder, network, material.tokenizers, record, text, dtype)
 
     kept = options.log_dir and processes.main
     with (
@@ -313,10 +313,10 @@ def sound(trainer: Trainer) -> bool:
     if first_not_finite(trainer.state_dict()):
         return False
     batch = next(unshuffled(trainer.validation if len(trainer.validation) else trainer.train, 1))
-    trainer.model.eval()
+    trainer.network.eval()
     with torch.inference_mode(), trainer.autocast():
-        loss = loss_and_hits(trainer.model, batch.to(trainer.device)).loss
-    trainer.model.train()
+        loss = loss_and_hits(trainer.network, batch.to(trainer.device)).loss
+    trainer.network.train()
     return math.isfinite(loss)
 
 

@@ -61,7 +61,7 @@ def start_of(options: argparse.Namespace) -> TextModel | None:
     if options.start.resolve() == options.out.resolve():
         raise ValueError(f"start and out are both {options.out}: give --out another folder")
     start = open_checkpoint(options.start, torch.device("cpu"), torch.float32)
-    require_ours(start.model)
+    require_ours(start.network)
     others = [name for name in network_options(options) if name not in RATES]
     others += [name for name in ("preset", "units", "vocabulary") if getattr(options, name, None) is not None]
     others += ["kind"] if getattr(options, "kind", start.kind) != start.kind else []

@@ -27,16 +27,16 @@ SGD_RATE = 25  # times the rate of Adam, whose steps are of the rate's size what
 MOMENTUM = 0.9
 
 
-def as_torch_begins(model: Network) -> None:
+def as_torch_begins(network: Network) -> None:
     """Matrices and biases as `torch.nn.Linear` draws them: uniform up to ±1/√(inputs)."""
-    for module in model.modules():
-        if isinstance(module, nn.Linear) and module is not model.output.logits:
+    for module in network.modules():
+        if isinstance(module, nn.Linear) and module is not network.output.logits:
             module.reset_parameters()
 
 
-def plain_descent(model: Network) -> torch.optim.Optimizer:
+def plain_descent(network: Network) -> torch.optim.Optimizer:
     """Stochastic gradient descent with momentum."""
-    return torch.optim.SGD(model.parameters(), lr=1.0, momentum=MOMENTUM)
+    return torch.optim.SGD(network.parameters(), lr=1.0, momentum=MOMENTUM)
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def answered_at(learner: Learner, setup: Setup, pairs: Sequence[Pair], length: i
     if not pairs or learner.course.diverged:
         return Answered(learner.arm.name, learner.course.seed, length, float("nan"), float("nan"))
     lens = learner.lens
-    lens.model.eval()
+    lens.network.eval()
     alone = setup.kind == "decoder-only"
     sources = [pair.source for pair in pairs]
     written = lens.generate_batch(
@@ -212,7 +212,7 @@ def answered_at(learner: Learner, setup: Setup, pairs: Sequence[Pair], length: i
     given.pairs["train"] = list(pairs)  # type: ignore[attr-defined]  # none of them is kept for anything else
     hits = count = 0
     for batch in unshuffled(given.corpora(setup.max_length, 0.0)[0], 2000):
-        hits, count = hits + loss_and_hits(lens.model, batch.to(lens.device)).tokens, count + batch.predicted
+        hits, count = hits + loss_and_hits(lens.network, batch.to(lens.device)).tokens, count + batch.predicted
     return Answered(learner.arm.name, learner.course.seed, length, exact, hits / count)
 
 
@@ -229,11 +229,11 @@ class NormOnTheShortCut(PreNorm):
         return self.residual(self.norm(x), sublayer(x if read is None else read))
 
 
-def put_norm_on_the_short_cut(model: Network) -> None:
+def put_norm_on_the_short_cut(network: Network) -> None:
     """Every pre-norm block of a network becomes the wrong one, with the same weights."""
-    found = [(name, block) for name, block in model.named_modules() if type(block) is PreNorm]
+    found = [(name, block) for name, block in network.named_modules() if type(block) is PreNorm]
     for name, block in found:
-        wrong = NormOnTheShortCut(model.config)
+        wrong = NormOnTheShortCut(network.config)
         wrong.norm, wrong.residual = block.norm, block.residual
         path, _, own = name.rpartition(".")
-        setattr(model.get_submodule(path), own, wrong.train(block.training))
+        setattr(network.get_submodule(path), own, wrong.train(block.training))

@@ -38,13 +38,13 @@ class Learner:
         self.lens: TextModel = fresh(arm.name, config, material, seed)
         if arm.change:
             with seeded(seed, self.lens.device):
-                arm.change(self.lens.model)
-        self.trainer = Trainer(self.lens.model, *corpora, setup.settings(arm, seed))
+                arm.change(self.lens.network)
+        self.trainer = Trainer(self.lens.network, *corpora, setup.settings(arm, seed))
         if arm.optimizer:
-            self.trainer.optimizer = arm.optimizer(self.lens.model)  # type: ignore[assignment]  # they do alike
+            self.trainer.optimizer = arm.optimizer(self.lens.network)  # type: ignore[assignment]  # they do alike
         self._steps = self.trainer.steps()
         self._seconds: list[float] = []
-        self.course = Course(arm.name, seed, self.lens.model.parameter_count())
+        self.course = Course(arm.name, seed, self.lens.network.parameter_count())
 
     @property
     def last(self) -> float:

@@ -109,7 +109,7 @@ def _compare(
 ) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"], Bool[Tensor, "head query key"]]:
     """Dot products and cosines of these queries with all keys, and which of them they may look at."""
     trace, path = maps.trace, maps.paths[layer]
-    require(trace.model, f"{path}.query", f"{path}.scores")
+    require(trace.network, f"{path}.query", f"{path}.scores")
     query = exact(trace[f"{path}.query"][heads])
     key = exact(for_each_head(trace[f"{path}.key"], maps.heads)[heads])
     queries = queries.to(query.device)

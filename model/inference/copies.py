@@ -54,11 +54,11 @@ def with_weights(lens: TextModel, of: Callable[[nn.Parameter], Any]) -> TextMode
     Raises:
         ValueError: the model is run by transformers' own code.
     """
-    require_ours(lens.model)
+    require_ours(lens.network)
     other = copy.copy(lens)
-    other.model = _network_with(lens.model, of)
-    if other.model.training:
-        other.model.eval()
+    other.network = _network_with(lens.network, of)
+    if other.network.training:
+        other.network.eval()
     return other
 
 
@@ -114,7 +114,7 @@ def vary(
     changes = {name: value for name, value in asked.items() if value not in (None, getattr(lens.config, name))}
     if not changes:
         return lens
-    require_ours(lens.model)
+    require_ours(lens.network)
     config = dataclasses.replace(lens.config, **changes)
     _require_possible(lens, config)
     return type(lens)(lens.name, _network(lens, config), (lens.source_tokenizer, lens.target_tokenizer), lens.training)
@@ -141,18 +141,18 @@ def _require_possible(lens: TextModel, config: TransformerConfig) -> None:
 
 def _network(lens: TextModel, config: TransformerConfig) -> Network:
     """The network of this config with the parameters of `lens`, which also keep their ties."""
-    model = skeleton(config)  # no memory and no random numbers for weights that are replaced at once
-    kept = {name: _fitting(name, tensor, config) for name, tensor in lens.model.state_dict(keep_vars=True).items()}
-    for name, parameter in model.named_parameters():  # assigning sets what is given to what was there
+    network = skeleton(config)  # no memory and no random numbers for weights that are replaced at once
+    kept = {name: _fitting(name, tensor, config) for name, tensor in lens.network.state_dict(keep_vars=True).items()}
+    for name, parameter in network.named_parameters():  # assigning sets what is given to what was there
         if name in kept:
             parameter.requires_grad_(kept[name].requires_grad)
-    missing, _unused = model.load_state_dict(kept, strict=False, assign=True)
+    missing, _unused = network.load_state_dict(kept, strict=False, assign=True)
     if missing:
         raise ValueError(f"{lens.name} has no {missing[0]}, which positions of type {config.position} need")
-    for module in model.modules():
+    for module in network.modules():
         for name, table in module.named_buffers(recurse=False):
             setattr(module, name, table.to(lens.device, lens.dtype))
-    return model.eval()
+    return network.eval()
 
 
 def _fitting(name: str, tensor: Tensor, config: TransformerConfig) -> Tensor:

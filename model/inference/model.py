@@ -21,28 +21,28 @@ class TextModel:
     def __init__(
         self,
         name: str,
-        model: Network,
+        network: Network,
         tokenizers: tuple[Tokenizer, Tokenizer],
         training: Mapping[str, Any],
     ) -> None:
-        self.name, self.model, self.training = name, model, training
+        self.name, self.network, self.training = name, network, training
         self.source_tokenizer, self.target_tokenizer = tokenizers
 
     @property
     def config(self) -> TransformerConfig:
-        return self.model.config
+        return self.network.config
 
     @property
     def kind(self) -> Kind:
-        return self.model.kind
+        return self.network.kind
 
     @property
     def device(self) -> torch.device:
-        return self.model.device
+        return self.network.device
 
     @property
     def dtype(self) -> torch.dtype:
-        return next(self.model.parameters()).dtype
+        return next(self.network.parameters()).dtype
 
     @property
     def example(self) -> str:
@@ -86,8 +86,8 @@ class TextModel:
         times: examples of a batch that are all alike; the trace is of the last one.
         """
         texts = [source] if target is None else [source, target]
-        with torch.inference_mode(), record(self.model) as trace:
-            self.model(*(self._ids(tokens).expand(times, -1) for tokens in texts))
+        with torch.inference_mode(), record(self.network) as trace:
+            self.network(*(self._ids(tokens).expand(times, -1) for tokens in texts))
         return self._named(trace.example(times - 1) if times > 1 else trace, source, target)
 
     def _named(self, trace: Trace, source: Tokens, target: Tokens | None) -> Trace:

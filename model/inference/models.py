@@ -127,7 +127,7 @@ class Writer(TextModel):
 class Translator(Writer):
     """An encoder-decoder model: it reads a source and writes a target."""
 
-    model: Transformer
+    network: Transformer
 
     def source_tokens(self, text: str) -> Tokens:
         """`text` as the encoder gets it, with `</s>`, cut at max_length."""
@@ -151,13 +151,13 @@ class Translator(Writer):
         if not self.predicts:  # it writes nothing
             target = tokenizer.written([])
             return self.trace_tokens(source, target), target, self._generation(source.ids, [])
-        with torch.inference_mode(), record(self.model) as trace:
-            memory = self.model.encode(self._ids(source))
+        with torch.inference_mode(), record(self.network) as trace:
+            memory = self.network.encode(self._ids(source))
             with no_recording():
                 limits, context = [self._limit(source.ids, None)], self._context_of([source.ids], memory)
                 generation = self._write([source.ids], context, limits, draft.ids if draft else ())[0]
             target = tokenizer.written(generation.ids)
-            self.model.output(self.model.decode(self._ids(target), memory))
+            self.network.output(self.network.decode(self._ids(target), memory))
         return self._named(trace, source, target), target, generation
 
     def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
@@ -187,7 +187,7 @@ class Translator(Writer):
     def _context_of(self, rows: Sequence[list[int]], memory: Tensor | None) -> DecodingState:
         padding, (first, _) = self.source_tokenizer.padding, self.target_tokenizer.margins("target")
         nothing = -1 if padding is None else padding
-        context = self.model.read(self._padded(rows), padding=nothing, start=first[0], memory=memory)
+        context = self.network.read(self._padded(rows), padding=nothing, start=first[0], memory=memory)
         context.first = torch.tensor([first] * len(rows), device=self.device)
         return context
 
@@ -229,7 +229,7 @@ class LanguageModel(Writer):
         return min(length or CONTINUATION, self.config.max_length - len(row) + 1)  # the last one is not read again
 
     def _context(self, rows: Sequence[list[int]]) -> DecodingState:
-        return self.model.read(torch.tensor(list(rows), device=self.device), padding=-1, start=-1)
+        return self.network.read(torch.tensor(list(rows), device=self.device), padding=-1, start=-1)
 
     def _text(self, row: list[int], written: list[int]) -> str:
         """What follows the prompt: a first space is seen only behind it."""
@@ -295,7 +295,7 @@ class MaskedLanguageModel(TextModel):
     def _fill(self, text: str) -> Generation:
         tokens = self.source_tokens(text)
         with torch.inference_mode():
-            logits = self.model(self._ids(tokens))[0]
+            logits = self.network(self._ids(tokens))[0]
         places = [place for place, token in enumerate(tokens.ids) if token == self.source_tokenizer.mask]
         choices = [self._choices(logits[place], KEPT) for place in places]
         for best in choices:

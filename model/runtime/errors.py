@@ -50,13 +50,13 @@ class MissingQuantityError(KeyError):
         self.name, self.reason = name, reason
 
 
-def require(model: object, *names: str) -> None:
+def require(network: object, *names: str) -> None:
     """These quantities are none of those that the model says it lacks.
 
     Raises:
         AbsentError: one is.
     """
-    missing: Mapping[str, str] = getattr(model, "missing", {})
+    missing: Mapping[str, str] = getattr(network, "missing", {})
     for name in names:
         if name in missing:
             raise MissingQuantityError(name, missing[name])

@@ -45,7 +45,7 @@ def timed_step(start: TextModel, corpora: tuple[Dataset, Dataset], settings: Tra
         ValueError: the settings do not go together with the data.
         FloatingPointError: the loss is not finite.
     """
-    trainer = Trainer(trainable(start.model), *corpora, settings)
+    trainer = Trainer(trainable(start.network), *corpora, settings)
     return [report.seconds for report in islice(trainer.steps(), 2)][-1]
 
 
@@ -151,15 +151,15 @@ def speed_of(device: torch.device, alone: bool = True) -> Speed:
 def _measure(device: torch.device) -> Speed:
     config = TransformerConfig.one_stack("decoder-only", VOCABULARY, LAYERS, **NETWORK)
     with seeded(0, device):
-        model = build(config).to(device).train()
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+        network = build(config).to(device).train()
+    optimizer = torch.optim.AdamW(network.parameters(), fused=True)
 
     def timed(batch: Batch) -> float:
         began = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        (summed_loss(model, batch, 0.0) / batch.predicted).backward()
+        (summed_loss(network, batch, 0.0) / batch.predicted).backward()
         optimizer.step()
-        float(next(model.parameters()).detach().sum())  # until the device is done
+        float(next(network.parameters()).detach().sum())  # until the device is done
         return time.perf_counter() - began
 
     batches = [_batch(*size, device) for size in (SMALL, LARGE)]

@@ -29,8 +29,8 @@ def fresh(name: str, config: TransformerConfig, material: TrainingData, seed: in
         raise ValueError(f"the config's vocabularies {sizes} must be those of the tokenizers {given}: take these")
     device = choose_device()
     with seeded(seed, device):
-        model = build(config).to(device).eval()
-    return MODEL_CLASSES[config.kind](name, model, material.tokenizers, {})
+        network = build(config).to(device).eval()
+    return MODEL_CLASSES[config.kind](name, network, material.tokenizers, {})
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def _losses(lens: TextModel, corpus: Dataset) -> tuple[float, int, int]:
     """The sum of the cross-entropies in nats, how many there are, and how often the prediction is right."""
     loss, tokens, right = 0.0, 0, 0
     for batch in unshuffled(corpus, TOKENS):
-        part = loss_and_hits(lens.model, batch.to(lens.device))
+        part = loss_and_hits(lens.network, batch.to(lens.device))
         loss, tokens, right = loss + part.loss, tokens + batch.predicted, right + part.tokens
     return loss, tokens, right
 

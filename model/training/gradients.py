@@ -22,8 +22,8 @@ class Gradients:
     parts: each layer, embedding and output, and how much of a row it has; its weights are neighbours.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        names, self.parameters = zip(*model.named_parameters(), strict=True)
+    def __init__(self, network: nn.Module) -> None:
+        names, self.parameters = zip(*network.named_parameters(), strict=True)
         self.weights, self.row = weights_in_a_row(self.parameters), FlatParameters(self.parameters)
         self.parts: dict[str, int] = {}
         for name, size in zip(names, self.row.sizes, strict=True):
@@ -100,8 +100,8 @@ class Updates:
 class Gains:
     """γ of every norm, beside what it was at the start."""
 
-    def __init__(self, model: Network) -> None:
-        norms = {path: module for path, module in model.named_modules() if isinstance(module, Norm)}
+    def __init__(self, network: Network) -> None:
+        norms = {path: module for path, module in network.named_modules() if isinstance(module, Norm)}
         self.names = [f"γ drift/{path}" for path in norms]
         self.weights: list[Tensor] = [norm.weight for norm in norms.values()]
         self.start = torch.stack([weight.detach() for weight in self.weights]) if norms else None

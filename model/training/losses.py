@@ -13,9 +13,9 @@ from model.data.sources import Answers, TrainingData, Translations
 from model.network.transformer import Network
 
 
-def summed_loss(model: Network, batch: Batch, label_smoothing: float) -> Float[Tensor, ""]:
+def summed_loss(network: Network, batch: Batch, label_smoothing: float) -> Float[Tensor, ""]:
     """Cross-entropy in nats, added up over the tokens to predict (section 5.4); the others are not computed."""
-    logits, labels = _asked(model, batch)
+    logits, labels = _asked(network, batch)
     return F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="sum")
 
 
@@ -31,22 +31,22 @@ class Hits(NamedTuple):
     texts: int
 
 
-def loss_and_hits(model: Network, batch: Batch) -> Hits:
+def loss_and_hits(network: Network, batch: Batch) -> Hits:
     """What a batch's labels say of the model's logits."""
-    logits, labels = _asked(model, batch)
+    logits, labels = _asked(network, batch)
     right = logits.argmax(dim=-1) == labels
     missed = (batch.labels != IGNORED).nonzero()[:, 0][~right].unique()  # rows
     loss = F.cross_entropy(logits, labels, reduction="sum")
     return Hits(float(loss), int(right.sum()), len(batch.labels) - len(missed))
 
 
-def _asked(model: Network, batch: Batch) -> tuple[Float[Tensor, "token vocabulary"], Int[Tensor, " token"]]:
+def _asked(network: Network, batch: Batch) -> tuple[Float[Tensor, "token vocabulary"], Int[Tensor, " token"]]:
     """Logits where there is something to predict, and what that is."""
-    states, labels = model.states(*batch.inputs), batch.labels
+    states, labels = network.states(*batch.inputs), batch.labels
     if batch.whole:
-        return model.output(states.flatten(0, 1)), labels.flatten()  # to select nothing costs a thirtieth of a step
+        return network.output(states.flatten(0, 1)), labels.flatten()  # to select nothing costs a thirtieth of a step
     asked = labels != IGNORED
-    return model.output(states[asked]), labels[asked]
+    return network.output(states[asked]), labels[asked]
 
 
 # Whether the share of exactly right answers can be counted from what is predicted token by token.

@@ -89,12 +89,12 @@ Weights = dict[str, Tensor]
 class RunningAverage:
     """An exponential moving average of the weights, taken after every step (Polyak averaging)."""
 
-    def __init__(self, model: Network, decay: float, trained: FlatParameters) -> None:
+    def __init__(self, network: Network, decay: float, trained: FlatParameters) -> None:
         """trained: the row that the weights of `model` are parts of."""
-        self.model, self.decay, self._trained = model, decay, trained
+        self.network, self.decay, self._trained = network, decay, trained
         self._row = FlatParameters(trained.parts)
         self._row.whole.copy_(trained.whole)
-        names = (name for name, _ in model.named_parameters())
+        names = (name for name, _ in network.named_parameters())
         self.weights: Weights = dict(zip(names, self._row.parts, strict=True))
 
     @torch.no_grad()
@@ -111,7 +111,7 @@ class RunningAverage:
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """After the weights themselves."""
-        parameters = dict(self.model.named_parameters())
+        parameters = dict(self.network.named_parameters())
         for name, tensor in self.weights.items():
             tensor.copy_(tensors.get(f"average.{name}", parameters[name].detach()))
 
@@ -119,21 +119,21 @@ class RunningAverage:
 class LastAverage:
     """The mean of the weights at the last `count` validations (Vaswani et al., 2017, section 6.1)."""
 
-    def __init__(self, model: Network, count: int) -> None:
-        self.model, self.count = model, count
+    def __init__(self, network: Network, count: int) -> None:
+        self.network, self.count = network, count
         self.kept: list[Weights] = []
 
     @property
     def weights(self) -> Weights:
         if not self.kept:
-            return {name: tensor.detach() for name, tensor in self.model.named_parameters()}
+            return {name: tensor.detach() for name, tensor in self.network.named_parameters()}
         return {name: torch.stack([each[name] for each in self.kept]).mean(dim=0) for name in self.kept[0]}
 
     def after_step(self, step: int) -> None:
         """Nothing: what counts are the weights at the validations."""
 
     def before_validation(self) -> None:
-        now = {name: tensor.detach().clone() for name, tensor in self.model.named_parameters()}
+        now = {name: tensor.detach().clone() for name, tensor in self.network.named_parameters()}
         self.kept = [*self.kept, now][-self.count :]
 
     def tensors(self) -> Weights:
@@ -142,7 +142,7 @@ class LastAverage:
         return {f"average.{index}.{name}": tensor for index, each in kept for name, tensor in each.items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        device = next(self.model.parameters()).device
+        device = next(self.network.parameters()).device
         kept: dict[str, Weights] = {}
         for name, tensor in tensors.items():
             if name.startswith("average."):
@@ -157,20 +157,20 @@ Averager = RunningAverage | LastAverage
 class AveragedWeights:
     """Swaps averaged weights into a model on entry and the trained ones back on exit."""
 
-    def __init__(self, model: Network, average: Weights) -> None:
-        self.model, self.average = model, average
+    def __init__(self, network: Network, average: Weights) -> None:
+        self.network, self.average = network, average
 
     def __enter__(self) -> Network:
-        self.was_training = self.model.training
-        self.trained = {name: tensor.detach().clone() for name, tensor in self.model.named_parameters()}
+        self.was_training = self.network.training
+        self.trained = {name: tensor.detach().clone() for name, tensor in self.network.named_parameters()}
         self._load(self.average)
-        return self.model.eval()
+        return self.network.eval()
 
     def __exit__(self, *error: object) -> None:
         self._load(self.trained)
-        self.model.train(self.was_training)
+        self.network.train(self.was_training)
 
     @torch.no_grad()
     def _load(self, weights: Weights) -> None:
-        for name, parameter in self.model.named_parameters():
+        for name, parameter in self.network.named_parameters():
             parameter.copy_(weights[name])

@@ -53,26 +53,26 @@ class Trainer:
 
     def __init__(
         self,
-        model: Network,
+        network: Network,
         train: Dataset,
         validation: Dataset,
         settings: TrainingSettings,
         processes: Processes | None = None,
     ) -> None:
-        model.require_logits()
+        network.require_logits()
         if not len(train):
             raise ValueError("there is nothing to train on: the training split is empty")
         if settings.patience is not None and not len(validation):
             raise ValueError(f"patience ({settings.patience}) needs validation: the validation split is empty")
-        self.model, self.train, self.validation, self.settings = model, train, validation, settings
-        self.device, self.progress = next(model.parameters()).device, Progress()
+        self.network, self.train, self.validation, self.settings = network, train, validation, settings
+        self.device, self.progress = next(network.parameters()).device, Progress()
         self.processes = processes or Processes()
-        self._loss = self.processes.prepare(model, compiled(summed_loss) if settings.compile else summed_loss)
-        self.gradients = Gradients(model)  # only now: what prepares a model may put its weights elsewhere
+        self._loss = self.processes.prepare(network, compiled(summed_loss) if settings.compile else summed_loss)
+        self.gradients = Gradients(network)  # only now: what prepares a model may put its weights elsewhere
         self.averager: Averager = (
-            LastAverage(model, settings.average_last)
+            LastAverage(network, settings.average_last)
             if settings.average_last
-            else RunningAverage(model, settings.average, self.gradients.weights)
+            else RunningAverage(network, settings.average, self.gradients.weights)
         )
         options = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": settings.weight_decay}
         self.optimizer = FusedAdamW(self.gradients, settings.rate, **options)
@@ -103,7 +103,7 @@ class Trainer:
             FloatingPointError: the loss or a gradient is not finite; the weights are those before the step.
             BrokenOffError: `in_haste` said so.
         """
-        self.model.train()
+        self.network.train()
         while not self.finished and count != 0:
             yield self._step()
             count = None if count is None else count - 1
@@ -138,7 +138,7 @@ class Trainer:
         batches = unshuffled(self.validation, 4 * self.settings.batch_tokens)
         with self.averaged_weights(), torch.inference_mode():
             for batch in islice(batches, self.processes.rank, None, self.processes.count):
-                part = loss_and_hits(self.model, batch.to(self.device))
+                part = loss_and_hits(self.network, batch.to(self.device))
                 loss, right, exact = loss + part.loss, right + part.tokens, exact + part.texts
                 count += batch.predicted
         loss, right, exact, count = self.processes.sums(loss, right, exact, count)
@@ -150,7 +150,7 @@ class Trainer:
 
     def averaged_weights(self) -> AveragedWeights:
         """A context in which the model holds the averaged weights and does not drop out."""
-        return AveragedWeights(self.model, self.average)
+        return AveragedWeights(self.network, self.average)
 
     def _step(self) -> StepReport:
         began = time.perf_counter()
@@ -239,7 +239,7 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Weights, their average and the optimizer's moments: the tensors themselves, which the next step changes."""
-        tensors = {f"model.{name}": tensor.detach() for name, tensor in self.model.named_parameters()}
+        tensors = {f"model.{name}": tensor.detach() for name, tensor in self.network.named_parameters()}
         tensors |= self.averager.tensors()
         for index, moments in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
@@ -252,7 +252,7 @@ class Trainer:
     def load_state_dict(self, tensors: Mapping[str, Tensor], figures: Mapping[str, str]) -> None:
         """Go on where `state_dict` and `figures` were asked; what is kept of the tensors is only read."""
         with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
+            for name, parameter in self.network.named_parameters():
                 parameter.copy_(tensors[f"model.{name}"])
             self.averager.load(tensors)
         moments: dict[int, dict[str, Tensor]] = {}
@@ -274,7 +274,7 @@ class Trainer:
             return
         metadata = {
             "settings": json.dumps(asdict(self.settings)),
-            "config": self.model.config.to_json(),
+            "config": self.network.config.to_json(),
             "data": self.data_digest,
             "products": self.products,
             "begun": self.begun,
@@ -294,7 +294,7 @@ class Trainer:
                 "it began with"
             )
         self.begun = metadata.get("begun", "")
-        config, shapes = asdict(self.model.config), self.model.named_parameters()
+        config, shapes = asdict(self.network.config), self.network.named_parameters()
         changes = state.changed_settings(path, metadata, asdict(self.settings), config, self.total_steps)
         state.require_same_size(path, tensors, {f"model.{name}": parameter.shape for name, parameter in shapes})
         if metadata["data"] != self.data_digest:
@@ -317,7 +317,7 @@ def find_first_nonfinite(trainer: Trainer, batches: Sequence[Batch], seed: str) 
     A weight, which was so before the step; else what the forward pass on `batches`, made once more with the same
     `seed`, comes to first; else a gradient.
     """
-    weights = dict(trainer.model.named_parameters())
+    weights = dict(trainer.network.named_parameters())
     gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
     name = first_not_finite(weights) or _in_forward_pass(trainer, batches, seed) or first_not_finite(gradients)
     return f", not finite first in {name}" if name else ""
@@ -325,12 +325,12 @@ def find_first_nonfinite(trainer: Trainer, batches: Sequence[Batch], seed: str) 
 
 def _in_forward_pass(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:
     """The first quantity of it in order of computation. Maps are left out: what is made of them tells as much."""
-    model, device = trainer.model, trainer.device
+    network, device = trainer.network, trainer.device
     with fork_rng(seed, device, compiled=trainer.settings.compile), torch.inference_mode(), trainer.autocast():
         for batch in batches:
             mine = trainer.processes.share(batch).to(device)
-            with record(model) as trace:
-                model(*mine.inputs)
+            with record(network) as trace:
+                network(*mine.inputs)
             examples = [trace.example(row) for row in range(len(mine.labels))]
             for name in (each for each in trace.names() if each.rpartition(".")[2] not in (*MAPS, "visible")):
                 if not all(bool(each[name].isfinite().all()) for each in examples):

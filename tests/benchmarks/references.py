@@ -143,20 +143,20 @@ class PlainLoop:
     """Loss, gradients, clipping, AdamW: the loop of the tutorials."""
 
     def __init__(self, ours: Network, batches: list[Batch], rate: float, clip: float) -> None:
-        self.model = PlainGPT(ours) if isinstance(ours, DecoderOnly) else TorchTransformer(ours)
+        self.network = PlainGPT(ours) if isinstance(ours, DecoderOnly) else TorchTransformer(ours)
         self.batches, self.clip, self.done = batches, clip, 0
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0
+            self.network.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0
         )
-        self.model.train()
+        self.network.train()
 
     def step(self) -> float:
         """One step; gives its loss."""
         batch = self.batches[self.done % len(self.batches)]
         self.done += 1
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.model(batch)
+        loss = self.network(batch)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.clip)
         self.optimizer.step()
         return float(loss.detach())

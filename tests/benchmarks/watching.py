@@ -49,8 +49,8 @@ def bare() -> Trainer:
     lens = open_checkpoint(ROOT / "checkpoints" / MODEL)
     material = material_of(lens, usual_data(lens))
     settings = TrainingSettings(steps=STEPS, warmup=20, rate=RATE, label_smoothing=0.0, average=0.0)
-    model = trainable(lens.model)
-    return Trainer(model, *material.corpora(model.config.max_length, settings.undo_merges), settings)
+    network = trainable(lens.network)
+    return Trainer(network, *material.corpora(network.config.max_length, settings.undo_merges), settings)
 
 
 def child() -> int:

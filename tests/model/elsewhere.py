@@ -43,14 +43,14 @@ def lens_of(kind: Kind, **options: Any) -> TextModel:
     source, target, masked = words()
     both = {KINDS[0]: (source, target), KINDS[1]: (source, source), KINDS[2]: (masked, masked)}[kind]
     if kind == "encoder-decoder":
-        model: Any = network(source_vocabulary=len(both[0]), target_vocabulary=len(both[1]), **options)
+        transformer: Any = network(source_vocabulary=len(both[0]), target_vocabulary=len(both[1]), **options)
     else:
-        model = one_stack(kind, vocabulary=len(both[0]), **options)
-    return MODEL_CLASSES[kind](kind, model.requires_grad_(False), both, {})
+        transformer = one_stack(kind, vocabulary=len(both[0]), **options)
+    return MODEL_CLASSES[kind](kind, transformer.requires_grad_(False), both, {})
 
 
 def elsewhere(lens: TextModel, dtype: torch.dtype = torch.float32) -> TextModel:
-    moved = copy.deepcopy(lens.model).to(NAME, dtype)
+    moved = copy.deepcopy(lens.network).to(NAME, dtype)
     return type(lens)(lens.name, moved, (lens.source_tokenizer, lens.target_tokenizer), {})
 
 

@@ -70,7 +70,7 @@ def test_the_same_is_filled_in(pretended):
 def trainer(dropout: float, place: str, settings: dict[str, Any]) -> Trainer:
     pairs, layers = examples.sentences(16), {"n_encoder_layers": 1, "n_decoder_layers": 1}
     made = examples.trainer(pairs[:12], pairs[12:], layers | {"dropout": dropout}, **(STEPS | settings))
-    return Trainer(made.model.to(place), made.train, made.validation, made.settings)
+    return Trainer(made.network.to(place), made.train, made.validation, made.settings)
 
 
 TRAININGS = [
@@ -98,7 +98,7 @@ def _steps_and_resumes(path: Path, dropout: float, settings: dict[str, Any]) -> 
             assert one.validation == (other.validation and pytest.approx(other.validation, **rough))
     else:
         list(there.steps(2))
-    assert {each.device.type for each in there.model.parameters()} == {NAME}
+    assert {each.device.type for each in there.network.parameters()} == {NAME}
     there.save_state(path / "run.resume")
     again = trainer(dropout, NAME, settings)
     again.load_state(path / "run.resume")
@@ -109,7 +109,7 @@ def _steps_and_resumes(path: Path, dropout: float, settings: dict[str, Any]) -> 
 def test_a_run_is_filmed_and_goes_back_to_a_key_frame(pretended, kind):
     learned = live_examples.material(kind)
     lens = live_examples.start(learned, kind)
-    lens.model.to(NAME)
+    lens.network.to(NAME)
     run = RecordedTrainer(lens, learned, replace(SETTINGS, validate_every=2), live_examples.probe(lens), key_every=2)
     first = [run.step().loss for _ in range(3)]
     key = run.run.film.key_frames[1]
@@ -121,7 +121,7 @@ def test_a_run_is_filmed_and_goes_back_to_a_key_frame(pretended, kind):
 def test_a_live_training_moves(pretended):
     learned = live_examples.material()
     lens = live_examples.start(learned)
-    lens.model.to(NAME)
+    lens.network.to(NAME)
     training = LiveTraining(lens, learned, SETTINGS, live_examples.probe(lens), key_every=2)
     try:
         training.advance(3)
@@ -137,7 +137,7 @@ def test_a_live_training_moves(pretended):
 def test_a_checkpoint_is_saved_from_there_and_opened_there(pretended, tmp_path, dtype):
     lens = lens_of("encoder-decoder", norm_placement="pre")
     moved = elsewhere(lens)
-    save_checkpoint(tmp_path / "saved", moved.model, (moved.source_tokenizer, moved.target_tokenizer))
+    save_checkpoint(tmp_path / "saved", moved.network, (moved.source_tokenizer, moved.target_tokenizer))
     again = open_checkpoint(tmp_path / "saved", pretended, dtype)
     trace = trace_of(again)
     assert (again.device.type, again.dtype) == (NAME, dtype)

@@ -131,7 +131,7 @@ def arrange(session: Session, lens: TextModel, page: str, trained: bool, every: 
     if not trained:
         with note:
             lens = positions.look(session, lens)
-    foreign_code.set(lens.model.code)
+    foreign_code.set(lens.network.code)
     with bar:
         fields = input_bar.show_controls(lens)
     views = no_views
@@ -162,7 +162,7 @@ def look(
         session.begun = False
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
-    foreign_code.set(lens.model.code)
+    foreign_code.set(lens.network.code)
     input_bar.show_source(fields[0], lens)  # the browser draws it while the model computes
     if live:
         lens = training.shown(session, live)
@@ -235,7 +235,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
 def describe(lens: TextModel, form: str) -> str:
     config = lens.config
     dtype = str(lens.dtype).removeprefix("torch.")
-    millions = lens.model.parameter_count() / 1e6
+    millions = lens.network.parameter_count() / 1e6
     text = _(
         "{kind} · {layers} layers\n{heads} heads · d {d} · {millions:.3g} M parameters\n{device} · {dtype}"
     ).format(

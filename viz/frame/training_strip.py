@@ -124,7 +124,7 @@ def strip(session: Session, lens: TextModel, moving: bool, stands: training.Stan
     if training.is_moving(live) != moving or session.begun or elsewhere:  # before news are taken: what is taken is sent
         session.begun = False
         st.rerun()
-    header, frames = news(session, live, no_training(lens.model.ours, lens.predicts))
+    header, frames = news(session, live, no_training(lens.network.ours, lens.predicts))
     training_strip(header, frames, STRIP, lambda: _act(lens), session.sent.begin)
     if session.message:
         st.error(translate_error(session.message))
@@ -142,7 +142,7 @@ def _act(lens: TextModel) -> None:
             steps=training.STEPS, warmup=20, rate=training.RATE, label_smoothing=0.0, average=0.0
         )
         try:
-            lens.model.require_logits()
+            lens.network.require_logits()
             material = training.material_of(lens, data)
             training.require_room(session, lens.config, material, settings, lens.device)
             live = training.begin(session, lens, material, settings, data.source)

@@ -65,9 +65,9 @@ def beside_pin(make: Callable[[], Made]) -> tuple[Made | None, str]:
     return made, f"{_('pinned')}: {absent}" if absent else ""
 
 
-def lacks(model: object, *names: str) -> bool:
+def lacks(network: object, *names: str) -> bool:
     """Whether a model says that it does not have one of these quantities."""
-    return bool(unless_absent(lambda: require(model, *names))[1])
+    return bool(unless_absent(lambda: require(network, *names))[1])
 
 
 def reason_words(reason: str) -> str:

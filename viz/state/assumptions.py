@@ -140,7 +140,7 @@ def assumed(lens: TextModel) -> list[str]:
 def missing(lens: TextModel) -> dict[str, list[str]]:
     """Names of the quantities that it does not have, those of all layers as one, by the sentence why."""
     found: dict[str, list[str]] = {}
-    for name, reason in getattr(lens.model, "missing", {}).items():
+    for name, reason in getattr(lens.network, "missing", {}).items():
         named = re.sub(r"\.\d+\.", ".*.", name)
         names = found.setdefault(reason_words(reason), [])
         if named not in names:

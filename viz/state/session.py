@@ -266,11 +266,11 @@ def current_session() -> Session:
 DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}  # of the bundled model: it aligns the two sentences
 
 
-def attention_kinds(model: nn.Module) -> list[AttentionKind]:
+def attention_kinds(network: nn.Module) -> list[AttentionKind]:
     """The kinds of attention that this model has."""
     from model.capture.trace import ATTENTION_PATHS, AttentionKind
 
-    paths = {path for path, _module in model.named_modules()}
+    paths = {path for path, _module in network.named_modules()}
     return [kind for kind in get_args(AttentionKind) if ATTENTION_PATHS[kind].format(0) in paths]
 
 

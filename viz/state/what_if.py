@@ -91,7 +91,7 @@ class WhatIf:
         for made in dict.fromkeys((self.changes, masks, heads, ())):
             try:
                 if made:
-                    with intervening(lens.model, made):
+                    with intervening(lens.network, made):
                         trace = lens.trace_tokens(source, target)
                 break
             except ValueError as error:
@@ -111,7 +111,7 @@ class WhatIf:
             return
         from model.capture.interventions import intervening
 
-        with intervening(lens.model, self.changes):
+        with intervening(lens.network, self.changes):
             yield
 
     def generate(self, lens: TextModel, text: str, **options: Any) -> Generation:

@@ -197,17 +197,17 @@ Circuit = Literal["scores", "output"]
 MOST = 1 << 24  # numbers of all heads' products that are there at once
 
 
-def attentions(model: Network) -> dict[str, MultiHeadAttention]:
+def attentions(network: Network) -> dict[str, MultiHeadAttention]:
     """Every attention of the model by its module path, in the order of computation: of a hosted model those whose
     matrices could be cut into heads.
     """
-    found = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    found = {name: module for name, module in network.named_modules() if isinstance(module, MultiHeadAttention)}
     return {name: module for name, module in found.items() if not isinstance(module, HostedAttention) or module.parts}
 
 
-def unclear(model: Network) -> Reason | None:
+def unclear(network: Network) -> Reason | None:
     """Why the heads of a hosted model are not cut out of its matrices."""
-    hosted = (module for module in model.modules() if isinstance(module, HostedAttention))
+    hosted = (module for module in network.modules() if isinstance(module, HostedAttention))
     return next((module.unclear for module in hosted if not module.parts), None)
 
 

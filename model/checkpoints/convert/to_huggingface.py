@@ -303,9 +303,9 @@ READERS, WRITERS = ("query", "key", "value", "hidden", "linear", "logits", "tran
 class Parameters:
     """The weights of a network by our names, tied ones under each of theirs."""
 
-    def __init__(self, model: Network) -> None:
-        self.config: TransformerConfig = model.config
-        self._weights = {name: tensor.detach() for name, tensor in model.named_parameters(remove_duplicate=False)}
+    def __init__(self, network: Network) -> None:
+        self.config: TransformerConfig = network.config
+        self._weights = {name: tensor.detach() for name, tensor in network.named_parameters(remove_duplicate=False)}
 
     def __getitem__(self, name: str) -> Tensor:
         return self._weights[name]

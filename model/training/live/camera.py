@@ -98,7 +98,7 @@ class Camera:
             if not taken:
                 return []
             made = list(zip(*self._frames(taken, looks), strict=True))
-        self.latest = taken[-1], looks[-1].trace.on(self.lens.model)
+        self.latest = taken[-1], looks[-1].trace.on(self.lens.network)
         return made
 
     def _look(self, lens: TextModel, times: int = 1) -> _Look:

@@ -163,7 +163,7 @@ class Film:
         own = Camera(alone(self.lens), probe)
         keys, frames = self.key_frames, []
         for number, key in enumerate(keys, start=1):
-            key.load(own.lens.model)
+            key.load(own.lens.network)
             frames += [frame for frame, _ in own.take([key.step])]
             yield number / len(keys)
         with self._lock:
@@ -274,9 +274,9 @@ class KeyFrame:
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
 
     @torch.no_grad()
-    def load(self, model: Network) -> None:
+    def load(self, network: Network) -> None:
         """Put its weights into a model."""
-        for name, parameter in model.named_parameters():
+        for name, parameter in network.named_parameters():
             parameter.copy_(self.tensors[f"model.{name}"])
 
 

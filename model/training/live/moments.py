@@ -49,13 +49,13 @@ class Moments:
 
     def __init__(self, lens: TextModel, gradients: Gradients) -> None:
         self.lens = alone(lens)
-        row = weights_in_a_row(tuple(self.lens.model.parameters()))
+        row = weights_in_a_row(tuple(self.lens.network.parameters()))
         self._here, self._trained = row.whole, gradients.weights.whole
-        self._several = BatchedWeights(self.lens, row) if can_be_several(self.lens.model) else None
+        self._several = BatchedWeights(self.lens, row) if can_be_several(self.lens.network) else None
         fitting = max(1, min(MANY, HELD // (2 * self._here.nbytes)))
         # Of those that wait and are to be seen: weights, and by how much their step has changed them.
         self._after, self._moved = self._here.new_empty(2, fitting, len(self._here))
-        self._updates, self._gains = Updates(gradients), Gains(self.lens.model)
+        self._updates, self._gains = Updates(gradients), Gains(self.lens.network)
         self._waiting: list[Moment] = []
         self._newest: tuple[int, Tensor] | None = None  # a copy of the weights, and the step it was made after
 
@@ -222,7 +222,7 @@ class BatchedWeights:
         """row: of all weights of `lens`, in the order of its parameters."""
         self._row = row
         parts = [Weight(part[None]) for part in row.parts]
-        self._weights: dict[Tensor, Weight] = dict(zip(lens.model.parameters(), parts, strict=True))
+        self._weights: dict[Tensor, Weight] = dict(zip(lens.network.parameters(), parts, strict=True))
         self.lens = with_weights(lens, self._weights.__getitem__)
 
     def load(self, rows: Float[Tensor, "moment all"]) -> None:

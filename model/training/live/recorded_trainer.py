@@ -47,14 +47,14 @@ class RecordedTrainer:
         if settings.compile:
             raise ValueError("compile (True) must be off in live training: a compiled network cannot be looked into")
         self.material, self.budgets = material, budgets
-        config = start.model.config
+        config = start.network.config
         train, validation = material.corpora(config.max_length, settings.undo_merges)
-        model = trainable(start.model)
-        self.trainer = Trainer(model, train, validation, settings)
+        network = trainable(start.network)
+        self.trainer = Trainer(network, train, validation, settings)
         self._steps = self.trainer.steps()
         self._counts_exactly = counts_exactly(material, validation)
         own = copy.copy(start)
-        own.model = model
+        own.network = network
         self.lens = sharing(own)
         self._moments = Moments(own, self.trainer.gradients)
         film = Film(self._moments.lens, probe, **budgets)
@@ -62,7 +62,7 @@ class RecordedTrainer:
         norms = [f"gradient norm/{part}" for part in self.trainer.gradients.parts]
         curves = Curves(["gradient norm", *norms, "loss", "rate", *self._moments.names, *figures])
         curves.add(0, figures)
-        self.choices = RunSettings.of(settings, model.config)
+        self.choices = RunSettings.of(settings, network.config)
         self.run = Run(1, film, curves, self.choices)
         self.runs = [self.run]
         film.record_key(self.capture())
@@ -76,7 +76,7 @@ class RecordedTrainer:
     @property
     def size(self) -> int:
         """Bytes of weights, gradients, moments and key frames; runs share these, which count once."""
-        parameters, states = list(self.trainer.model.parameters()), list(self.trainer.optimizer.state.values())
+        parameters, states = list(self.trainer.network.parameters()), list(self.trainer.optimizer.state.values())
         moments = [moment for state in states for moment in list(state.values())]
         keys = [tensor for run in self.runs for key in run.film.key_frames for tensor in key.tensors.values()]
         found = (*parameters, *(each.grad for each in parameters), *moments, *keys, *self._moments.tensors)
@@ -117,7 +117,7 @@ class RecordedTrainer:
         self._moments.load()
         probe, trace = self.run.film.look(self.stands)
         lens = alone(self._moments.lens)
-        return View(self.stands, probe, lens, trace.on(lens.model))
+        return View(self.stands, probe, lens, trace.on(lens.network))
 
     def latest(self, name: str) -> float | None:
         """The newest value of a curve, on it or not yet."""
@@ -147,7 +147,7 @@ class RecordedTrainer:
             ValueError: see `RunSettings.with_changes`.
         """
         before = self.choices
-        self._use(before.with_changes(changes, self.trainer.model.config))
+        self._use(before.with_changes(changes, self.trainer.network.config))
         if found := before.differences(self.choices):
             self.run.marks += (Mark(self.stands, found),)
 
@@ -173,7 +173,7 @@ class RecordedTrainer:
             ValueError: its run is not kept any more, or see `RunSettings.with_changes`.
         """
         parent = self._run_of(key)
-        choices = key.choices.with_changes(changes, self.trainer.model.config)
+        choices = key.choices.with_changes(changes, self.trainer.network.config)
         self.develop()
         self._keep_state()
         for run in self.runs:
@@ -211,13 +211,13 @@ class RecordedTrainer:
             ValueError: they do not.
         """
         if choices.settings.batch_tokens > self.choices.settings.batch_tokens:
-            model = self.trainer.model
-            require_room(model.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
+            network = self.trainer.network
+            require_room(network.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
 
     def _use(self, choices: RunSettings) -> None:
         if choices.settings != self.trainer.settings:
             self.trainer.change(choices.settings)
-        for network in (self.trainer.model, self.lens.model, self._moments.lens.model):
+        for network in (self.trainer.network, self.lens.network, self._moments.lens.network):
             drop_out(network, choices.rates)
         self.choices = choices
 
@@ -272,7 +272,7 @@ def explain_nonfinite(own: RecordedTrainer, error: FloatingPointError) -> str:
 
 def _broken(own: RecordedTrainer) -> str:
     """What is wrong with the model as it is now; nothing if its weights and its predictions are finite."""
-    if name := first_not_finite(dict(own.trainer.model.named_parameters())):
+    if name := first_not_finite(dict(own.trainer.network.named_parameters())):
         return NOT_FINITE.format(name=name, step=own.stands)
     trace = own.lens.trace_tokens(own.probe.source, own.probe.target)
     return "" if bool(trace["output.logits"].isfinite().all()) else NO_PREDICTIONS.format(step=own.stands)

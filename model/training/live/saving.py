@@ -59,8 +59,8 @@ def frozen(watched: RecordedTrainer, start: TextModel, source: Source) -> tuple[
 
 def save(folder: Path, lens: TextModel, record: Record) -> None:
     """Write a checkpoint of ours with its model card, or replace one whole."""
-    text = card(folder.name, lens.config, lens.model.parameter_count(), record)
-    save_checkpoint(folder, lens.model, (lens.source_tokenizer, lens.target_tokenizer), record, text)
+    text = card(folder.name, lens.config, lens.network.parameter_count(), record)
+    save_checkpoint(folder, lens.network, (lens.source_tokenizer, lens.target_tokenizer), record, text)
 
 
 def zipped(name: str, lens: TextModel, record: Record, runs: Sequence[Run] = ()) -> bytes:

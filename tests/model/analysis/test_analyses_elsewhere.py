@@ -39,7 +39,7 @@ from tests.model.elsewhere import KINDS, OPTIONS, TEXT, alike, elsewhere, lens_o
 
 def analyses(lens: TextModel, trace: Trace, before: Trace) -> dict[str, Callable[[], Any]]:
     """Every function of model/analysis that takes tensors, on this trace, and beside another one."""
-    config, stack, model = lens.config, logit_lens.last_stack(lens.model), lens.model
+    config, stack, network = lens.config, logit_lens.last_stack(lens.network), lens.network
     kinds = [kind for kind in ("encoder", "decoder", "cross") if trace.attention_paths(kind)]
     maps = {kind: trace.attention(kind) for kind in kinds}
     marked = torch.tensor([place == 0 for place in range(maps[kinds[0]].shape[-1])], device=lens.device)
@@ -75,7 +75,7 @@ def analyses(lens: TextModel, trace: Trace, before: Trace) -> dict[str, Callable
         "contributions": lambda: residual.contributions(trace.__getitem__, parts),
         "cosines": lambda: residual.cosines(torch.stack([trace[name].float() for name in residual.states(parts)])),
         "sums": lambda: residual.sum_error(trace, config, parts) < 1e-5,
-        "lens": lambda: logit_lens.read_layers(model, [trace[name] for name in names], actual.clamp(min=0)[None]),
+        "lens": lambda: logit_lens.read_layers(network, [trace[name] for name in names], actual.clamp(min=0)[None]),
         "losses": lambda: predictions.losses(logits, actual),
         "ranks": lambda: predictions.ranks(logits, actual),
         "entropies": lambda: predictions.entropies(logits),
@@ -83,7 +83,7 @@ def analyses(lens: TextModel, trace: Trace, before: Trace) -> dict[str, Callable
         "saturation": lambda: predictions.saturation(logits[0], [0.5, 1.0, 2.0]),
         "text losses": lambda: loss.text_losses(lens, trace, source, target)[:3],
         "perplexity": lambda: loss.perplexity(predictions.losses(logits, actual)),
-        "nearest": lambda: embeddings.nearest(model.get_submodule(f"{stack}.embedding.tokens").weight, 3, 4)[0],
+        "nearest": lambda: embeddings.nearest(network.get_submodule(f"{stack}.embedding.tokens").weight, 3, 4)[0],
         "plane": lambda: embeddings.principal_plane(x).project(x).abs(),
         "groups": lambda: embeddings.in_groups(x, 5),
         "pooled": lambda: downsample.pooled(maps[kinds[0]][0], 4),
@@ -97,25 +97,25 @@ def analyses(lens: TextModel, trace: Trace, before: Trace) -> dict[str, Callable
         "difference": lambda: [comparison.difference(name) for name in trace.names()],
         "pinned attention": lambda: comparison.attention(kinds[0]),
         "changes": lambda: comparison.changes,
-        "future": lambda: masking.future_change(model, [three] * (2 if target else 1), 1, 6),
+        "future": lambda: masking.future_change(network, [three] * (2 if target else 1), 1, 6),
         "orders": lambda: masking.orders(trace[f"{path}.scaled"][0], trace[f"{path}.visible"], trace.values(path)[0]),
-        "order": lambda: positions.order_difference(model, source.ids, [1, 0, *range(2, len(source.ids))]),
+        "order": lambda: positions.order_difference(network, source.ids, [1, 0, *range(2, len(source.ids))]),
         "beside": lambda: positions.states_beside(
-            model, source.ids, positions.reversed_order([False] * len(source.ids))
+            network, source.ids, positions.reversed_order([False] * len(source.ids))
         ),
-        "weights": lambda: statistics.statistics(next(model.parameters())),
-        "head norms": lambda: [head_weights.head_norms(each) for each in head_weights.attentions(model).values()],
-        "similar": lambda: head_weights.head_similarity(list(head_weights.attentions(model).values())[:2], "scores"),
-        "singular": lambda: spectra.singular_values(next(model.parameters()).cpu()),
-        "idle": lambda: seen.on(model, feed_forward.path_of(stack, 0)),
-        "reads": lambda: feed_forward.reads(model, stack, 0, 3, lens.target_tokenizer),
-        "writes": lambda: feed_forward.writes(model, stack, 1, 3, lens.target_tokenizer),
+        "weights": lambda: statistics.statistics(next(network.parameters())),
+        "head norms": lambda: [head_weights.head_norms(each) for each in head_weights.attentions(network).values()],
+        "similar": lambda: head_weights.head_similarity(list(head_weights.attentions(network).values())[:2], "scores"),
+        "singular": lambda: spectra.singular_values(next(network.parameters()).cpu()),
+        "idle": lambda: seen.on(network, feed_forward.path_of(stack, 0)),
+        "reads": lambda: feed_forward.reads(network, stack, 0, 3, lens.target_tokenizer),
+        "writes": lambda: feed_forward.writes(network, stack, 1, 3, lens.target_tokenizer),
         "unit order": lambda: [feed_forward.order_of(units, each) for each in ("index", "strength")],
         "apart": lambda: feed_forward.positions_apart(trace, stack, 0, range(len(x))[::-1]).alone < 1e-5,
         "dropped": lambda: dropout.over_masks(x[0], 0.25, 20, "seed").counts,
     }
     if config.norm != "none":
-        made["placements"] = lambda: residual.placements(model, parts[-1], x, trace[parts[-1].read])
+        made["placements"] = lambda: residual.placements(network, parts[-1], x, trace[parts[-1].read])
     if batch := batches.batch_of(lens, source, target):
         name = f"{norms.stack_norms(trace, stack)[0]}.input"
         alone = lens.trace_tokens(source, target)[name]

@@ -55,7 +55,7 @@ def test_value_weighted_maps_are_norms_of_what_each_key_adds(options):
     trace = traced(**options)
     path = "decoder.layers.1.cross_attention"
     weights, values = trace[f"{path}.weights"].double(), trace.values(path).double()
-    output = trace.model.get_submodule(path).output.weight.detach().double()
+    output = trace.network.get_submodule(path).output.weight.detach().double()
     plain, projected = (
         Maps(trace, "cross", quantity).of(1, slice(0, 2)) for quantity in (Quantity.VALUE, Quantity.OUTPUT)
     )
@@ -72,7 +72,7 @@ def test_what_all_keys_add_is_the_attentions_output():
     """The parts whose norms are shown sum to the recorded output: they are all of it, but for the bias."""
     trace = traced()
     path = "encoder.layers.0.self_attention"
-    attention = trace.model.get_submodule(path)
+    attention = trace.network.get_submodule(path)
     parts = attention.output.weight.unflatten(1, (2, 8))
     summed = torch.einsum("hqk,hkc,dhc->qd", trace[f"{path}.weights"], trace.values(path), parts)
     torch.testing.assert_close(summed + attention.output.bias, trace[f"{path}.output"], atol=1e-5, rtol=1e-5)

@@ -42,7 +42,7 @@ class Broken(nn.Module):
 
 
 def break_weights(trace: Trace, path: str, change) -> None:
-    attention = trace.model.get_submodule(path)
+    attention = trace.network.get_submodule(path)
     attention.weights = Broken(attention.weights, change)
 
 
@@ -157,7 +157,7 @@ def test_heads_that_are_not_weights_times_values_fail(maps):
 
 def test_a_scale_that_the_kernel_did_not_use_fails():
     trace = traced(network())
-    trace.model.decoder.layers[0].cross_attention.scaled.factor = 0.9
+    trace.network.decoder.layers[0].cross_attention.scaled.factor = 0.9
     assert failed(trace) == ["fused"]
 
 
@@ -170,7 +170,7 @@ def test_a_norm_that_is_not_the_formula_fails(placement):
     assert failed(trace) == ["norm"]
     assert checks(trace)[4].error == pytest.approx(0.01, rel=0.02)
     trace = traced(network(norm_placement=placement))
-    trace.model.get_submodule(path).eps = 0.1
+    trace.network.get_submodule(path).eps = 0.1
     assert failed(trace) == ["norm"]
 
 

@@ -36,7 +36,7 @@ PLACED = [
 
 def traced(source=(5, 6, 7, 3, 9), **options) -> Trace:
     with torch.inference_mode(), record(network(**options)) as trace:
-        trace.model(torch.tensor([source]), torch.tensor([[1, 4, 12]]))
+        trace.network(torch.tensor([source]), torch.tensor([[1, 4, 12]]))
     trace.source_tokens, trace.target_tokens = [str(token) for token in source], ["1", "4", "12"]
     return trace
 
@@ -51,7 +51,7 @@ def test_positions_are_apart_in_the_network_and_not_in_attention(options, stack)
     assert found.permuted < 1e-5
     assert found.alone < 1e-5
     assert found.attention_alone > 1e-3
-    layer = trace.model.get_submodule(f"{stack}.layers.1.feed_forward")
+    layer = trace.network.get_submodule(f"{stack}.layers.1.feed_forward")
     x, hidden = input_of(trace, stack, 1), trace[f"{stack}.layers.1.feed_forward.hidden"]
     assert_close(F.linear(x, layer.hidden.weight, layer.hidden.bias), hidden)
 
@@ -63,7 +63,7 @@ def test_a_network_that_mixes_positions_is_found_out():
         def forward(self, x):
             return x.cumsum(dim=1)
 
-    trace.model.encoder.layers[1].feed_forward = Mixing()
+    trace.network.encoder.layers[1].feed_forward = Mixing()
     found = positions_apart(trace, "encoder", 1, [4, 3, 2, 1, 0])
     assert min(found.permuted, found.alone, found.recorded) > 0.1
 
@@ -82,40 +82,40 @@ def test_shares_strengths_and_order_are_counted():
 
 
 def test_units_seen_are_those_of_all_texts_and_repeats_do_not_count():
-    model = network()
+    transformer = network()
     seen, traces = Seen(), []
     for source in ((5, 6, 7), (8, 9), (5, 6, 7)):
-        with torch.inference_mode(), record(model) as trace:
-            model(torch.tensor([source]), torch.tensor([[1, 4]]))
+        with torch.inference_mode(), record(transformer) as trace:
+            transformer(torch.tensor([source]), torch.tensor([[1, 4]]))
         trace.source_tokens, trace.target_tokens = [str(token) for token in source], ["1", "4"]
-        seen.add(trace, model.config)
+        seen.add(trace, transformer.config)
         traces.append(trace)
     path = "encoder.layers.1.feed_forward"
     both = torch.cat([trace[f"{path}.activation"] for trace in traces[:2]])
-    assert torch.equal(seen.on(model, path), (both > 0).any(dim=0))
-    assert seen.positions(model, path) == 5
-    assert seen.positions(model, "decoder.layers.0.feed_forward") == 4
+    assert torch.equal(seen.on(transformer, path), (both > 0).any(dim=0))
+    assert seen.positions(transformer, path) == 5
+    assert seen.positions(transformer, "decoder.layers.0.feed_forward") == 4
     other = traced()
-    seen.add(other, other.model.config)
-    assert seen.positions(other.model, path) == 5  # another model's units are its own
-    assert seen.positions(model, path) == 5
+    seen.add(other, other.network.config)
+    assert seen.positions(other.network, path) == 5  # another model's units are its own
+    assert seen.positions(transformer, path) == 5
 
 
 def test_a_unit_reads_and_writes_what_its_weights_say(tmp_path):
     lens = small_lens(tmp_path / "small")
-    model, unit = lens.model, 7
-    network_ = layer_of(model, "decoder", 1)
-    logits = (model.output.logits.weight.double() @ network_.output.weight[:, unit].double()).detach()
-    found = writes(model, "decoder", 1, unit, lens.target_tokenizer, keep=5)
+    transformer, unit = lens.network, 7
+    network_ = layer_of(transformer, "decoder", 1)
+    logits = (transformer.output.logits.weight.double() @ network_.output.weight[:, unit].double()).detach()
+    found = writes(transformer, "decoder", 1, unit, lens.target_tokenizer, keep=5)
     best = logits.topk(5)
     assert [label for label, _ in found.towards] == [lens.target_tokenizer.label(int(t)) for t in best.indices]
     assert [value for _, value in found.towards] == pytest.approx(best.values.tolist(), rel=1e-4)
     assert found.away[0][1] == pytest.approx(float(logits.min()), rel=1e-4)
-    embedding = model.encoder.embedding.tokens.weight.double()
-    weight = layer_of(model, "encoder", 0).hidden.weight[unit].double()
+    embedding = transformer.encoder.embedding.tokens.weight.double()
+    weight = layer_of(transformer, "encoder", 0).hidden.weight[unit].double()
     cosines = F.cosine_similarity(embedding, weight[None]).detach()
-    read = reads(model, "encoder", 0, unit, lens.source_tokenizer, keep=3)
+    read = reads(transformer, "encoder", 0, unit, lens.source_tokenizer, keep=3)
     assert [value for _, value in read.towards] == pytest.approx(cosines.topk(3).values.tolist(), rel=1e-4)
     assert read.towards[0][0] == lens.source_tokenizer.label(int(cosines.argmax()))
-    assert [reaches_output(model.config, stack) for stack in ("encoder", "decoder")] == [False, True]
+    assert [reaches_output(transformer.config, stack) for stack in ("encoder", "decoder")] == [False, True]
     assert reaches_output(one_stack("encoder-only").config, "encoder")

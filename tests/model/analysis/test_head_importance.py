@@ -42,10 +42,10 @@ def texts(lens: TextModel) -> tuple[Tokens, Tokens | None, list[int]]:
     return source, target, actual_tokens(lens.kind, written.ids, TARGET.end, None)
 
 
-def logs_of(model, source: Tokens, target: Tokens | None) -> np.ndarray:
+def logs_of(network, source: Tokens, target: Tokens | None) -> np.ndarray:
     """ln p by numpy, in float64."""
     with torch.inference_mode():
-        logits = model(*(torch.tensor([text.ids]) for text in (source, target) if text))[0].numpy()
+        logits = network(*(torch.tensor([text.ids]) for text in (source, target) if text))[0].numpy()
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
@@ -64,10 +64,10 @@ def test_it_is_what_a_model_loses_whose_matrix_was_cut(kind, at_once, places, mo
     found = dict(removals.each(KINDS[kind]))
     assert list(found) == removals.places(KINDS[kind])
     assert len(found) == 2 * 2 * len(KINDS[kind])
-    plain = logs_of(lens.model, source, target)
+    plain = logs_of(lens.network, source, target)
     assert removals.loss == pytest.approx(mean_loss(plain, actual), abs=1e-5)
     for place, effect in found.items():
-        logs = logs_of(without_columns(lens.model, RemovedHead(*place)), source, target)
+        logs = logs_of(without_columns(lens.network, RemovedHead(*place)), source, target)
         kl = (np.exp(plain) * (plain - logs)).sum(axis=-1)
         assert effect.loss == pytest.approx(mean_loss(logs, actual) - mean_loss(plain, actual), abs=1e-5)
         assert effect.moved == pytest.approx(kl.max(), abs=1e-5)
@@ -82,8 +82,8 @@ def test_a_bare_encoder_loses_a_share_of_its_states():
     ids = torch.tensor([source.ids])
     for place, effect in removals.each(["encoder"]):
         with torch.inference_mode():
-            plain = lens.model.states(ids)[0].numpy()
-            moved = without_columns(lens.model, RemovedHead(*place)).states(ids)[0].numpy() - plain
+            plain = lens.network.states(ids)[0].numpy()
+            moved = without_columns(lens.network, RemovedHead(*place)).states(ids)[0].numpy() - plain
         each = np.linalg.norm(moved, axis=-1) / np.linalg.norm(plain, axis=-1)
         assert effect.loss == pytest.approx(np.linalg.norm(moved) / np.linalg.norm(plain), abs=1e-5)
         assert (effect.moved, effect.position) == (pytest.approx(each.max(), abs=1e-5), int(each.argmax()))
@@ -92,15 +92,17 @@ def test_a_bare_encoder_loses_a_share_of_its_states():
 def test_several_heads_are_removed_together_and_beside_other_changes():
     lens = lens_of("encoder-decoder")
     source, target, actual = texts(lens)
-    both = without_columns(without_columns(lens.model, RemovedHead("encoder", 0, 1)), RemovedHead("cross", 1, 0))
-    expected = mean_loss(logs_of(both, source, target), actual) - mean_loss(logs_of(lens.model, source, target), actual)
+    both = without_columns(without_columns(lens.network, RemovedHead("encoder", 0, 1)), RemovedHead("cross", 1, 0))
+    expected = mean_loss(logs_of(both, source, target), actual) - mean_loss(
+        logs_of(lens.network, source, target), actual
+    )
     found = Removals(lens, source, target, actual).without(("encoder", 0, 1), ("cross", 1, 0))
     assert found.loss == pytest.approx(expected, abs=1e-5)
     changes = [Causal("decoder", False), RemovedHead("decoder", 0, 0)]
-    with intervening(lens.model, changes):
-        plain = logs_of(lens.model, source, target)
-        without = logs_of(without_columns(lens.model, RemovedHead("cross", 1, 0)), source, target)
-    cut = without_columns(lens.model, RemovedHead("cross", 1, 0))
+    with intervening(lens.network, changes):
+        plain = logs_of(lens.network, source, target)
+        without = logs_of(without_columns(lens.network, RemovedHead("cross", 1, 0)), source, target)
+    cut = without_columns(lens.network, RemovedHead("cross", 1, 0))
     with intervening(cut, changes):
         without = logs_of(cut, source, target)
     removals = Removals(lens, source, target, actual, changes)
@@ -115,10 +117,10 @@ def test_nothing_changes_outside_of_the_generator():
     """It can be left at any head: no change stays behind."""
     lens = lens_of("decoder-only")
     source, target, actual = texts(lens)
-    before = logs_of(lens.model, source, target)
+    before = logs_of(lens.network, source, target)
     measuring = Removals(lens, source, target, actual).each(["decoder"])
     next(measuring)
-    assert np.array_equal(logs_of(lens.model, source, target), before)
+    assert np.array_equal(logs_of(lens.network, source, target), before)
     measuring.close()
     assert not torch.is_inference_mode_enabled()
 
@@ -162,7 +164,7 @@ def test_the_distance_is_0_of_one_map_and_1_of_two_that_share_no_key():
 def test_a_removed_head_is_like_no_other():
     lens = lens_of("decoder-only")
     source, _target, _actual = texts(lens)
-    with intervening(lens.model, [RemovedHead("decoder", 0, 1)]):
+    with intervening(lens.network, [RemovedHead("decoder", 0, 1)]):
         trace = lens.trace_tokens(source)
     found = likeness(trace, "decoder", 0, 0)
     assert found.outputs[0, 1].isnan()
@@ -185,7 +187,7 @@ def test_a_long_text_is_compared_at_queries_spread_over_it():
 
 def test_the_model_is_what_it_was():
     lens = lens_of("encoder-decoder")
-    kept = copy.deepcopy(lens.model).state_dict()
+    kept = copy.deepcopy(lens.network).state_dict()
     source, target, actual = texts(lens)
     list(Removals(lens, source, target, actual).each(["cross"]))
-    assert all(torch.equal(kept[name], value) for name, value in lens.model.state_dict().items())
+    assert all(torch.equal(kept[name], value) for name, value in lens.network.state_dict().items())

@@ -55,7 +55,7 @@ def test_each_layer_and_head_has_its_own():
 def test_on_the_maps_of_a_trace_it_lies_between_0_and_its_largest():
     with torch.inference_mode(), record(network()) as trace:
         network_input = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])
-        trace.model(*network_input)
+        trace.network(*network_input)
     cross = entropy(trace.attention("cross"))
     assert cross.shape == (2, 2)
     assert bool(((cross > 0) & (cross < math.log(5))).all())

@@ -38,8 +38,8 @@ def test_after_the_last_layer_the_lens_shows_the_models_own_logits(kind, options
     names = stream_names(trace)
     layers = options.get("n_decoder_layers", 2)
     assert len(names) == 1 + layers
-    assert_close(lens_logits(trace.model, trace[names[-1]]), trace["output.logits"], atol=1e-5, rtol=1e-5)
-    assert not torch.allclose(lens_logits(trace.model, trace[names[0]]), trace["output.logits"], atol=0.1)
+    assert_close(lens_logits(trace.network, trace[names[-1]]), trace["output.logits"], atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(lens_logits(trace.network, trace[names[0]]), trace["output.logits"], atol=0.1)
 
 
 @torch.inference_mode()
@@ -68,9 +68,9 @@ def test_a_reading_is_counted_by_hand():
     trace = traced(network(norm_placement="pre"))
     streams = [trace[name] for name in stream_names(trace)]
     wanted = torch.tensor([[4, 12, 3], [0, 1, 2]])
-    reading = read_layers(trace.model, streams, wanted)
+    reading = read_layers(trace.network, streams, wanted)
     for layer, stream in enumerate(streams):
-        for position, row in enumerate(lens_logits(trace.model, stream).double().softmax(dim=-1).tolist()):
+        for position, row in enumerate(lens_logits(trace.network, stream).double().softmax(dim=-1).tolist()):
             assert int(reading.top[layer, position]) == row.index(max(row))
             assert float(reading.top_probability[layer, position]) == pytest.approx(max(row), rel=1e-5)
             entropy = torch.distributions.Categorical(probs=torch.tensor(row)).entropy()

@@ -66,7 +66,7 @@ def test_a_masked_model_is_measured_on_each_token_hidden_alone(tmp_path):
             continue
         hidden = torch.tensor([[*source.ids[:place], tokenizer.mask, *source.ids[place + 1 :]]])
         with torch.inference_mode():
-            expected = torch.nn.functional.cross_entropy(lens.model(hidden)[0, place][None], torch.tensor([token]))
+            expected = torch.nn.functional.cross_entropy(lens.network(hidden)[0, place][None], torch.tensor([token]))
         assert float(losses[place]) == pytest.approx(float(expected), abs=1e-5)
 
 

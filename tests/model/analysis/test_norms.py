@@ -15,7 +15,7 @@ COLUMNS = ["name", "position", "token", "mean", "std", "input norm", "output nor
 
 def traced(**options) -> Trace:
     with torch.inference_mode(), record(network(**options)) as trace:
-        trace.model(SOURCE, TARGET)
+        trace.network(SOURCE, TARGET)
     trace.source_tokens, trace.target_tokens = "I see the cat </s>".split(), ["<s>", "我", "看"]
     return trace
 
@@ -62,13 +62,13 @@ def test_a_norm_with_unit_weights_gives_vectors_of_length_root_d():
 
 def test_without_tokens_the_column_is_empty():
     with torch.inference_mode(), record(network()) as trace:
-        trace.model(SOURCE, TARGET)
+        trace.network(SOURCE, TARGET)
     assert set(norm_table(trace)["token"]) == {""}
 
 
 def test_half_precision_is_read_in_float32():
     with torch.inference_mode(), record(network().to(torch.bfloat16)) as trace:
-        trace.model(SOURCE, TARGET)
+        trace.network(SOURCE, TARGET)
     row = norm_table(trace).iloc[7]
     x = trace[f"{row['name']}.input"][row["position"]].tolist()
     assert row["std"] == pytest.approx(math.sqrt(sum((v - sum(x) / 16) ** 2 for v in x) / 16), rel=1e-4)

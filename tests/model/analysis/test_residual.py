@@ -33,14 +33,14 @@ OPTIONS = [
 
 def traced(**options) -> Trace:
     with torch.inference_mode(), record(network(**options)) as trace:
-        trace.model(torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]]))
+        trace.network(torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]]))
     return trace
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_every_state_is_the_one_before_and_what_its_block_adds(options):
     trace = traced(**options)
-    config = trace.model.config
+    config = trace.network.config
     assert stacks(config) == ["encoder", "decoder"]
     for stack in stacks(config):
         parts = blocks(config, stack)
@@ -63,11 +63,11 @@ def test_every_state_is_the_one_before_and_what_its_block_adds(options):
 
 def test_a_wrong_sum_is_found():
     trace = traced(norm_placement="pre")
-    parts = blocks(trace.model.config, "encoder")
+    parts = blocks(trace.network.config, "encoder")
     wrong = trace._tensors[parts[1].added].clone()
     wrong[0, 2, 3] += 0.5
     trace._tensors[parts[1].added] = wrong
-    assert sum_error(trace, trace.model.config, parts) == pytest.approx(0.5, rel=1e-4)
+    assert sum_error(trace, trace.network.config, parts) == pytest.approx(0.5, rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
@@ -84,7 +84,7 @@ def test_a_model_of_one_stack_has_no_cross_attention(kind):
 
 def test_contributions_and_cosines_are_the_formulas():
     trace = traced(norm_placement="pre")
-    parts = blocks(trace.model.config, "decoder")
+    parts = blocks(trace.network.config, "decoder")
     share, cosine = contributions(trace.__getitem__, parts)
     for row, part in enumerate(parts):
         x, y = trace[part.before].double(), trace[part.added].double()
@@ -104,7 +104,7 @@ def test_contributions_and_cosines_are_the_formulas():
 
 
 def test_nothing_is_compared_with_what_is_not_there():
-    parts = blocks(traced().model.config, "encoder")
+    parts = blocks(traced().network.config, "encoder")
     assert stream(lambda name: None, states(parts)) is None
     assert contributions(lambda name: None, parts) is None
 
@@ -112,13 +112,13 @@ def test_nothing_is_compared_with_what_is_not_there():
 @pytest.mark.parametrize("own", ["post", "pre"])
 def test_the_models_own_placement_gives_what_was_recorded_and_the_wrong_one_does_not(own):
     trace = traced(norm_placement=own)
-    (part,) = [p for p in blocks(trace.model.config, "encoder") if p.sublayer == "feed_forward" and p.layer == 1]
+    (part,) = [p for p in blocks(trace.network.config, "encoder") if p.sublayer == "feed_forward" and p.layer == 1]
     x = trace[part.before]
-    made = placements(trace.model, part, x, trace[part.read])
+    made = placements(trace.network, part, x, trace[part.read])
     assert part.read == part.before
     assert relative(made[own], trace[part.after]) < 1e-6
     assert relative(made["wrong"], trace[part.after]) > 0.1
-    layer = trace.model.encoder.layers[1]
+    layer = trace.network.encoder.layers[1]
     norm = layer.feed_forward_block.norm
     normal = F.layer_norm(x, (16,), norm.weight, norm.bias)
     with torch.inference_mode():
@@ -129,9 +129,9 @@ def test_the_models_own_placement_gives_what_was_recorded_and_the_wrong_one_does
 @pytest.mark.parametrize("own", ["post", "pre", "sandwich"])
 def test_a_parallel_block_reads_what_enters_its_layer(own):
     trace = traced(norm_placement=own, parallel=True)
-    (part,) = [p for p in blocks(trace.model.config, "encoder") if p.sublayer == "feed_forward" and p.layer == 1]
+    (part,) = [p for p in blocks(trace.network.config, "encoder") if p.sublayer == "feed_forward" and p.layer == 1]
     x, read = trace[part.before], trace[part.read]
-    assert_close(read, trace[states(blocks(trace.model.config, "encoder"))[2]])  # after the two blocks of layer 0
-    made = placements(trace.model, part, x, read)
+    assert_close(read, trace[states(blocks(trace.network.config, "encoder"))[2]])  # after the two blocks of layer 0
+    made = placements(trace.network, part, x, read)
     assert relative(made["parallel"], trace[part.after]) < 1e-6
     assert all(relative(made[name], trace[part.after]) > 1e-3 for name in ("post", "pre", "wrong"))

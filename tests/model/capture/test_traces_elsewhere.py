@@ -36,8 +36,8 @@ def test_every_quantity_of_a_trace(pretended, kind, options):
     ids = [torch.tensor([row, row[::-1]], device=other.device) for row in ([3, 4, 5, 6], [3, 4, 2])]
     inputs = ids if kind == "encoder-decoder" else ids[:1]
     real = [torch.tensor([[True] * each.shape[1], [True] * 2 + [False] * (each.shape[1] - 2)]) for each in inputs]
-    with torch.inference_mode(), record(other.model, maps=True) as trace:
-        other.model(*inputs, *(each.to(other.device) for each in real))
+    with torch.inference_mode(), record(other.network, maps=True) as trace:
+        other.network(*inputs, *(each.to(other.device) for each in real))
     assert all(check.passed for check in checks(trace))
     assert all(check.passed for check in checks(trace.example(1)))
 
@@ -54,7 +54,7 @@ def test_every_change_to_masks(pretended, changes):
     lens = lens_of("decoder-only", n_key_value_heads=1, position="alibi")
     found = []
     for each in (lens, elsewhere(lens)):
-        with intervening(each.model, changes):
+        with intervening(each.network, changes):
             trace = trace_of(each)
         found.append({name: trace[name] for name in trace.names()} | {"checks": [c.cells for c in checks(trace)]})
     alike(found[1], found[0])

@@ -28,7 +28,7 @@ def test_our_folder(tmp_path):
     folder = write_small(tmp_path / "small")
     found = listed(folder)
     assert (found.format, found.family, found.kind, found.problem) == ("Vitrine", "", "encoder-decoder", "")
-    assert found.parameters == open_checkpoint(folder).model.parameter_count()
+    assert found.parameters == open_checkpoint(folder).network.parameter_count()
     assert found.bytes == 4 * found.parameters
 
 
@@ -92,7 +92,7 @@ def test_of_tensors_without_a_known_layout_it_is_said(tmp_path):
     assert not listed(tmp_path / "x.safetensors").computes
     found = listed(tmp_path / "folder")
     assert (found.format, found.problem, found.computes) == ("PyTorch", "", True)
-    assert open_checkpoint(tmp_path / "folder").model.parameter_count() == found.parameters
+    assert open_checkpoint(tmp_path / "folder").network.parameter_count() == found.parameters
 
 
 def test_the_root_of_a_disk_is_no_checkpoint():

@@ -70,16 +70,16 @@ def lens_of(kind: str, options: dict) -> TextModel:
         config = TransformerConfig(**(SIZES | sizes | {"n_encoder_layers": 2, "n_decoder_layers": 2} | options))
     else:
         config = TransformerConfig.one_stack(kind, len(both[0]), 2, **(SIZES | options))
-    model = build(config).eval().requires_grad_(False)
-    disturb(model)
-    return MODEL_CLASSES[kind]("mine", model, both, RECORD)
+    network = build(config).eval().requires_grad_(False)
+    disturb(network)
+    return MODEL_CLASSES[kind]("mine", network, both, RECORD)
 
 
 def opened(auto, folder):
     """Their model; every tensor of the file is used, and none is missing."""
-    model, report = auto.from_pretrained(folder, output_loading_info=True)
+    network, report = auto.from_pretrained(folder, output_loading_info=True)
     assert not [report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if report[key]]
-    return model
+    return network
 
 
 def tokenizer_of(folder):
@@ -97,7 +97,7 @@ def test_a_decoder_is_the_same_in_transformers(name, tmp_path):
     theirs = opened(transformers.AutoModelForCausalLM, tmp_path)
     read = ids(lens, "The cat sees the doctor.")
     assert tokenizer_of(tmp_path)("The cat sees the doctor.").input_ids == read[0].tolist()
-    assert_close(theirs(read).logits, lens.model(read), rtol=1e-5, atol=1e-5)
+    assert_close(theirs(read).logits, lens.network(read), rtol=1e-5, atol=1e-5)
     matrix = theirs.get_output_embeddings().weight
     assert (matrix is theirs.get_input_embeddings().weight) == (DECODERS[name].items() >= TIED.items())
 
@@ -119,7 +119,7 @@ def test_an_encoder_is_the_same_in_transformers(name, tmp_path):
         assert "get_input_embeddings().weight.T" in (tmp_path / "README.md").read_text()
     else:
         found = theirs(read).logits
-    assert_close(found, lens.model(read), rtol=1e-5, atol=1e-5)
+    assert_close(found, lens.network(read), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -130,7 +130,7 @@ def test_an_encoder_decoder_is_the_same_in_transformers(name, tmp_path):
     read, written = ids(lens, "The cat sees the doctor."), lens.target_tokens("一")
     target = torch.tensor([written.ids])
     assert_close(
-        theirs(input_ids=read, decoder_input_ids=target).logits, lens.model(read, target), rtol=1e-5, atol=1e-5
+        theirs(input_ids=read, decoder_input_ids=target).logits, lens.network(read, target), rtol=1e-5, atol=1e-5
     )
     both = [tokenizer_of(folder) for folder in (tmp_path, tmp_path / "target_tokenizer")]
     assert both[0]("The cat sees the doctor.").input_ids == read[0].tolist()

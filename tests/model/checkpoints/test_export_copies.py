@@ -24,7 +24,7 @@ from tests.model.text.huggingface.test_tokenizer import byte_level, word_piece
 def test_a_copy_saved_as_ours_opens_as_the_same(kind, made, settings, tmp_path):
     saved(tmp_path / "theirs", kind, made(), **settings)
     lens = opened(tmp_path / "theirs")
-    save_checkpoint(tmp_path / "ours", lens.model, (lens.source_tokenizer, lens.target_tokenizer))
+    save_checkpoint(tmp_path / "ours", lens.network, (lens.source_tokenizer, lens.target_tokenizer))
     again = opened(tmp_path / "ours")
     one, other = lens.trace(TEXT), again.trace(TEXT)
     assert (one.source_tokens, one.target_tokens) == (other.source_tokens, other.target_tokens)
@@ -40,14 +40,14 @@ def test_a_copy_saved_as_ours_opens_as_the_same(kind, made, settings, tmp_path):
 def test_a_copy_of_theirs_leaves_in_their_form_with_their_tokens_and_logits(tmp_path):
     saved(tmp_path / "theirs", "GPT2LMHeadModel", byte_level(), **GPT2)
     lens = opened(tmp_path / "theirs")
-    save_checkpoint(tmp_path / "ours", lens.model, (lens.source_tokenizer, lens.target_tokenizer))
+    save_checkpoint(tmp_path / "ours", lens.network, (lens.source_tokenizer, lens.target_tokenizer))
     again = opened(tmp_path / "ours")
     export_huggingface(again, tmp_path / "back")
     ids = again.source_tokens(TEXT).ids
     assert transformers.AutoTokenizer.from_pretrained(tmp_path / "back")(TEXT)["input_ids"] == ids
-    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
+    network = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
     with torch.no_grad():
-        logits = model(torch.tensor([ids])).logits[0]
+        logits = network(torch.tensor([ids])).logits[0]
     torch.testing.assert_close(logits, again.trace(TEXT)["output.logits"], atol=1e-5, rtol=1e-5)
 
 

@@ -26,11 +26,11 @@ KILLS = 20
 def save_version(folder: Path, version: int) -> None:
     """A checkpoint whose config, weights and figures all say which version it is."""
     sizes = {"source_vocabulary": len(BOTH[0]), "target_vocabulary": len(BOTH[1])}
-    model = Transformer(config(**sizes, n_encoder_layers=1, n_decoder_layers=1, d_ff=8 + version % 2))
+    network = Transformer(config(**sizes, n_encoder_layers=1, n_decoder_layers=1, d_ff=8 + version % 2))
     with torch.no_grad():
-        for parameter in model.parameters():
+        for parameter in network.parameters():
             parameter.fill_(version)
-    save_checkpoint(folder, model, BOTH, {"version": version})
+    save_checkpoint(folder, network, BOTH, {"version": version})
 
 
 def opened_version(folder: Path) -> int:
@@ -38,7 +38,7 @@ def opened_version(folder: Path) -> int:
     lens = open_checkpoint(folder)
     version = lens.training["version"]
     assert lens.config.d_ff == 8 + version % 2
-    assert all(bool((parameter == version).all()) for parameter in lens.model.parameters())
+    assert all(bool((parameter == version).all()) for parameter in lens.network.parameters())
     return version
 
 

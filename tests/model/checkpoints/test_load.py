@@ -33,14 +33,14 @@ def saved(folder: Path, kind: str, made, **settings):
     inner, names = made
     torch.manual_seed(0)
     config = getattr(transformers, f"{kind.split('For')[0].removesuffix('LMHeadModel').removesuffix('Model')}Config")
-    model = getattr(transformers, kind)(config(vocab_size=inner.get_vocab_size(), **settings)).eval()
+    network = getattr(transformers, kind)(config(vocab_size=inner.get_vocab_size(), **settings)).eval()
     with torch.no_grad():
-        for parameter in model.parameters():
+        for parameter in network.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
-    model.save_pretrained(folder)
+    network.save_pretrained(folder)
     inner.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps(names))
-    return model
+    return network
 
 
 BERT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
@@ -55,11 +55,11 @@ BART = {
 
 
 def test_a_gpt2_reads_and_goes_on_without_special_tokens(tmp_path):
-    model = saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
+    network = saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
     lens = opened(tmp_path)
     read = lens.source_tokens(TEXT)
     assert (read.before, read.labels[:2]) == (0, ["I", "▁am"])
-    expected = model.generate(torch.tensor([read.ids]), max_new_tokens=6, do_sample=False, eos_token_id=None)
+    expected = network.generate(torch.tensor([read.ids]), max_new_tokens=6, do_sample=False, eos_token_id=None)
     made = lens.generate(TEXT, length=6)
     assert made.ids == expected[0, len(read) :].tolist()[: len(made.ids)]
     assert lens.source_tokens("").labels == ["<|endoftext|>"]
@@ -83,7 +83,7 @@ def test_writing_ends_at_any_of_several_tokens(tmp_path):
 
 @pytest.mark.parametrize("forced", [None, 7])
 def test_a_bart_writes_what_transformers_writes(forced, tmp_path):
-    model = saved(tmp_path, "BartForConditionalGeneration", byte_level(start=True), **BART)
+    network = saved(tmp_path, "BartForConditionalGeneration", byte_level(start=True), **BART)
     settings = json.loads((tmp_path / "config.json").read_text()) | {"forced_bos_token_id": forced}
     (tmp_path / "config.json").write_text(json.dumps(settings))
     (tmp_path / "generation_config.json").unlink()
@@ -93,7 +93,7 @@ def test_a_bart_writes_what_transformers_writes(forced, tmp_path):
     first = [2, 0] if forced is None else [2, forced]
     assert lens.target_tokens("I").ids == [*first, *lens.target_tokenizer.encode("I").ids]
     given = torch.tensor([source.ids]), torch.tensor([first])
-    expected = model.generate(given[0], decoder_input_ids=given[1], max_new_tokens=5, num_beams=1, do_sample=False,
+    expected = network.generate(given[0], decoder_input_ids=given[1], max_new_tokens=5, num_beams=1, do_sample=False,
                               forced_bos_token_id=None)  # fmt: skip
     assert lens.generate(TEXT, length=5).ids == expected[0, 2:].tolist()
     trace = lens.trace(TEXT)
@@ -104,7 +104,7 @@ def test_a_bart_writes_what_transformers_writes(forced, tmp_path):
 
 @pytest.mark.parametrize("made", [word_piece, lambda: byte_level(True)], ids=["WordPiece", "bytes"])
 def test_a_masked_model_fills_in_its_own_mask(made, tmp_path):
-    model = saved(tmp_path, "BertForMaskedLM", made(), **BERT)
+    network = saved(tmp_path, "BertForMaskedLM", made(), **BERT)
     lens = opened(tmp_path)
     mask = lens.source_tokenizer.mask_label
     assert mask == ("[MASK]" if made is word_piece else "<mask>")
@@ -112,7 +112,7 @@ def test_a_masked_model_fills_in_its_own_mask(made, tmp_path):
     tokens = lens.source_tokens(text)
     place = tokens.ids.index(lens.source_tokenizer.mask)
     with torch.no_grad():
-        logits = model(torch.tensor([tokens.ids])).logits[0, place]
+        logits = network(torch.tensor([tokens.ids])).logits[0, place]
     logits[lens.source_tokenizer.special] = -torch.inf
     best = int(logits.argmax())
     assert lens.guesses(lens.trace(text))[0].choices[0].token == best
@@ -134,11 +134,11 @@ def test_the_rest_of_a_word_is_put_beside_it_and_words_apart(tmp_path):
 
 
 def test_a_bare_encoder_reads_and_predicts_nothing(tmp_path):
-    model = saved(tmp_path, "BertModel", word_piece(), **BERT)
+    network = saved(tmp_path, "BertModel", word_piece(), **BERT)
     lens = opened(tmp_path)
     trace, other = lens.trace(TEXT), lens.trace("I am a teacher.")
     with torch.inference_mode():
-        states = model(torch.tensor([lens.source_tokens(TEXT).ids])).last_hidden_state[0]
+        states = network(torch.tensor([lens.source_tokens(TEXT).ids])).last_hidden_state[0]
     torch.testing.assert_close(trace["encoder.layers.1.feed_forward_block.norm.output"], states, atol=1e-5, rtol=1e-5)
     assert (lens.predicts, lens.fills, lens.guesses(trace)) == (False, False, [])
     assert all(check.passed for check in checks(trace))
@@ -192,9 +192,9 @@ def test_a_trained_sentence_encoder_opens_with_sensible_heads():
     weights = trace.attention("encoder")
     assert weights.shape == (6, 12, 13, 13)
     torch.testing.assert_close(weights.sum(-1), torch.ones(6, 12, 13), atol=1e-5, rtol=0)
-    model = transformers.BertModel.from_pretrained(folder, local_files_only=True, attn_implementation="eager").eval()
+    network = transformers.BertModel.from_pretrained(folder, local_files_only=True, attn_implementation="eager").eval()
     with torch.inference_mode():
-        expected = model(torch.tensor([lens.source_tokens("The cat sat on the mat because it was tired.").ids]),
+        expected = network(torch.tensor([lens.source_tokens("The cat sat on the mat because it was tired.").ids]),
                          output_hidden_states=True, output_attentions=True)  # fmt: skip
     for layer, (states, maps) in enumerate(zip(expected.hidden_states[1:], expected.attentions, strict=True)):
         own = trace[f"encoder.layers.{layer}.feed_forward_block.norm.output"]

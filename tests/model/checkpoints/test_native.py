@@ -29,22 +29,22 @@ FILES = {
 @pytest.fixture
 def folder(tmp_path):
     path = tmp_path / "below" / "eng-cmn"
-    model = network(**SIZES, tied_embeddings="output")
-    save_checkpoint(path, model, BOTH, {"steps": 3, "data": "é.tsv"}, "# A card: é\n")
+    transformer = network(**SIZES, tied_embeddings="output")
+    save_checkpoint(path, transformer, BOTH, {"steps": 3, "data": "é.tsv"}, "# A card: é\n")
     return path
 
 
 def test_what_was_saved_comes_back(folder):
-    model = network(**SIZES, tied_embeddings="output")
+    transformer = network(**SIZES, tied_embeddings="output")
     lens = open_checkpoint(folder)
-    assert lens.config == model.config
+    assert lens.config == transformer.config
     assert (lens.kind, lens.name) == ("encoder-decoder", "eng-cmn")
     assert lens.training == {"steps": 3, "data": "é.tsv"}
     assert lens.source_tokenizer.to_json() == BOTH[0].to_json()
     assert lens.target_tokenizer.to_json() == BOTH[1].to_json()
     source, target = torch.randint(len(BOTH[0]), (2, 5)), torch.randint(len(BOTH[1]), (2, 4))
-    assert torch.equal(lens.model(source, target), model(source, target))
-    assert lens.model.output.logits.weight is lens.model.decoder.embedding.tokens.weight
+    assert torch.equal(lens.network(source, target), transformer(source, target))
+    assert lens.network.output.logits.weight is lens.network.decoder.embedding.tokens.weight
 
 
 def test_the_folder_holds_these_files_and_nothing_is_beside_it(folder):
@@ -57,16 +57,16 @@ def test_the_folder_holds_these_files_and_nothing_is_beside_it(folder):
 
 def test_an_opened_model_is_read_only_and_does_not_drop_out(folder):
     lens = open_checkpoint(folder)
-    assert not lens.model.training
-    assert not any(parameter.requires_grad for parameter in lens.model.parameters())
+    assert not lens.network.training
+    assert not any(parameter.requires_grad for parameter in lens.network.parameters())
 
 
 def test_half_precision_on_disk(folder):
-    model = network(seed=1, **SIZES)
-    save_checkpoint(folder, model, BOTH, dtype=torch.float16)
+    transformer = network(seed=1, **SIZES)
+    save_checkpoint(folder, transformer, BOTH, dtype=torch.float16)
     assert {tensor.dtype for tensor in load_file(folder / "model.safetensors").values()} == {torch.float16}
-    opened = dict(open_checkpoint(folder).model.named_parameters())
-    for name, parameter in model.named_parameters():
+    opened = dict(open_checkpoint(folder).network.named_parameters())
+    for name, parameter in transformer.named_parameters():
         assert parameter.dtype == torch.float32
         assert_close(opened[name], parameter.half().float(), rtol=0, atol=0, check_device=False)
     assert open_checkpoint(folder).training == {}

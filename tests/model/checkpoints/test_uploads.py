@@ -50,7 +50,7 @@ def test_our_folder_comes_back_from_its_zip(uploads, tmp_path_factory):
     )
     path = uploads.add([("mine.zip", content)])
     assert path.name == "mine"
-    assert open_checkpoint(path).model.parameter_count() == model.parameter_count()
+    assert open_checkpoint(path).network.parameter_count() == model.parameter_count()
     assert uploads.left_out == ["mine/curves/run"]
 
 

@@ -104,7 +104,7 @@ def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path
         Pair("ccc", "天气好。"),
     ]
     lens = open_checkpoint(checkpoint(tmp_path / "c"))
-    fixed = Fixed("fixed", lens.model, (lens.source_tokenizer, lens.target_tokenizer), {})
+    fixed = Fixed("fixed", lens.network, (lens.source_tokenizer, lens.target_tokenizer), {})
     figures, outputs = translation_figures(fixed, pairs, beam=3)
     references = [["我是老师。", "他正在看一本书。", "天气好。"], ["我是一个老师。", None, None]]
     expected = corpus_bleu(list(table.values()), references, tokenize="zh").score

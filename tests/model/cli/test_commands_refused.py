@@ -94,8 +94,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
 
 def test_a_language_model_writes_as_much_as_it_is_told(tmp_path, capsys):
     tokenizer = train_text_characters([pair.source for pair in PAIRS])
-    model = one_stack("decoder-only", vocabulary=len(tokenizer))
-    save_checkpoint(tmp_path / "c", model, (tokenizer, tokenizer))
+    network = one_stack("decoder-only", vocabulary=len(tokenizer))
+    save_checkpoint(tmp_path / "c", network, (tokenizer, tokenizer))
     assert main(["generate", str(tmp_path / "c"), "The c", "--length", "7"]) == 0
     lens = open_checkpoint(tmp_path / "c")
     assert capsys.readouterr().out == lens.generate("The c", length=7).text + "\n"

@@ -55,7 +55,7 @@ def test_the_table_is_that_of_the_training(kind, tmp_path, capsys, monkeypatch):
     trainer, tokens, operations = trained(arguments, monkeypatch)
     said = capsys.readouterr().out.splitlines()[-1]
     parameters, examples, steps = (number(each) for each in re.findall(r"\d[\d,]*", said))
-    assert (parameters, steps) == (trainer.model.parameter_count(), trainer.total_steps)
+    assert (parameters, steps) == (trainer.network.parameter_count(), trainer.total_steps)
 
     parts = {part: rows[part] for part in ("embeddings", "attention", "feed-forward", "norms", "scores")}
     assert sum(number(row[0]) for row in parts.values()) == parameters

@@ -54,7 +54,7 @@ def test_a_run_that_diverges_leaves_what_was_good(data, tmp_path, monkeypatch, c
     )
     lens = open_checkpoint(out)
     assert lens.training["steps"] in (4, 8)
-    assert all(bool(tensor.isfinite().all()) for tensor in lens.model.parameters())
+    assert all(bool(tensor.isfinite().all()) for tensor in lens.network.parameters())
     assert logged(tmp_path / "curves") == list(range(1, 11))
     assert main(command(data, out, *options, "--seed", "2")) == 0
     printed = capsys.readouterr().out
@@ -102,7 +102,7 @@ def test_the_last_weights_are_kept_beside_the_best(data, tmp_path, monkeypatch, 
     assert [loss for _, loss in validations] == [2.0, 1.0, 3.0]
     assert best.training["steps"] == validations[1][0]
     assert final.training["steps"] == validations[2][0]
-    assert not torch.equal(best.model.output.logits.weight, final.model.output.logits.weight)
+    assert not torch.equal(best.network.output.logits.weight, final.network.output.logits.weight)
     assert "best validation loss 1.0000" in capsys.readouterr().out
     cards = [(folder / "README.md").read_text(encoding="utf-8") for folder in (out, last)]
     ends = ["kept at the best validation loss.", "as it was after the last step."]

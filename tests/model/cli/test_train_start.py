@@ -30,8 +30,8 @@ def test_it_begins_where_the_other_ended(kind, tmp_path, capsys):
     assert second.kind == kind
     assert second.config.dropout == 0.4
     assert second.source_tokenizer.to_json() == first.source_tokenizer.to_json()
-    theirs = dict(first.model.named_parameters())
-    for name, weight in second.model.named_parameters():
+    theirs = dict(first.network.named_parameters())
+    for name, weight in second.network.named_parameters():
         torch.testing.assert_close(weight, theirs[name], rtol=0, atol=1e-6)
     card = (tmp_path / "second" / "README.md").read_text(encoding="utf-8")
     assert "Trained on in Vitrine from first (trained on `pairs.tsv`: licence not recorded)." in card

@@ -116,20 +116,20 @@ def test_two_views_of_one_storage_are_two_weights():
 def test_who_watches_a_training_sees_its_newest_weights():
     """Fused AdamW does not count what it writes: the trainer does."""
     trainer = make(rate=0.1)
-    seen = sharing(Translator("watched", trainer.model, tokenizers(PAIRS), {})).model.output.logits.weight
+    seen = sharing(Translator("watched", trainer.network, tokenizers(PAIRS), {})).network.output.logits.weight
     x = torch.randn(3, seen.shape[1])
     for _report in trainer.steps(3):
         assert_close(product(x, made(seen, 3)), F.linear(x, seen).detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_room_is_given_back_with_the_weight(monkeypatch):
-    lens = Translator("a", make().model, tokenizers(PAIRS), {})
+    lens = Translator("a", make().network, tokenizers(PAIRS), {})
     gc.collect()
-    before, first = packed_weights._taken, lens.model.output.logits.weight
+    before, first = packed_weights._taken, lens.network.output.logits.weight
     monkeypatch.setattr(packed_weights, "ROOM", before + first.nbytes)
     assert made(first, 1) is not None
     other = alone(lens)
-    second = other.model.output.logits.weight
+    second = other.network.output.logits.weight
     assert made(second, 1) is None
     with torch.no_grad():
         first.add_(1)

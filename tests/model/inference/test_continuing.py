@@ -9,10 +9,10 @@ from tests.viz.small import small_lens
 SOURCE = "The cat sees the dog."
 
 
-def greedily(model, source, ids, end, limit):
+def greedily(network, source, ids, end, limit):
     """The target after `ids` by the whole network, without a cache."""
     while len(ids) < limit and (not ids or ids[-1] != end):
-        logits = model(torch.tensor([source]), torch.tensor([[2, *ids]]))
+        logits = network(torch.tensor([source]), torch.tensor([[2, *ids]]))
         ids = [*ids, int(logits[0, -1].argmax())]
     return ids
 
@@ -28,7 +28,7 @@ def test_a_translator_goes_on_from_the_chosen_token(tmp_path):
     found = translator.continue_from(SOURCE, target, 2, [other])
     source = translator.source_tokens(SOURCE).ids
     limit = min(translator.config.max_length, 2 * len(source) + 16) - 1
-    expected = greedily(translator.model, source, [*ids[:2], other], tokenizer.end, limit)
+    expected = greedily(translator.network, source, [*ids[:2], other], tokenizer.end, limit)
     assert found == tokenizer.decode(expected)
     assert tokenizer.encode(found).ids[:3] == [*ids[:2], other]
     assert translator.continue_from(SOURCE, target, 2, [ids[2]]) == target  # its own choice changes nothing

@@ -38,10 +38,10 @@ def language_model(folder, **options):
 def rebuilt(lens, **changes):
     """The same from scratch: a network of the changed config, its parameters copied by name."""
     config = dataclasses.replace(lens.config, **changes)
-    model = build(config).eval()
-    weights = {name: each for name, each in lens.model.named_parameters() if not name.endswith(".positions.table")}
-    model.load_weights(weights)
-    return model
+    network = build(config).eval()
+    weights = {name: each for name, each in lens.network.named_parameters() if not name.endswith(".positions.table")}
+    network.load_weights(weights)
+    return network
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary", "alibi", "none"])
@@ -65,14 +65,14 @@ def test_the_weights_are_shared_and_the_checkpoint_stays_as_it_was(tmp_path):
     generator = torch.get_rng_state()
     varied = vary(lens, position="rotary")
     assert torch.equal(torch.get_rng_state(), generator)
-    own = {id(each) for each in lens.model.parameters()}
-    assert {id(each) for each in varied.model.parameters()} == own
-    assert varied.model.parameter_count() == lens.model.parameter_count()
-    assert varied.model.output.logits.weight is varied.model.decoder.embedding.tokens.weight
+    own = {id(each) for each in lens.network.parameters()}
+    assert {id(each) for each in varied.network.parameters()} == own
+    assert varied.network.parameter_count() == lens.network.parameter_count()
+    assert varied.network.output.logits.weight is varied.network.decoder.embedding.tokens.weight
     assert not torch.equal(varied.trace(TEXT, "")["output.logits"], lens.trace(TEXT, "")["output.logits"])
     assert torch.equal(lens.trace(TEXT)["output.logits"], before)
     assert lens.config.position == "sinusoidal"
-    assert not any(each.requires_grad for model in (lens.model, varied.model) for each in model.parameters())
+    assert not any(each.requires_grad for network in (lens.network, varied.network) for each in network.parameters())
 
 
 def test_what_is_asked_for_as_trained_is_the_checkpoint_itself(tmp_path):
@@ -95,11 +95,11 @@ def test_a_longer_input_than_trained_on_is_read(tmp_path):
 def test_learned_positions_are_kept_cut_or_left_out(tmp_path):
     lens = language_model(tmp_path / "a", position="learned", max_length=32)
     shorter = vary(lens, max_length=8)
-    table = lens.model.decoder.embedding.positions.table
-    assert torch.equal(shorter.model.decoder.embedding.positions.table, table[:8])
-    assert not shorter.model.decoder.embedding.positions.table.requires_grad
+    table = lens.network.decoder.embedding.positions.table
+    assert torch.equal(shorter.network.decoder.embedding.positions.table, table[:8])
+    assert not shorter.network.decoder.embedding.positions.table.requires_grad
     assert_close(shorter.trace("The c")["output.logits"], lens.trace("The c")["output.logits"])
-    without = vary(lens, position="none", max_length=64).model
+    without = vary(lens, position="none", max_length=64).network
     assert not [name for name, _ in without.named_parameters() if "positions" in name]
     with pytest.raises(ValueError, match=r"max_length \(33\) is above 32: the learned positions of a end there"):
         vary(lens, max_length=33)
@@ -130,11 +130,11 @@ def test_heads_of_odd_width_cannot_be_turned(tmp_path):
 def test_learned_distances_are_left_out_and_only_taken_where_they_are(tmp_path):
     lens = two_stacks(tmp_path / "a", position="relative", position_buckets=4, position_reach=9)
     varied = vary(lens, position="none")
-    assert not any(".biased." in name for name, _parameter in varied.model.named_parameters())
+    assert not any(".biased." in name for name, _parameter in varied.network.named_parameters())
     assert "biased" not in varied.trace(TEXT, "").maps_of("encoder.layers.0.self_attention")
     longer = vary(lens, max_length=500)
-    shared = longer.model.get_parameter("encoder.layers.1.self_attention.biased.table")
-    assert shared is longer.model.get_parameter("encoder.layers.0.self_attention.biased.table")
-    assert shared is lens.model.get_parameter("encoder.layers.0.self_attention.biased.table")
+    shared = longer.network.get_parameter("encoder.layers.1.self_attention.biased.table")
+    assert shared is longer.network.get_parameter("encoder.layers.0.self_attention.biased.table")
+    assert shared is lens.network.get_parameter("encoder.layers.0.self_attention.biased.table")
     with pytest.raises(ValueError, match=r"has no encoder.layers.0.*, which positions of type relative need"):
         vary(two_stacks(tmp_path / "b"), position="relative")

@@ -44,15 +44,15 @@ OTHERS = [
 @cache
 def translator(**options) -> Translator:
     source, target = TOKENIZERS
-    model = network(source_vocabulary=len(source), target_vocabulary=len(target), max_length=24, **options)
-    return Translator("translator", model.double().eval(), (source, target), {})
+    transformer = network(source_vocabulary=len(source), target_vocabulary=len(target), max_length=24, **options)
+    return Translator("translator", transformer.double().eval(), (source, target), {})
 
 
 @cache
 def language_model(**options) -> LanguageModel:
     target = TOKENIZERS[1]
-    model = one_stack("decoder-only", target_vocabulary=len(target), max_length=40, **options)
-    return LanguageModel("story", model.double().eval(), (target, target), {})
+    transformer = one_stack("decoder-only", target_vocabulary=len(target), max_length=40, **options)
+    return LanguageModel("story", transformer.double().eval(), (target, target), {})
 
 
 def whole(lens, changes, count: int) -> tuple[list[int], list[float]]:
@@ -62,8 +62,8 @@ def whole(lens, changes, count: int) -> tuple[list[int], list[float]]:
     begun = lens.target_tokenizer.margins("target")[0] if two else source
     for _step in range(count):
         target = torch.tensor([[*begun, *ids]])
-        with torch.inference_mode(), intervening(lens.model, changes):
-            logits = lens.model(torch.tensor([source]), target) if two else lens.model(target)
+        with torch.inference_mode(), intervening(lens.network, changes):
+            logits = lens.network(torch.tensor([source]), target) if two else lens.network(target)
         value, token = logits[0, -1].float().log_softmax(dim=-1).max(dim=-1)
         ids.append(int(token))
         values.append(float(value))
@@ -72,7 +72,7 @@ def whole(lens, changes, count: int) -> tuple[list[int], list[float]]:
 
 def check(lens, change) -> list[int]:
     text = PAIRS[0].target if lens.kind == "decoder-only" else TEXT
-    with intervening(lens.model, [change]):
+    with intervening(lens.network, [change]):
         made = lens.generate(text, length=8)
     ids, values = whole(lens, [change], len(made.ids))
     assert made.ids == ids
@@ -84,9 +84,9 @@ def check(lens, change) -> list[int]:
 def test_a_translation_is_that_of_whole_changed_passes(change, ahead):
     lens = translator()
     check(lens, change)
-    with intervening(lens.model, [change]):
-        assert looks_ahead(lens.model) is ahead
-    assert not looks_ahead(lens.model)
+    with intervening(lens.network, [change]):
+        assert looks_ahead(lens.network) is ahead
+    assert not looks_ahead(lens.network)
 
 
 @pytest.mark.parametrize("options", [{}, {"position": "rotary", "n_key_value_heads": 1}, {"position": "alibi"}])
@@ -96,13 +96,13 @@ def test_a_continuation_is_that_of_whole_changed_passes(change, options):
 
 
 def test_a_written_target_is_changed_as_a_traced_one():
-    model = one_stack("decoder-only")
+    transformer = one_stack("decoder-only")
     ids = torch.tensor([[5, 6, 7, 3, 9, 2]])
     changes = [Window("decoder", 3), Cells("decoder", False, 5, 4), Cells("decoder", False, 4, 2)]
-    with torch.inference_mode(), intervening(model, changes):
-        context = model.read(ids[:, :4], padding=0, start=1)
+    with torch.inference_mode(), intervening(transformer, changes):
+        context = transformer.read(ids[:, :4], padding=0, start=1)
         steps = [context.log_probabilities(fed)[0, -1] for fed in (ids[:, :4], ids[:, 4:5], ids[:, 5:])]
-        whole = model(ids)[0].log_softmax(dim=-1)
+        whole = transformer(ids)[0].log_softmax(dim=-1)
     assert_close(torch.stack(steps), whole[3:])
 
 
@@ -110,7 +110,7 @@ def test_the_changes_are_seen_in_what_is_written():
     lens = translator()
     plain = lens.generate(TEXT, length=8)
     for change in (Cells("cross", False, 2), Causal("decoder", False), Causal("encoder", True)):
-        with intervening(lens.model, [change]):
+        with intervening(lens.network, [change]):
             made = lens.generate(TEXT, length=8)
         assert made.log_probabilities != plain.log_probabilities
     assert lens.generate(TEXT, length=8).ids == plain.ids
@@ -119,31 +119,31 @@ def test_the_changes_are_seen_in_what_is_written():
 @pytest.mark.parametrize("change", [Causal("decoder", False), Cells("cross", False, 1, 0), Window("decoder", 2)])
 def test_a_beam_search_keeps_or_reads_again_what_it_must(change):
     lens = translator()
-    with intervening(lens.model, [change]):
+    with intervening(lens.network, [change]):
         tree = lens.generate(TEXT, beam=3, length=6).tree
     path = tree.path(tree.ranked()[1])  # not the greedy one: rows of the beam have changed places
     begun = [*lens.target_tokenizer.margins("target")[0]]
     source = torch.tensor([lens.source_tokens(TEXT).ids])
     for index in path:
         node = tree.nodes[index]
-        with torch.inference_mode(), intervening(lens.model, [change]):
-            logits = lens.model(source, torch.tensor([begun]))[0, -1]
+        with torch.inference_mode(), intervening(lens.network, [change]):
+            logits = lens.network(source, torch.tensor([begun]))[0, -1]
         assert node.log_probability == pytest.approx(float(logits.float().log_softmax(dim=-1)[node.token]), abs=1e-5)
         begun.append(node.token)
 
 
 def test_drawing_and_a_draft_follow_the_changed_model():
     lens, change = language_model(), Causal("decoder", False)
-    with intervening(lens.model, [change]):
+    with intervening(lens.network, [change]):
         made = lens.generate(PAIRS[0].target, sampling=Sampling(seed=1), length=6)
         begun = list(lens.source_tokens(PAIRS[0].target).ids)
         for token, value in zip(made.ids, made.log_probabilities, strict=True):
             with torch.inference_mode():
-                logits = lens.model(torch.tensor([begun]))[0, -1]
+                logits = lens.network(torch.tensor([begun]))[0, -1]
             assert value == pytest.approx(float(logits.float().log_softmax(dim=-1)[token]), abs=1e-5)
             begun.append(token)
     other = translator()
-    with intervening(other.model, [change]):
+    with intervening(other.network, [change]):
         source = other.source_tokens(TEXT)
         written = other.trace_generated(source)[2]
         assert other.trace_generated(source, written)[2].ids == written.ids

@@ -26,13 +26,13 @@ def test_masks_are_filled_with_what_is_most_probable(tmp_path):
     with pytest.raises(ValueError, match="fills in <mask> and does not write"):
         given.generate(text, beam=2)
     with pytest.raises(ValueError, match="encoder-only models do not write"):
-        given.model.read(torch.ones(1, 2, dtype=torch.long), padding=0, start=1)
+        given.network.read(torch.ones(1, 2, dtype=torch.long), padding=0, start=1)
 
 
 def test_a_language_model_guesses_what_comes_next(tmp_path):
     given = lens("decoder-only", tmp_path / "c")
     (guess,) = given.guesses(given.trace("The cat"))
-    expected = given.model(torch.tensor([given.source_tokens("The cat").ids]))[0, -1].log_softmax(dim=-1)
+    expected = given.network(torch.tensor([given.source_tokens("The cat").ids]))[0, -1].log_softmax(dim=-1)
     ordinary = [token for token in expected.argsort(descending=True).tolist() if token > 3]  # 0 to 3 are special
     assert [each.token for each in guess.choices] == ordinary[:5]
     own = expected[ordinary[:5]].tolist()

@@ -37,23 +37,27 @@ def test_no_tensor_is_left_on_the_cpu(options, is_explicit):
     ids, real = torch.ones(2, length, dtype=torch.long, device=device), torch.ones(2, length, device=device).bool()
     token = explicit_attention.set(is_explicit)
     try:
-        for model in (network(**options), one_stack("decoder-only", **options), one_stack("encoder-only", **options)):
-            model.to(device)
-            inputs = (ids, ids, real, real) if model.kind == "encoder-decoder" else (ids, real)
-            with record(model, maps=is_explicit) as trace:
-                assert model(*inputs).device == device
+        for transformer in (
+            network(**options),
+            one_stack("decoder-only", **options),
+            one_stack("encoder-only", **options),
+        ):
+            transformer.to(device)
+            inputs = (ids, ids, real, real) if transformer.kind == "encoder-decoder" else (ids, real)
+            with record(transformer, maps=is_explicit) as trace:
+                assert transformer(*inputs).device == device
             assert {trace[name].device for name in trace.names()} == {device}
     finally:
         explicit_attention.reset(token)
 
 
 def test_the_test_above_sees_a_tensor_on_the_cpu():
-    model = network().to("meta")
-    model.decoder.norm = torch.nn.Identity()
-    model.decoder.embedding.positions.table = torch.zeros(32, 16)
+    transformer = network().to("meta")
+    transformer.decoder.norm = torch.nn.Identity()
+    transformer.decoder.embedding.positions.table = torch.zeros(32, 16)
     ids = torch.ones(2, 5, dtype=torch.long, device="meta")
     with pytest.raises(RuntimeError, match="device"):
-        model(ids, ids)
+        transformer(ids, ids)
 
 
 def lenses() -> list[TextModel]:
@@ -68,7 +72,7 @@ def lenses() -> list[TextModel]:
 @pytest.mark.parametrize("number", [0, 1])
 def test_cuda_traces_and_writes_what_the_cpu_does(number, dtype):
     lens = lenses()[number]
-    other = type(lens)("cuda", copy.deepcopy(lens.model).to("cuda", dtype), (lens.source_tokenizer,) * 2, {})
+    other = type(lens)("cuda", copy.deepcopy(lens.network).to("cuda", dtype), (lens.source_tokenizer,) * 2, {})
     other.target_tokenizer = lens.target_tokenizer
     text, loose = sentences(60)[0].source, {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 2e-2}[dtype]
     tokens = [lens.source_tokens(text)] if number else [lens.source_tokens(text), lens.target_tokens("师学")]

@@ -80,8 +80,8 @@ def test_a_trace_has_everything_and_proves_itself(kind, options, tmp_path):
     assert (made["padding"].cells > 0) == ("window" in options)
     biased = [name for name in trace.names() if name.endswith(".biased")]
     assert len(biased) == (2 if options.get("position") == "alibi" else 0)
-    with torch.inference_mode(), record(given.model, maps=True) as explicit:
-        given.model(torch.tensor([given.source_tokens("The cat sees the dog.").ids]))
+    with torch.inference_mode(), record(given.network, maps=True) as explicit:
+        given.network(torch.tensor([given.source_tokens("The cat sees the dog.").ids]))
     for name in explicit.names():
         assert_close(trace[name], explicit[name], rtol=1e-5, atol=1e-5)
     assert any(name.endswith(MAPS) for name in explicit.names())
@@ -98,8 +98,8 @@ def test_no_future_reaches_a_language_model_and_both_sides_reach_an_encoder(opti
     other = ids.clone()
     other[0, 5] = (ids[0, 5] + 1) % 13
     for kind in STACKS:
-        model = one_stack(kind, **options).double()
-        before, after = model(ids), model(other)
+        network = one_stack(kind, **options).double()
+        before, after = network(ids), network(other)
         same = [bool(torch.equal(before[0, place], after[0, place])) for place in range(9)]
         assert same[:5] == [True] * 5 if kind == "decoder-only" else not all(same[3:5])
         assert not same[5]
@@ -107,20 +107,20 @@ def test_no_future_reaches_a_language_model_and_both_sides_reach_an_encoder(opti
 
 @pytest.mark.parametrize("kind", STACKS)
 def test_padding_changes_nothing(kind):
-    model, ids = one_stack(kind).double(), torch.randint(1, 13, (1, 6))
+    network, ids = one_stack(kind).double(), torch.randint(1, 13, (1, 6))
     real = torch.tensor([[True] * 6 + [False] * 3])
     padded = torch.cat([ids, torch.zeros(1, 3, dtype=torch.long)], dim=1)
-    assert_close(model(padded, real)[:, :6], model(ids), rtol=0, atol=1e-12)
+    assert_close(network(padded, real)[:, :6], network(ids), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", [*OPTIONS, *POSITIONS])
 def test_cached_writing_is_the_uncached_one(options):
-    model, prompts = one_stack("decoder-only", **options), torch.randint(3, 13, (3, 4))
-    ids, values, _ = greedy(model.read(prompts, padding=0, start=1), ends=[2], limits=[9, 5, 9])
+    network, prompts = one_stack("decoder-only", **options), torch.randint(3, 13, (3, 4))
+    ids, values, _ = greedy(network.read(prompts, padding=0, start=1), ends=[2], limits=[9, 5, 9])
     for row, limit, written, prompt in zip(range(3), [9, 5, 9], ids, prompts, strict=True):
         assert len(written) == limit or written[-1] == 2
         whole = torch.cat([prompt, torch.tensor(written)])[None]
-        expected = model(whole).log_softmax(dim=-1)[0, 3:-1]
+        expected = network(whole).log_softmax(dim=-1)[0, 3:-1]
         assert expected.argmax(dim=-1).tolist() == written
         assert_close(values[: len(written), row, 0], expected.max(dim=-1).values, rtol=0, atol=1e-5)
 
@@ -146,7 +146,7 @@ def compare(given, options, length=6):
         whole = TOKENIZERS["decoder-only"].decode([*given.source_tokens(text).ids, *made.ids])
         assert text + made.text == whole
         row = torch.tensor([[*given.source_tokens(text).ids, *made.ids]])
-        expected = given.model(row)[0].log_softmax(dim=-1)[-len(made.ids) - 1 : -1]
+        expected = given.network(row)[0].log_softmax(dim=-1)[-len(made.ids) - 1 : -1]
         own = expected.gather(1, torch.tensor(made.ids)[:, None])[:, 0].tolist()
         assert made.log_probabilities == pytest.approx(own, abs=1e-5)
 
@@ -163,9 +163,9 @@ def test_a_long_prompt_is_cut_and_still_continued(tmp_path):
     assert len(given.generate("a", length=100).ids) <= 31
 
 
-def learnt(model: Network, corpus) -> tuple[float, float]:
+def learnt(network: Network, corpus) -> tuple[float, float]:
     settings = TrainingSettings(epochs=12, batch_tokens=200, warmup=5, rate=1e-2, label_smoothing=0.0, undo_merges=0.0)
-    reports = list(Trainer(model, corpus, corpus, settings).steps())
+    reports = list(Trainer(network, corpus, corpus, settings).steps())
     validations = [report.validation for report in reports if report.validation is not None]
     return validations[0], validations[-1]
 

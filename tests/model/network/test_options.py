@@ -68,7 +68,7 @@ def test_every_weight_is_trained_and_kept(options, tmp_path):
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0 or name.endswith(("key.bias", "cross_attention.key.bias")), name
     save_checkpoint(tmp_path / "c", model.eval(), both)
-    opened = open_checkpoint(tmp_path / "c", torch.device("cpu")).model
+    opened = open_checkpoint(tmp_path / "c", torch.device("cpu")).network
     assert opened.config == model.config
     with torch.inference_mode():
         assert torch.equal(opened(SOURCE, TARGET), model(SOURCE, TARGET))

@@ -39,28 +39,30 @@ def theirs(family: str):
     return saved(family, folder), folder
 
 
-def generated(model, said: dict, beams: int = 1) -> list[int]:
+def generated(network, said: dict, beams: int = 1) -> list[int]:
     """What transformers writes after what a target begins with."""
     begun = [said[name] for name in ("decoder_start_token_id", "forced_bos_token_id") if name in said]
-    model.generation_config = GenerationConfig()
+    network.generation_config = GenerationConfig()
     config = GenerationConfig(**said, max_new_tokens=LENGTH + len(begun) - 1, do_sample=False, num_beams=beams,
                               length_penalty=0.0, pad_token_id=1, bos_token_id=0, eos_token_id=STOP)  # fmt: skip
     source = torch.tensor([[int(each) for each in TEXTS[0].split()]])
-    row = model.generate(input_ids=source, attention_mask=torch.ones_like(source), generation_config=config)[0].tolist()
+    row = network.generate(input_ids=source, attention_mask=torch.ones_like(source), generation_config=config)[
+        0
+    ].tolist()
     assert row[: len(begun)] == begun
     return row[len(begun) :]
 
 
 def opened(family: str, kind: str, folder: Path):
     """Theirs, ours of the same folder, what is said of writing, and what is written without it."""
-    (model, original), start = theirs(family), {"decoder_start_token_id": 1 if family == "marian" else 2}
-    free = generated(model, start)
+    (network, original), start = theirs(family), {"decoder_start_token_id": 1 if family == "marian" else 2}
+    free = generated(network, start)
     named = {"written": free[1:3], "first": [free[0], 11], "runs": [free[0:2], [11, free[0]], free[2:5]]}
     said = start | {name: named.get(str(value), value) for name, value in RULES[kind].items()}
     for file in original.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
     (folder / "generation_config.json").write_text(json.dumps(said | {"pad_token_id": 1, "eos_token_id": STOP}))
-    return model, open_checkpoint(folder, CPU, torch.float32), said, free
+    return network, open_checkpoint(folder, CPU, torch.float32), said, free
 
 
 @pytest.mark.parametrize(
@@ -68,11 +70,11 @@ def opened(family: str, kind: str, folder: Path):
     [("marian", "none"), ("marian", "suppressed"), ("marian", "end"), ("mbart", "end"), ("mbart", "runs")],
 )
 def test_greedy_and_beams_are_those_of_generate(family, kind, tmp_path):
-    model, lens, said, free = opened(family, kind, tmp_path)
+    network, lens, said, free = opened(family, kind, tmp_path)
     written = lens.generate(TEXTS[0], length=LENGTH)
-    assert written.ids == generated(model, said)
+    assert written.ids == generated(network, said)
     assert (written.ids != free) == bool(RULES[kind])
-    assert lens.generate(TEXTS[0], beam=4, length_penalty=0.0, length=LENGTH).ids == generated(model, said, 4)
+    assert lens.generate(TEXTS[0], beam=4, length_penalty=0.0, length=LENGTH).ids == generated(network, said, 4)
 
 
 def test_rules_hold_however_a_text_is_written_and_in_a_copy_of_ours(tmp_path):
@@ -84,7 +86,7 @@ def test_rules_hold_however_a_text_is_written_and_in_a_copy_of_ours(tmp_path):
     whole = lens.generate(TEXTS[0])
     assert lens.trace_generated(lens.source_tokens(TEXTS[0]), whole)[2].ids == whole.ids
     assert lens.generate(TEXTS[0], sampling=Sampling(seed=1), length=1).ids[0] not in rules.first
-    save_checkpoint(tmp_path / "ours", lens.model, (lens.source_tokenizer, lens.target_tokenizer))
+    save_checkpoint(tmp_path / "ours", lens.network, (lens.source_tokenizer, lens.target_tokenizer))
     again = open_checkpoint(tmp_path / "ours", CPU)
     assert again.target_tokenizer.rules == rules
     assert again.generate(TEXTS[0], length=LENGTH).ids == alone[0]
@@ -101,15 +103,15 @@ def test_an_empty_run_in_a_file_forbids_nothing(tmp_path):
 def test_a_draft_is_bound_by_the_rules_at_each_of_its_steps():
     from tests.model.examples import network
 
-    model, source = network(0), torch.tensor([[4, 5, 6]])
-    free = greedy(model.read(source, padding=0, start=1), ends=(), limits=[6])[0][0]
+    network, source = network(0), torch.tensor([[4, 5, 6]])
+    free = greedy(network.read(source, padding=0, start=1), ends=(), limits=[6])[0][0]
     rules = GenerationRules(never=(free[1],), runs=((1, free[0]),), last=3)
-    wanted = greedy(model.read(source, padding=0, start=1), ends=(), limits=[6], rules=rules)[0][0]
+    wanted = greedy(network.read(source, padding=0, start=1), ends=(), limits=[6], rules=rules)[0][0]
     assert free[0] != wanted[0]
     assert free[1] not in wanted
     assert wanted[-1] == 3
     for draft in (wanted, free, [*wanted[:2], *free[2:]]):
-        again = greedy(model.read(source, padding=0, start=1), ends=(), limits=[6], rules=rules, draft=draft)
+        again = greedy(network.read(source, padding=0, start=1), ends=(), limits=[6], rules=rules, draft=draft)
         assert again[0][0] == wanted
 
 

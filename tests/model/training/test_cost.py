@@ -52,9 +52,9 @@ def test_nothing_to_train_on_is_said():
 def test_a_measured_step_leaves_the_model_as_it_was():
     learned = material()
     lens = start(learned)
-    before = [weights.clone() for weights in lens.model.parameters()]
+    before = [weights.clone() for weights in lens.network.parameters()]
     assert 0 < timed_step(lens, learned.corpora(16, 0.0), SETTINGS) < 10
-    assert all(torch.equal(old, new) for old, new in zip(before, lens.model.parameters(), strict=True))
+    assert all(torch.equal(old, new) for old, new in zip(before, lens.network.parameters(), strict=True))
 
 
 def test_more_memory_than_there_is_is_refused():

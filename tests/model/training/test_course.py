@@ -98,8 +98,8 @@ def test_a_loss_that_is_not_finite_leaves_the_weights():
     given = make()
     list(given.steps(3))
     with torch.no_grad():
-        given.model.output.logits.weight[0, 0] = math.inf
-    before = {name: value.clone() for name, value in given.model.state_dict().items()}
+        given.network.output.logits.weight[0, 0] = math.inf
+    before = {name: value.clone() for name, value in given.network.state_dict().items()}
     average = {name: value.clone() for name, value in given.average.items()}
     with pytest.raises(
         FloatingPointError,
@@ -108,7 +108,7 @@ def test_a_loss_that_is_not_finite_leaves_the_weights():
     ):
         next(given.steps())
     assert given.progress.step == 3
-    assert all(torch.equal(value, before[name]) for name, value in given.model.state_dict().items())
+    assert all(torch.equal(value, before[name]) for name, value in given.network.state_dict().items())
     assert all(torch.equal(value, average[name]) for name, value in given.average.items())
 
 
@@ -117,8 +117,8 @@ def test_the_first_gradient_that_is_not_finite_is_named_and_nothing_moves():
     list(given.steps(3))
     names = ["decoder.layers.0.feed_forward.output.weight", "decoder.layers.1.self_attention.output.bias"]
     for name in reversed(names):
-        given.model.get_parameter(name).register_hook(lambda gradient: gradient * math.nan)
-    before = {name: tensor.detach().clone() for name, tensor in given.model.named_parameters()}
+        given.network.get_parameter(name).register_hook(lambda gradient: gradient * math.nan)
+    before = {name: tensor.detach().clone() for name, tensor in given.network.named_parameters()}
     average = {name: tensor.clone() for name, tensor in given.average.items()}
     moments = [{name: m.clone() for name, m in each.items()} for each in given.optimizer.state.values()]
     with pytest.raises(
@@ -127,7 +127,7 @@ def test_the_first_gradient_that_is_not_finite_is_named_and_nothing_moves():
     ):
         next(given.steps())
     assert given.progress.step == 3
-    assert all(torch.equal(tensor, before[name]) for name, tensor in given.model.named_parameters())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in given.network.named_parameters())
     assert all(torch.equal(tensor, average[name]) for name, tensor in given.average.items())
     for now, then in zip(given.optimizer.state.values(), moments, strict=True):
         assert all(torch.equal(now[name], moment) for name, moment in then.items())
@@ -138,14 +138,14 @@ def test_float16_steps_are_left_out_until_no_smaller_scale_can_help():
     given = make(precision="float16", epochs=20)
     list(given.steps(2))
     name = "decoder.layers.1.self_attention.output.bias"
-    hook = given.model.get_parameter(name).register_hook(lambda gradient: gradient * math.nan)
-    before = {name: tensor.detach().clone() for name, tensor in given.model.named_parameters()}
+    hook = given.network.get_parameter(name).register_hook(lambda gradient: gradient * math.nan)
+    before = {name: tensor.detach().clone() for name, tensor in given.network.named_parameters()}
     with pytest.raises(
         FloatingPointError,
         match=rf"^step 19: loss \d\.\d+, gradient norm nan, not finite first in {name}; the weights are still those of",
     ):
         list(given.steps())
     assert (given.progress.step, given.scaler.get_scale()) == (18, 1)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in given.model.named_parameters())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in given.network.named_parameters())
     hook.remove()
     assert [report.step for report in given.steps(2)] == [19, 20]

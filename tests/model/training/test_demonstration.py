@@ -25,7 +25,7 @@ def test_a_new_model_is_that_of_its_seed():
     made = fresh("mine", config, learned, seed=5)
     torch.manual_seed(5)
     expected = build(config)
-    for name, parameter in made.model.named_parameters():
+    for name, parameter in made.network.named_parameters():
         assert torch.equal(parameter, expected.get_parameter(name))
     assert (made.name, made.kind, made.source_tokenizer) == ("mine", "decoder-only", learned.tokenizers[0])
     other = dataclasses.replace(config, target_vocabulary=99)

@@ -19,7 +19,7 @@ def test_the_first_quantity_of_the_forward_pass_is_named(kind):
     given = watched(kind=kind).trainer
     name = "decoder.layers.0.feed_forward" if kind != "encoder-only" else "encoder.layers.0.feed_forward"
     with torch.no_grad():
-        given.model.get_parameter(f"{name}.hidden.weight").fill_(3e38)
+        given.network.get_parameter(f"{name}.hidden.weight").fill_(3e38)
     with pytest.raises(FloatingPointError, match=rf"^step 1: loss nan, .*, not finite first in {name}\.hidden; "):
         next(given.steps())
 
@@ -38,7 +38,7 @@ def test_every_batch_and_example_of_a_step_is_looked_at(monkeypatch):
     first = {int(token) for token in batches[0].inputs[0].flatten()}
     late = next(int(token) for token in batches[1].inputs[0][1:].flatten() if int(token) not in first)
     with torch.no_grad():
-        given.model.encoder.embedding.tokens.weight[late, 0] = 3e38
+        given.network.encoder.embedding.tokens.weight[late, 0] = 3e38
     assert find_first_nonfinite(given, batches[:1], "seed") == ""
     assert find_first_nonfinite(given, batches, "seed").startswith(", not finite first in encoder.embedding.")
 
@@ -46,5 +46,5 @@ def test_every_batch_and_example_of_a_step_is_looked_at(monkeypatch):
 def test_a_weight_that_was_not_finite_before_the_step_comes_first():
     given = make()
     with torch.no_grad():
-        given.model.decoder.layers[0].feed_forward.output.bias[0] = math.inf
+        given.network.decoder.layers[0].feed_forward.output.bias[0] = math.inf
     assert find_first_nonfinite(given, (), "seed") == ", not finite first in decoder.layers.0.feed_forward.output.bias"

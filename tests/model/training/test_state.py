@@ -33,8 +33,8 @@ def reported(given: Trainer, count=None) -> list[tuple]:
 
 def assert_same(one: Trainer, other: Trainer) -> None:
     assert one.progress == other.progress
-    for name, parameter in one.model.named_parameters():
-        assert torch.equal(parameter, dict(other.model.named_parameters())[name]), name
+    for name, parameter in one.network.named_parameters():
+        assert torch.equal(parameter, dict(other.network.named_parameters())[name]), name
         assert torch.equal(one.average[name], other.average[name]), name
 
 
@@ -143,11 +143,11 @@ def test_a_state_of_the_first_moment_can_be_resumed(tmp_path):
 def test_other_settings_are_refused(change, tmp_path):
     make().save_state(tmp_path / "run.resume")
     (name, value), other = next(iter(change.items())), make(**change)
-    before = {key: tensor.clone() for key, tensor in other.model.state_dict().items()}
+    before = {key: tensor.clone() for key, tensor in other.network.state_dict().items()}
     old = (SETTINGS | {"weight_decay": 0.05, "label_smoothing": 0.1})[name]
     with pytest.raises(ValueError, match=rf"other settings \({name} was {old}, is {value}\): use the same"):
         other.load_state(tmp_path / "run.resume")
-    assert all(torch.equal(tensor, before[key]) for key, tensor in other.model.state_dict().items())
+    assert all(torch.equal(tensor, before[key]) for key, tensor in other.network.state_dict().items())
 
 
 def test_what_makes_a_run_go_on_that_failed_may_change_until_its_end(tmp_path):
@@ -210,12 +210,12 @@ def test_other_data_is_refused(tmp_path):
         other = make()
         examples = getattr(other, change).examples
         examples[3] = examples[3]._replace(target=[*examples[3].target[:-2], 5, examples[3].target[-1]])
-        before = {name: tensor.clone() for name, tensor in other.model.state_dict().items()}
+        before = {name: tensor.clone() for name, tensor in other.network.state_dict().items()}
         with pytest.raises(
             ValueError, match=r"run\.resume was written with other data: use the same to resume, or del"
         ):
             other.load_state(path)
-        assert all(torch.equal(tensor, before[name]) for name, tensor in other.model.state_dict().items())
+        assert all(torch.equal(tensor, before[name]) for name, tensor in other.network.state_dict().items())
     make(epochs=5).load_state(path)
 
 

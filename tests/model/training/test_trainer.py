@@ -34,10 +34,10 @@ def test_the_loss_is_smoothed_cross_entropy_over_real_tokens(smoothing):
     examples = [given.train.examples[index] for index in chosen]
     assert len({len(example.target) for example in examples}) > 1
     assert len({len(example.source) for example in examples}) > 1
-    given.model.eval()
+    given.network.eval()
     batch = given.train.batch(chosen, None)
-    loss = summed_loss(given.model, batch, smoothing)
-    losses = naive_losses(given.model, examples, smoothing)
+    loss = summed_loss(given.network, batch, smoothing)
+    losses = naive_losses(given.network, examples, smoothing)
     assert batch.predicted == len(losses)
     assert loss.item() == pytest.approx(math.fsum(losses), rel=1e-6)
 
@@ -45,12 +45,12 @@ def test_the_loss_is_smoothed_cross_entropy_over_real_tokens(smoothing):
 def test_validation_is_nats_per_token_of_the_averaged_weights():
     given = make(batch_tokens=12)  # several batches, of different numbers of tokens
     list(given.steps(4))
-    trained = given.model.output.logits.weight.detach().clone()
+    trained = given.network.output.logits.weight.detach().clone()
     validation = given.validate()
-    assert torch.equal(given.model.output.logits.weight, trained)
+    assert torch.equal(given.network.output.logits.weight, trained)
     with given.averaged_weights():
-        assert not torch.equal(given.model.output.logits.weight, trained)
-        losses = naive_losses(given.model, given.validation.examples, 0.0)
+        assert not torch.equal(given.network.output.logits.weight, trained)
+        losses = naive_losses(given.network, given.validation.examples, 0.0)
     assert validation == pytest.approx(math.fsum(losses) / len(losses), abs=1e-5)
 
 
@@ -66,7 +66,7 @@ def test_training_learns():
 
 def test_a_report_says_what_the_step_did():
     given = make(epochs=2)
-    weight = given.model.output.logits.weight
+    weight = given.network.output.logits.weight
     reports: list[StepReport] = []
     for report in given.steps():
         assert given.progress.step == report.step
@@ -87,11 +87,11 @@ def test_a_report_says_what_the_step_did():
 def test_the_step_is_adamw_with_clipping_by_hand():
     given = make(clip=0.05, weight_decay=0.1, average=0.9)
     names = list(given.average)
-    weights = {name: p.detach().double().clone() for name, p in given.model.named_parameters()}
+    weights = {name: p.detach().double().clone() for name, p in given.network.named_parameters()}
     average = {name: weights[name].clone() for name in names}
     first, second = ({name: torch.zeros_like(weights[name]) for name in names} for _ in range(2))
     for report in given.steps(4):
-        gradients = {name: p.grad.double() for name, p in given.model.named_parameters()}  # already clipped
+        gradients = {name: p.grad.double() for name, p in given.network.named_parameters()}  # already clipped
         norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients.values()))
         assert norm == pytest.approx(min(0.05, report.gradient_norm), rel=1e-3)
         decay = min(0.9, report.step / (report.step + 9))
@@ -103,7 +103,7 @@ def test_the_step_is_adamw_with_clipping_by_hand():
             weights[name] *= 1 - report.rate * 0.1
             weights[name] -= report.rate * mean / (deviation + 1e-9)
             average[name] = decay * average[name] + (1 - decay) * weights[name]
-    for name, parameter in given.model.named_parameters():
+    for name, parameter in given.network.named_parameters():
         assert_close(parameter.detach().double(), weights[name], rtol=0, atol=2e-5)
         assert_close(given.average[name].double(), average[name], rtol=0, atol=2e-5)
 
@@ -112,15 +112,15 @@ def test_averaged_weights_leave_the_model_as_it_was():
     """In training mode too: a model left in evaluation mode would train on without dropout."""
     given = make()
     list(given.steps(2))
-    before = {name: value.clone() for name, value in given.model.state_dict().items()}
+    before = {name: value.clone() for name, value in given.network.state_dict().items()}
     for training in (True, False):
-        given.model.train(training)
+        given.network.train(training)
         with given.averaged_weights() as model:
             assert not model.training
             for name, parameter in model.named_parameters():
                 assert torch.equal(parameter, given.average[name])
-        assert given.model.training == training
-        assert all(torch.equal(value, before[name]) for name, value in given.model.state_dict().items())
+        assert given.network.training == training
+        assert all(torch.equal(value, before[name]) for name, value in given.network.state_dict().items())
 
 
 def test_averaging_between_steps_changes_no_loss():
@@ -150,7 +150,7 @@ def test_accumulated_batches_are_one_batch():
     assert len(batches) == 3
     assert given.total_steps == math.ceil(alone.total_steps / 3)
     joined = batch_of(list(itertools.chain.from_iterable(batches)), None)
-    model, labels = alone.model.train(), joined.labels
+    model, labels = alone.network.train(), joined.labels
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, (0.9, 0.98), 1e-9, 0.05, fused=False)
     logits = model(*joined.inputs)
     mean = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
@@ -158,7 +158,7 @@ def test_accumulated_batches_are_one_batch():
     optimizer.step()
     assert report.loss == pytest.approx(mean.item(), abs=1e-6)
     for name, parameter in model.named_parameters():
-        trained = given.model.get_parameter(name)
+        trained = given.network.get_parameter(name)
         assert_close(trained.grad, parameter.grad, rtol=1e-4, atol=1e-6)
         assert_close(trained, parameter, rtol=0, atol=1e-6)
     assert len({batch_of(indices, None).predicted for indices in batches}) > 1
@@ -166,14 +166,14 @@ def test_accumulated_batches_are_one_batch():
 
 def test_batches_with_nothing_to_predict_change_no_weight():
     given = make(weight_decay=0.0)
-    before = {name: tensor.detach().clone() for name, tensor in given.model.named_parameters()}
+    before = {name: tensor.detach().clone() for name, tensor in given.network.named_parameters()}
     batch_of = given.train.batch
     given.train.batch = lambda indices, chance: replace(
         batch_of(indices, chance), labels=torch.full_like(batch_of(indices, None).labels, IGNORED)
     )
     (report,) = given.steps(1)
     assert (report.loss, report.gradient_norm) == (0.0, 0.0)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in given.model.named_parameters())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in given.network.named_parameters())
 
 
 @pytest.mark.parametrize("tied", ["none", "output"])
@@ -185,11 +185,11 @@ def test_norms_of_each_layer_are_torchs(tied):
     parts += ["output.logits"] if tied == "none" else []
     assert sorted(report.gradient_norms) == sorted(parts)
     for part, norm in report.gradient_norms.items():
-        gradients = [parameter.grad for parameter in given.model.get_submodule(part).parameters()]
+        gradients = [parameter.grad for parameter in given.network.get_submodule(part).parameters()]
         assert norm == pytest.approx(torch.nn.utils.get_total_norm(gradients).item(), rel=1e-5)
-    everything = [parameter.grad for parameter in given.model.parameters()]
+    everything = [parameter.grad for parameter in given.network.parameters()]
     assert report.gradient_norm == pytest.approx(torch.nn.utils.get_total_norm(everything).item(), rel=1e-5)
-    weights = torch.nn.utils.parameters_to_vector(given.model.parameters()).double()
+    weights = torch.nn.utils.parameters_to_vector(given.network.parameters()).double()
     assert report.parameter_norm == pytest.approx(weights.norm().item(), rel=1e-5)
 
 
@@ -198,7 +198,7 @@ def test_the_last_weights_are_averaged_plainly():
     seen = []
     for report in given.steps(21):
         if report.validation is not None:
-            seen.append({name: tensor.detach().double().clone() for name, tensor in given.model.named_parameters()})
+            seen.append({name: tensor.detach().double().clone() for name, tensor in given.network.named_parameters()})
             last = seen[-3:]
             for name, tensor in given.average.items():
                 mean = sum(each[name] for each in last) / len(last)

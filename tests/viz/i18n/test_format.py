@@ -104,7 +104,7 @@ def test_the_sentence_says_what_is_to_be_seen_whatever_the_rule_is_called(kind, 
 def test_every_check_has_a_name_and_an_explanation_of_its_own(language):
     use(language)
     with torch.inference_mode(), record(network()) as trace:
-        trace.model(torch.tensor([[5, 6]]), torch.tensor([[1, 4]]))
+        trace.network(torch.tensor([[5, 6]]), torch.tensor([[1, 4]]))
     made = [check.name for check in checks(trace)]
     texts = [check_name(name) for name in made] + [check_explanation(name) for name in made]
     assert len(set(texts)) == 2 * len(made) == 10

@@ -15,8 +15,8 @@ def english_again():
     use("en")
 
 
-def lens(training, **model):
-    return SimpleNamespace(name="theirs", training=training, model=SimpleNamespace(**model))
+def lens(training, **network):
+    return SimpleNamespace(name="theirs", training=training, network=SimpleNamespace(**network))
 
 
 def test_what_was_assumed_is_said_in_both_languages():

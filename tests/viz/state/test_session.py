@@ -152,7 +152,7 @@ def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
     (tmp_path / "file.json").write_text("{}")
     assert checkpoint_names() == ["first", "second"]
     lens = open_place(find("first", places()))
-    assert (lens.name, attention_kinds(lens.model)) == ("first", ["encoder", "decoder", "cross"])
+    assert (lens.name, attention_kinds(lens.network)) == ("first", ["encoder", "decoder", "cross"])
 
 
 @pytest.mark.parametrize("name", ["", "missing", "..", "../first", "first/", "/etc", "\0", "<b>"])
@@ -172,7 +172,7 @@ def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monke
         write_small(tmp_path / "saved" / name, seed=1)
     assert checkpoint_names() == ["z", "a"]
     bundled, saved = open_place(find("z", places())), open_place(find("a", places()))
-    assert not torch.equal(next(bundled.model.parameters()), next(saved.model.parameters()))
+    assert not torch.equal(next(bundled.network.parameters()), next(saved.network.parameters()))
     monkeypatch.setenv(viz.state.checkpoints.SAVED, " ")
     assert viz.state.checkpoints.saved_folder() == Path.home() / ".vitrine" / "checkpoints"
 
@@ -188,7 +188,7 @@ def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path):
     shifted = "".join(chr(ord(own.label(token)) + 999) for token in range(len(own)) if token not in own.special)
     others = train_characters([shifted])
     assert len(others) == len(own)
-    stranger = type(lens)("stranger", lens.model, (lens.source_tokenizer, others), {})
+    stranger = type(lens)("stranger", lens.network, (lens.source_tokenizer, others), {})
     session.look(stranger, "The cat hears.", "")
     assert session.comparison.counterpart("output.logits") is None
     assert "prediction" not in set(session.comparison.changes["kind"])

@@ -52,13 +52,13 @@ BELOW = ("steps", "importance")
 
 def show_controls(lens: TextModel) -> HeadView:
     """What is drawn of every head."""
-    kinds = attention_kinds(lens.model)
+    kinds = attention_kinds(lens.network)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     kind = kinds[0]
     if len(kinds) > 1:
         kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
     quantity = str(Quantity.WEIGHT)
-    if not lacks(lens.model, f"{ATTENTION_PATHS[kind].format(0)}.value"):
+    if not lacks(lens.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
         quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
     low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")

@@ -71,7 +71,7 @@ def show(places: Places, lens: TextModel, kind: AttentionKind, chosen: Selection
     Raises:
         AbsentError: the model does not show its heads apart.
     """
-    require(lens.model, removable(kind))
+    require(lens.network, removable(kind))
     session = current_session()
     if session.moving and session.step is not None:
         yield
@@ -189,7 +189,7 @@ def open_head(place: Place) -> None:
     """Show this head large, of whichever kind of attention it is."""
     session, (kind, layer, head) = current_session(), place
     session.select(layer=layer, head=head)
-    if len(attention_kinds(session.lens.model) if session.lens else []) > 1:
+    if len(attention_kinds(session.lens.network) if session.lens else []) > 1:
         session.asked[Key.KIND] = kind
         session.say(Key.KIND, kind)
         arrange_again()
@@ -260,7 +260,7 @@ def measured(session: Session, lens: TextModel) -> Measured:
             each.measuring.stop()  # nobody will see it
     made = _new(session, session.trace, lens)
     kept[:] = [*(each for each in kept if each.trace is pinned), made]
-    work = 2.0 * lens.model.parameter_count() * made.removals.length * len(made.removals.places(made.kinds))
+    work = 2.0 * lens.network.parameter_count() * made.removals.length * len(made.removals.places(made.kinds))
     if work < LIGHT or made.most < QUICK:
         made.begin()
     return made
@@ -275,7 +275,7 @@ def shown(session: Session) -> Measured:
 def _new(session: Session, trace: Trace, lens: TextModel) -> Measured:
     assert session.source is not None
     actual = subject_of(session).ids if lens.predicts else []
-    kinds = [kind for kind in attention_kinds(lens.model) if not lacks(lens.model, removable(kind))]
+    kinds = [kind for kind in attention_kinds(lens.network) if not lacks(lens.network, removable(kind))]
     removals = Removals(lens, session.source, session.target, actual, trace.changes)
     return Measured(trace, removals, kinds, removals.seconds() * len(removals.places(kinds)))
 

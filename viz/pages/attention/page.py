@@ -50,7 +50,7 @@ def page(lens: TextModel) -> Views:
         wish = show_figure_controls(wish)
         figure = st.container()
         beside = st.container()
-        explain(Part.EXPLANATION, lens.model, wish, below)
+        explain(Part.EXPLANATION, lens.network, wish, below)
         data, numbers = expander(Part.DATA, _("Data")), expander(Part.METRICS, _("Data: every head"))
         places = None
         if below == "importance":

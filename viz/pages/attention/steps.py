@@ -56,7 +56,7 @@ def steps_of(shown: HeadMaps, chosen: Selection) -> Steps:
     """
     maps, trace = shown.maps, shown.trace
     path, head = maps.paths[chosen.layer], chosen.head
-    require(trace.model, f"{path}.scores", f"{path}.heads")
+    require(trace.network, f"{path}.scores", f"{path}.heads")
     stage = maps.row(chosen.layer, head, chosen.query)
     weighted = stage["weights"][:, None] * trace.values(path)[head].float()
     return Steps(stage, weighted, trace[f"{path}.heads"][head, chosen.query].float())
@@ -71,7 +71,7 @@ def pinned_steps(shown: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps 
     query = comparison.alignments(f"{path}.weights")[0].places[chosen.query]
     if query < 0:
         return None, _("This query is not in the pinned text: there is nothing to compare its steps with.")
-    required = partial(require, pinned.trace.model, f"{path}.scores", f"{path}.heads")
+    required = partial(require, pinned.trace.network, f"{path}.scores", f"{path}.heads")
     if lacking := beside_pin(required)[1]:
         return None, lacking
     device = own.output.device

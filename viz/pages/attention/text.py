@@ -21,11 +21,11 @@ from viz.ui.parts import classes, explanation
 from viz.ui.plots import scores_formula
 
 
-def explain(key: str, model: Network, wish: HeadView, below: str) -> None:
+def explain(key: str, network: Network, wish: HeadView, below: str) -> None:
     """The line "What am I looking at?" for what the controls say. below: what stands under the heads."""
     if below == "importance":
         return explain_importance(key)
-    attention = model.get_submodule(ATTENTION_PATHS[wish.kind].format(0))
+    attention = network.get_submodule(ATTENTION_PATHS[wish.kind].format(0))
     scores = scores_formula(attention)
     formulas = [rf"\mathrm{{Attention}}(Q, K, V) = \mathrm{{softmax}}\left({scores} + M\right)V"]
     ran: list[Any] = [*classes(attention), getattr(numbers, wish.metric)]

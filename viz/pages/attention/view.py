@@ -121,9 +121,9 @@ class HeadMaps:
 
     def _combine(self, maps: Maps, heads: Heads) -> Tensor:
         if self.wish.combination == "rollout":
-            model = maps.trace.model
-            assert isinstance(model, Network)
-            return rollout(Maps(maps.trace, maps.kind), heads, residual=model.config.residual)
+            network = maps.trace.network
+            assert isinstance(network, Network)
+            return rollout(Maps(maps.trace, maps.kind), heads, residual=network.config.residual)
         return COMBINATIONS[self.wish.combination](maps, heads)
 
     @property

@@ -44,7 +44,7 @@ def show(session: Session, subject: Subject, found: Measured) -> None:
     leave()
     lens = lens_of(subject)
     kinds = kinds_of(lens) if lens else []
-    reason = head_weights.unclear(lens.model) if lens else None
+    reason = head_weights.unclear(lens.network) if lens else None
     if reason is not None:
         st.info(f"{literal(subject.name)}: {reason_words(reason)}")
     if reason is not None and not kinds:
@@ -137,14 +137,14 @@ Remember = Callable[[Hashable, Callable[[], Any]], Any]
 
 def attentions_of(lens: TextModel, kind: AttentionKind) -> list[MultiHeadAttention]:
     """The attentions of that kind, layer by layer."""
-    found = attentions(lens.model)
+    found = attentions(lens.network)
     paths = (ATTENTION_PATHS[kind].format(layer) for layer in range(len(found)))
     return [found[path] for path in paths if path in found]
 
 
 def kinds_of(lens: TextModel) -> list[AttentionKind]:
     """The kinds of attention whose heads' weights are known."""
-    return [kind for kind in attention_kinds(lens.model) if attentions_of(lens, kind)]
+    return [kind for kind in attention_kinds(lens.network) if attentions_of(lens, kind)]
 
 
 def norms_of(lens: TextModel, kind: AttentionKind, remember: Remember) -> Tensor:

@@ -215,7 +215,7 @@ def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     sentence = _("{name} is not of Vitrine ({format}): it stays as it came.")
     place.caption(sentence.format(name=literal(kept.name), format=literal(form)))
     lens = current_session().lens
-    if lens is None or not lens.model.ours:
+    if lens is None or not lens.network.ours:
         place.caption(not_ours())
         place.caption(
             _(

@@ -81,7 +81,7 @@ def direction_charts(
     """Tokens that a unit's output pushes up and down, and those that its input is like; and a sentence on how."""
     assert session.trace is not None
     assert session.lens is not None
-    model, stack = session.lens.model, chosen.stack
+    network, stack = session.lens.network, chosen.stack
     side = "source" if stack == "encoder" else "target"
     tokenizer = session.lens.source_tokenizer if side == "source" else session.lens.target_tokenizer
     mounts, said = [], []
@@ -90,7 +90,7 @@ def direction_charts(
     elif reaches_output(config, stack):
         said.append(_("Its output weights through the unembedding, without the final norm and the layers above."))
         try:
-            written = writes(model, stack, chosen.layer, chosen.unit, session.lens.target_tokenizer)
+            written = writes(network, stack, chosen.layer, chosen.unit, session.lens.target_tokenizer)
             title, axis = _("It writes: logits"), _("logit of activation 1")
             before, lacking = pinned_direction(session, chosen, written, write_scores, "target")
             mounts.append(_direction(session, title, axis, written, before, FIRST, "writes", keys[0]))
@@ -102,7 +102,7 @@ def direction_charts(
             _("An encoder's units reach the output only through the decoder: they have no logits of their own.")
         )
     try:
-        read = reads(model, stack, chosen.layer, chosen.unit, tokenizer)
+        read = reads(network, stack, chosen.layer, chosen.unit, tokenizer)
         before, lacking = pinned_direction(session, chosen, read, read_scores, side)
         mounts.append(
             _direction(session, _("It reads: embeddings"), _("cosine"), read, before, SECOND, "reads", keys[1])
@@ -144,8 +144,8 @@ def layer_sentence(session: Session, config: TransformerConfig, chosen: Chosen, 
         tokens=len(silent),
         dead=int(silent.all(dim=0).sum()),
         units=silent.shape[1],
-        positions=seen.positions(trace.model, path),
-        never=int((~seen.on(trace.model, path)).sum()),
+        positions=seen.positions(trace.network, path),
+        never=int((~seen.on(trace.network, path)).sum()),
     ) + pinned_share(session, config, chosen)
 
 
@@ -200,7 +200,7 @@ def unit_table(session: Session, config: TransformerConfig, chosen: Chosen, seen
             _("strongest token"): [labels[place] for place in strongest.tolist()],
             unit_quantity(chosen.quantity): array(own.gather(0, strongest[None])[0]),
             _("share of tokens with it on"): array((~silent).float().mean(dim=0)),
-            _("ever on, on this page"): seen.on(trace.model, path).cpu().numpy(),
+            _("ever on, on this page"): seen.on(trace.network, path).cpu().numpy(),
         }
     )
     if other is not None:

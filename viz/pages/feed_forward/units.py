@@ -279,18 +279,18 @@ def pinned_direction(
     pin, lens = session.pin, session.lens
     if pin is None or lens is None:
         return None, ""
-    model = pin.trace.model
-    if model is lens.model:
+    network = pin.trace.network
+    if network is lens.network:
         return None, _("The pinned trace is of the same weights: what a unit reads and writes depends on no text.")
     if lacking := pinned_layer(pin, chosen):
         return None, lacking
     reaches = side == "source" or not lens.predicts or reaches_output(pin.lens.config, chosen.stack)
     if chosen.unit >= pin.lens.config.d_ff or not reaches or not pin.same_words(lens, side):
         return None, _("The pinned model has no such unit, or other words: there is nothing to compare with.")
-    assert isinstance(model, Network)
+    assert isinstance(network, Network)
     of = chosen.stack, chosen.layer, chosen.unit
     try:
-        known, lacking = beside_pin(lambda: cached_for_pin(pin, scores, of, lambda: scores(model, *of)))
+        known, lacking = beside_pin(lambda: cached_for_pin(pin, scores, of, lambda: scores(network, *of)))
     except ValueError as error:
         return None, f"{_('pinned')}: {translate_error(error)}"
     if known is None:

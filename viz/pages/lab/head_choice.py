@@ -100,7 +100,7 @@ def heading(title: str) -> DeltaGenerator:
 
 def choose_kind(lens: TextModel, place: DeltaGenerator) -> AttentionKind:
     """Chosen by the user where the model has several."""
-    kinds = attention_kinds(lens.model)
+    kinds = attention_kinds(lens.network)
     if len(kinds) == 1:
         return kinds[0]
     return cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, place))

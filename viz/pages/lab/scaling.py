@@ -153,7 +153,7 @@ def of_model(session: Session, kind: AttentionKind) -> tuple[str, list[Mount]]:
 
 def heads_of(trace: Trace, kind: AttentionKind) -> BothWays:
     maps = Maps(trace, kind)
-    require(trace.model, f"{maps.paths[0]}.query", f"{maps.paths[0]}.scores")
+    require(trace.network, f"{maps.paths[0]}.query", f"{maps.paths[0]}.scores")
     return both_ways(maps)
 
 

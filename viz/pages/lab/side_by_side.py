@@ -226,7 +226,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text."""
     name = choose(_("Claim"), list(COMPARISONS), "norms", "lab_training", comparison_name, row)
     show_claim(said_of(name), truth_of(name))
-    if name == "tying" and lens.model.ours:
+    if name == "tying" and lens.network.ours:
         st.caption(literal(tied_counts(lens)))
     place = st.container()
     found = controls(place, name, lens)

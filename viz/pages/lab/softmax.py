@@ -158,7 +158,7 @@ def of_head(kind: AttentionKind) -> Subject:
     maps = Maps(trace, kind)
     chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
     path = maps.paths[chosen.layer]
-    require(trace.model, f"{path}.scores", f"{path}.query")
+    require(trace.network, f"{path}.scores", f"{path}.query")
     row = maps.row(chosen.layer, chosen.head, chosen.query)
     keys = (row["masked"] > -float("inf")).nonzero()[:, 0].tolist()
     rows, columns = sides(trace, kind)

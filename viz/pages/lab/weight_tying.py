@@ -120,7 +120,7 @@ def show(lens: TextModel) -> None:
     if given is None:
         return
     models = {}
-    if lens.model.ours:
+    if lens.network.ours:
         config = lens.config
         models[lens.name] = every_kind(config)
         if config.kind == "encoder-decoder" and config.source_vocabulary != config.target_vocabulary:
@@ -139,9 +139,9 @@ def show(lens: TextModel) -> None:
     places = st.columns(len(models), gap="medium")
     for place, (number, (name, kinds)) in zip(places, enumerate(models.items()), strict=True):
         mount([(place, pack_tying(name, kinds, f"cost_tying_{number}"))])
-    if lens.model.ours:
+    if lens.network.ours:
         sentence = _("{name} as it is loaded: {kind}, {count} weights.")
-        kind, count = kind_name(lens.config.tied_embeddings), f"{lens.model.parameter_count():,}"
+        kind, count = kind_name(lens.config.tied_embeddings), f"{lens.network.parameter_count():,}"
         st.caption(sentence.format(name=literal(lens.name), kind=kind, count=count))
     left, right = st.columns(2, gap="medium")
     with left:

@@ -147,8 +147,8 @@ def summary(lens: TextModel, found: list[Block]) -> Said:
         "sandwich": _("before and after each block (sandwich)"),
     }[config.norm_placement]
     said = [
-        (_("parameters"), f"{lens.model.parameter_count():,}"),
-        *([(_("in no block"), f"{rest:,}")] if (rest := elsewhere(lens.model, found)) else []),
+        (_("parameters"), f"{lens.network.parameter_count():,}"),
+        *([(_("in no block"), f"{rest:,}")] if (rest := elsewhere(lens.network, found)) else []),
         (_("matrix products"), flops_text(sum(by_kind.values()))),
         *((f"· {block_name(kind)}", flops_text(flops)) for kind, flops in by_kind.items() if flops),
         (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),

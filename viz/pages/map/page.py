@@ -99,9 +99,9 @@ def pack_map(session: Session, lens: TextModel, found: list[Block], pictures: Pi
 
 
 def show_explanation(lens: TextModel) -> None:
-    model = lens.model
-    stacks = [stack for stack in (getattr(model, "encoder", None), getattr(model, "decoder", None)) if stack]
-    parts = [type(model), *(type(part) for stack in stacks for part in (stack, stack.layers[0]))]
+    network = lens.network
+    stacks = [stack for stack in (getattr(network, "encoder", None), getattr(network, "decoder", None)) if stack]
+    parts = [type(network), *(type(part) for stack in stacks for part in (stack, stack.layers[0]))]
     explanation(
         Part.EXPLANATION,
         [r"x \leftarrow x + \mathrm{Sublayer}(x)", r"P(\text{next}) = \mathrm{softmax}(x W^\top)"],
@@ -138,7 +138,7 @@ def table(lens: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFra
         name = _("{name}, pinned").format(name=_("mean norm of what it gives"))
         made[name] = [pictures.pinned_size(block) for block in found]
         made[_("mean norm of the change")] = [pictures.change(block) for block in found]
-    if rest := elsewhere(lens.model, found):
+    if rest := elsewhere(lens.network, found):
         made.loc[len(made), [_("block"), _("parameters")]] = [_("in no block"), rest]
     return made
 

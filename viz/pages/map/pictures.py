@@ -48,8 +48,8 @@ class Pictures:
             units = binned(self.activity(block), MOST_BINS)[None, None]
             return self._levels(units, _largest(units), self.differing)
         if block.kind == "embedding":
-            assert isinstance(self.trace.model, Network)
-            added = self.trace.model.config.position in POSITIONS_ADDED
+            assert isinstance(self.trace.network, Network)
+            added = self.trace.network.config.position in POSITIONS_ADDED
             names = [f"{block.path}.{name}" for name in ("tokens", "positions")[: 1 + added]]
             apart = all(name in self.trace for name in names)  # else a hosted model shows only what they add up to
             parts = [self._read(name) for name in (names if apart else [block.output])]

@@ -85,7 +85,7 @@ def pinned_batch(session: Session) -> tuple[PinnedBatch | None, str]:
 
 def _batch_of_pin(pin: Pin, source: Tokens, target: Tokens | None = None) -> PinnedBatch:
     batch, rows = batch_of(pin.lens, pin.text, source, target)
-    trace = batch.trace(pin.lens.model, pin.trace.changes)
+    trace = batch.trace(pin.lens.network, pin.trace.changes)
     return PinnedBatch(batch, rows, trace, _moves(pin.lens, batch))
 
 
@@ -98,7 +98,7 @@ def pack_batch(
     assert session.trace is not None
     assert session.source is not None
     batch, rows = batch_of(lens, text, session.source, session.target)
-    with_changes = batch.trace(lens.model, session.what_if.changes)
+    with_changes = batch.trace(lens.network, session.what_if.changes)
     path = with_changes.attention_paths(kind)[chosen.layer]
     examples = len(rows[0])
     named = sides(session.trace, kind)
@@ -210,12 +210,12 @@ def _moves(lens: TextModel, batch: Batch) -> list[list[float]]:
     """The largest change of a logit between each text in the batch and alone: with padding masked, seen, and where
     texts are read in one direction without a causal mask too.
     """
-    model = lens.model
-    unmasked, alone = without_padding_masks(model), batch.alone(model)
-    found = [batch.changes_of(model, alone).tolist(), batch.changes_of(model, alone, unmasked).tolist()]
+    network = lens.network
+    unmasked, alone = without_padding_masks(network), batch.alone(network)
+    found = [batch.changes_of(network, alone).tolist(), batch.changes_of(network, alone, unmasked).tolist()]
     if lens.kind == "decoder-only":  # padding on the right is the future, which the causal mask hides
-        alone = batch.alone(model, without_causal_mask(model))
-        found.append(batch.changes_of(model, alone, [*unmasked, *without_causal_mask(model)]).tolist())
+        alone = batch.alone(network, without_causal_mask(network))
+        found.append(batch.changes_of(network, alone, [*unmasked, *without_causal_mask(network)]).tolist())
     return found
 
 

@@ -43,16 +43,16 @@ def pack_future(
     last = texts[-1]
     token = other_token(lens, last.ids, place)
     ids = [torch.tensor([each.ids], device=lens.device) for each in texts]
-    kind = self_attention(lens.model)
+    kind = self_attention(lens.network)
     variants: list[tuple[str, Sequence[Intervention], str, bool]] = [
         (_("with the causal mask"), [Causal(kind, True)], NOW, False),
-        (_("without it"), without_causal_mask(lens.model), LEAK, False),
+        (_("without it"), without_causal_mask(lens.network), LEAK, False),
     ]
     if session.what_if.changes:
         variants.append((_("as changed above"), session.what_if.changes, BEFORE, True))
     series, said = [], []
     for name, changes, colour, dash in variants:
-        moved = future_change(lens.model, ids, place, token, changes).cpu().numpy()
+        moved = future_change(lens.network, ids, place, token, changes).cpu().numpy()
         series.append(Series(name, np.arange(len(moved)), moved, colour, "line", dash))
         said.append(f"{name} {significant(float(moved[:place].max(initial=0)))}")
     before, compared = pinned_future(session, place, token)

@@ -63,12 +63,12 @@ def page(lens: TextModel) -> Views:
     Raises:
         AbsentError: the model shows its weights, and not what the mask is put on.
     """
-    kinds = attention_kinds(lens.model)
+    kinds = attention_kinds(lens.network)
     row = st.container(horizontal=True, vertical_alignment="center")
     if len(kinds) > 1:
         choose(_("Attention"), kinds, first_kind(kinds), Part.KIND, attention_name, row)
     kind = chosen_kind(kinds)
-    require(lens.model, f"{ATTENTION_PATHS[kind].format(0)}.scores")
+    require(lens.network, f"{ATTENTION_PATHS[kind].format(0)}.scores")
     show_rules(row, lens, kind)
     choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name, row)
     left, right = st.columns([3, 8], gap="medium")
@@ -78,7 +78,7 @@ def page(lens: TextModel) -> Views:
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
     said = st.container()
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
-    explained = partial(explain, Part.EXPLANATION, lens.model, kind, experiment, bool(effects))
+    explained = partial(explain, Part.EXPLANATION, lens.network, kind, experiment, bool(effects))
     table_of_cells = under_figures(explained, Part.DATA)
 
     def views(lens: TextModel) -> Iterator[None]:
@@ -168,7 +168,7 @@ def on_cell() -> None:
     session, clicked = current_session(), st.session_state[Part.MASK].cell
     assert session.trace is not None
     assert session.lens is not None
-    kind = chosen_kind(attention_kinds(session.lens.model))
+    kind = chosen_kind(attention_kinds(session.lens.network))
     chosen, scope = fit(session, session.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
     visible = of_head(session.trace.visible(session.trace.attention_paths(kind)[chosen.layer]), chosen.head)
     query, key = int(clicked["row"]), int(clicked["column"])
@@ -183,7 +183,7 @@ def on_head() -> None:
     """A click on a head of any attention chooses it."""
     session, clicked = current_session(), st.session_state[Part.WHERE].cell
     assert session.lens is not None
-    kinds = attention_kinds(session.lens.model)
+    kinds = attention_kinds(session.lens.network)
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         kind = kinds[int(clicked["panel"])]
         session.asked[Part.KIND] = kind

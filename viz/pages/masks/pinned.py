@@ -49,7 +49,7 @@ def pinned_tensors(
     paths = pinned.attention_paths(kind)
     if chosen.layer >= len(paths) or chosen.head >= Maps(pinned, kind).heads:
         return None, _("The pinned model has no such head: there is nothing to compare with.")
-    require_scores = partial(require, pinned.model, f"{paths[chosen.layer]}.scores")
+    require_scores = partial(require, pinned.network, f"{paths[chosen.layer]}.scores")
     if lacking := beside_pin(require_scores)[1]:
         return None, lacking
     return head_tensors(pinned, kind, chosen), ""
@@ -79,14 +79,14 @@ def pinned_future(session: Session, place: int, token: int) -> tuple[list[Series
         return [], _("This token is not in the pinned text: its change there cannot be compared.")
     if not pin.same_words(lens) or token == texts[-1].ids[at]:
         token = other_token(pin.lens, texts[-1].ids, at)
-    model, ids = pin.lens.model, [torch.tensor([each.ids], device=pin.lens.device) for each in texts]
+    network, ids = pin.lens.network, [torch.tensor([each.ids], device=pin.lens.device) for each in texts]
     variants: list[tuple[str, Sequence[Intervention], str]] = [
-        (_("with the causal mask"), [Causal(self_attention(model), True)], "line"),
-        (_("without it"), without_causal_mask(model), "dots"),
+        (_("with the causal mask"), [Causal(self_attention(network), True)], "line"),
+        (_("without it"), without_causal_mask(network), "dots"),
     ]
     series, said = [], []
     for name, changes, mark in variants:
-        moved = future_change(model, ids, at, token, changes).cpu().numpy()
+        moved = future_change(network, ids, at, token, changes).cpu().numpy()
         ys = np.array([moved[other] if other >= 0 else np.nan for other in alignment.places])
         title = _("{name}, pinned").format(name=name)
         series.append(Series(title, np.arange(len(ys)), ys, PINNED, mark, dash=mark == "line"))

@@ -16,9 +16,9 @@ from viz.ui.plots import scores_formula
 MEASURING: dict[str, Any] = {"order": orders, "numbers": fills, "future": future_change, "batch": Batch}
 
 
-def explain(key: str, model: Network, kind: AttentionKind, experiment: str, changed: bool) -> None:
+def explain(key: str, network: Network, kind: AttentionKind, experiment: str, changed: bool) -> None:
     """For the mask, what it makes of a head, and the experiment below. changed: whether the model is."""
-    attention = model.get_submodule(ATTENTION_PATHS[kind].format(0))
+    attention = network.get_submodule(ATTENTION_PATHS[kind].format(0))
     explanation(
         key,
         [

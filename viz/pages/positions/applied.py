@@ -37,7 +37,7 @@ TYPE = "applied_type"
 
 def section(lens: TextModel, row: DeltaGenerator) -> Views:
     """The wish first; then the text in the model with and without it."""
-    if not lens.model.ours:
+    if not lens.network.ours:
         st.info(not_ours())
         return no_views
     choose_type(lens, as_trained(lens), row)
@@ -140,7 +140,9 @@ def _pin(kept: Pin) -> None:
 def position_classes(lens: TextModel) -> list[type]:
     """What tells this model where a token stands: of ALiBi and rotary positions a part of the attention."""
     stack = "encoder" if lens.config.n_encoder_layers else "decoder"
-    every = classes(*(lens.model.get_submodule(f"{stack}.{part}") for part in ("embedding", "layers.0.self_attention")))
+    every = classes(
+        *(lens.network.get_submodule(f"{stack}.{part}") for part in ("embedding", "layers.0.self_attention"))
+    )
     return [each for each in every if each.__module__ == "model.network.positions"]
 
 

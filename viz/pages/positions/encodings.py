@@ -321,7 +321,7 @@ NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
 def learned_tables(lens: TextModel) -> dict[str, Tensor]:
     """The trained positions of each stack that has such, by its name, the encoder's first."""
     ends = ".embedding.positions.table"
-    found = {name.removesuffix(ends): each for name, each in lens.model.named_parameters() if name.endswith(ends)}
+    found = {name.removesuffix(ends): each for name, each in lens.network.named_parameters() if name.endswith(ends)}
     return {name: table.detach().cpu().double() for name, table in found.items()}
 
 

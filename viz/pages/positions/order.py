@@ -46,7 +46,7 @@ Reversals = tuple[Reversal, Reversal]
 
 
 def section(lens: TextModel, row: DeltaGenerator) -> Views:
-    if not lens.model.ours:
+    if not lens.network.ours:
         st.info(not_ours())
         return no_views
     said = st.container()
@@ -83,7 +83,7 @@ def _both(trained: TextModel, lens: TextModel, given: Tokens, order: list[int]) 
     """Without positions, and as they are."""
     without = vary(trained, position="none", max_length=lens.config.max_length)
     off, on = (
-        Reversal(order_difference(each.model, given.ids, order), states_beside(each.model, given.ids, order))
+        Reversal(order_difference(each.network, given.ids, order), states_beside(each.network, given.ids, order))
         for each in (without, lens)
     )
     return off, on
@@ -95,7 +95,7 @@ def pinned_reversals(session: Session) -> tuple[tuple[Reversal, Reversal] | None
     if pin is None or trace is None or session.comparison is None:
         return None, ""
     text = pin.texts[0]
-    if not pin.lens.model.ours:
+    if not pin.lens.network.ours:
         return None, _("pinned: {reason}").format(reason=not_ours())
     order = reversed_order([label in pin.trace.special_labels for label in text.labels])
     found = cached_for_pin(pin, "order", (), lambda: _both(pin.lens, pin.lens, text, order))

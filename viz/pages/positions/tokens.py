@@ -65,11 +65,11 @@ class Chosen:
     @property
     def matrix(self) -> Tensor:
         """The embedding of the vocabulary."""
-        return self.lens.model.get_parameter(f"{self.stack}.embedding.tokens.weight").detach()
+        return self.lens.network.get_parameter(f"{self.stack}.embedding.tokens.weight").detach()
 
     @property
     def factor(self) -> float:
-        embedding = self.lens.model.get_submodule(f"{self.stack}.embedding.tokens")
+        embedding = self.lens.network.get_submodule(f"{self.stack}.embedding.tokens")
         return embedding.factor if isinstance(embedding, TokenEmbedding) else 1.0
 
 
@@ -249,7 +249,7 @@ def _pinned_cosines(
     """The cosines of the same tokens in the pinned model's embedding; or a sentence where its vocabulary is another."""
     if session.pin is None:
         return [], ""
-    other = dict(session.pin.trace.model.named_parameters()).get(f"{chosen.stack}.embedding.tokens.weight")
+    other = dict(session.pin.trace.network.named_parameters()).get(f"{chosen.stack}.embedding.tokens.weight")
     if not session.pin.same_words(chosen.lens, chosen.side) or other is None or len(other) != len(chosen.matrix):
         return [], _("the pinned model has another vocabulary here: nothing to compare with")
     rows = other.detach().float()
@@ -358,7 +358,7 @@ def explain(lens: TextModel, side: str) -> None:
     config = lens.config
     scaled = r"\sqrt{d_{\mathrm{model}}}\," if config.scale_embedding else ""
     added = "" if config.position in ADDS_NONE else " + PE_p"
-    embedding = lens.model.get_submodule(f"{stack_of(lens, side)}.embedding")
+    embedding = lens.network.get_submodule(f"{stack_of(lens, side)}.embedding")
     explanation(
         "tokens_explanation",
         [rf"x_p = {scaled}E_{{\mathrm{{token}}(p)}}{added}"],

@@ -38,14 +38,14 @@ def read(subject: Subject) -> Readings:
     final = subject.logits.argmax(dim=-1)
     wanted = torch.stack([final, torch.where(subject.actual >= 0, subject.actual, final)])
     names = stream_names(trace)
-    own = read_layers(trace.model, [trace[name] for name in names], wanted)
+    own = read_layers(trace.network, [trace[name] for name in names], wanted)
     pinned = None
     comparison = subject.comparison
     if comparison is not None and subject.pinned is not None:
         streams = [comparison.counterpart(name) for name in names]
         if stream_names(comparison.pinned) == names and all(each is not None for each in streams):
             known = [each for each in streams if each is not None]
-            pinned = read_layers(comparison.pinned.model, known, wanted.to(known[0].device))
+            pinned = read_layers(comparison.pinned.network, known, wanted.to(known[0].device))
     return Readings(own, pinned, wanted)
 
 
@@ -118,7 +118,7 @@ def settled(reading: LayerReading) -> str:
 def explained(subject: Subject) -> str:
     """What is applied to each layer in this model."""
     config = subject.lens.config
-    stack = _("decoder") if last_stack(subject.trace.model) == "decoder" else _("encoder")
+    stack = _("decoder") if last_stack(subject.trace.network) == "decoder" else _("encoder")
     output = _("the projection")
     if config.output_head == "transform":
         output = _("the head's transform (linear, activation, norm) and the projection")

@@ -41,7 +41,7 @@ def positions(key: str, lens: TextModel) -> None:
             "comes `</s>`. An encoder-only model is asked for the token itself: it has seen it, unless it is "
             "`<mask>`, so only there the numbers are guesses. This is the code that has just run:"
         ),
-        *(*classes(lens.model.output), losses, ranks, entropies),
+        *(*classes(lens.network.output), losses, ranks, entropies),
     )
 
 
@@ -74,7 +74,7 @@ def layers(key: str, lens: TextModel) -> None:
             "residual stream after each layer, as if the model ended there. After the last layer it is the model's "
             "prediction itself. This is the code that has just run:"
         ),
-        *(*classes(lens.model.output), lens_logits, read_layers),
+        *(*classes(lens.network.output), lens_logits, read_layers),
     )
 
 

@@ -62,7 +62,7 @@ def chosen_norm(session: Session, stack: str, wish: str | None) -> tuple[list[st
     assert session.trace is not None
     paths = stack_norms(session.trace, stack)
     if not paths:
-        require(session.trace.model, f"{stack}.layers.0.self_attention_block.norm.output")
+        require(session.trace.network, f"{stack}.layers.0.self_attention_block.norm.output")
     if wish in paths:
         return paths, paths.index(wish), chosen_token(session, stack)
     layers = [layer_of(path) for path in paths]
@@ -187,7 +187,7 @@ def _parts(path: str) -> tuple[str, str] | None:
 def _pinned_norm(session: Session, path: str) -> Norm | None:
     if session.pin is None:
         return None
-    found = dict(session.pin.trace.model.named_modules()).get(path)
+    found = dict(session.pin.trace.network.named_modules()).get(path)
     return found if isinstance(found, Norm) else None
 
 
@@ -222,11 +222,11 @@ FORMULAS = {
 }
 
 
-def explain(key: str, model: Network) -> None:
-    norm = next(part for part in model.modules() if isinstance(part, Norm))
+def explain(key: str, network: Network) -> None:
+    norm = next(part for part in network.modules() if isinstance(part, Norm))
     explanation(
         key,
-        [FORMULAS[model.config.norm] + ("" if norm.bias is None else r" + \beta")],
+        [FORMULAS[network.config.norm] + ("" if norm.bias is None else r" + \beta")],
         _(
             "Ba et al., *Layer Normalization*, 2016, section 3; Vaswani et al., section 3.1. μ and σ are taken over "
             "the channels of one token; RMSNorm (Zhang and Sennrich, 2019, equation 4) takes no μ away and has no β. A "

@@ -56,7 +56,7 @@ def show_norms(lens: TextModel, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
     channels, weights = right.container(), right.container()
-    norms.explain(Part.EXPLANATION, lens.model)
+    norms.explain(Part.EXPLANATION, lens.network)
     data = expander(Part.DATA, _("Data"))
 
     def views(lens: TextModel) -> Iterator[None]:

@@ -133,7 +133,7 @@ def _new(place: DeltaGenerator, lens: TextModel, data: Data | None) -> tuple[Pla
 
 def _on(place: DeltaGenerator, lens: TextModel, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The model that is shown, with its own tokenizers."""
-    if refused := no_training(lens.model.ours, lens.predicts):
+    if refused := no_training(lens.network.ours, lens.predicts):
         place.info(refused)
         return None, []
     place.markdown(

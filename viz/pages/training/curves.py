@@ -110,7 +110,7 @@ def show() -> None:
         }
         columns = 2
     else:
-        kinds = attention_kinds(live.start.model)
+        kinds = attention_kinds(live.start.network)
         kind = kinds[0]
         if len(kinds) > 1:
             kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))

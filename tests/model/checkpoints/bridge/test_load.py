@@ -51,7 +51,7 @@ def test_a_folder_is_read_written_and_filled(folder, name, text):
         assert len(lens.guesses(trace)[0].choices) == 5
     else:
         assert len(lens.generate(text, length=3).ids) <= 3
-    assert lens.model.parameter_count() == sum(each.numel() for each in theirs(name)[0].parameters())
+    assert lens.network.parameter_count() == sum(each.numel() for each in theirs(name)[0].parameters())
 
 
 def test_code_in_a_folder_is_never_run(folder):
@@ -162,7 +162,7 @@ class Evil:
 def test_the_environment_spreads_a_model(folder, monkeypatch):
     path = folder("gpt2")
     monkeypatch.setenv("VITRINE_DEVICE_MAP", "auto")
-    network = open_hosted(path, settings_in(path), CPU, SINGLE).model
+    network = open_hosted(path, settings_in(path), CPU, SINGLE).network
     torch.testing.assert_close(network(*inputs(network)), hosted("gpt2")(*inputs(network)))
     monkeypatch.setenv("VITRINE_DEVICE_MAP", "everywhere")
     with pytest.raises(ValueError, match="must be auto"):

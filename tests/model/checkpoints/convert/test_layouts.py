@@ -32,9 +32,9 @@ def opened(path, **options):
     return open_checkpoint(path, CPU, torch.float32, **options)
 
 
-def saved(folder, model, wrapped=None):
+def saved(folder, network, wrapped=None):
     path = folder / "model.pt"
-    torch.save(model.state_dict() if wrapped is None else wrapped(model.state_dict()), path)
+    torch.save(network.state_dict() if wrapped is None else wrapped(network.state_dict()), path)
     return path
 
 
@@ -48,7 +48,7 @@ def nano(state):
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "wrapped"),
+    ("network", "options", "wrapped"),
     [
         (GPT(bias=False), {}, nano),
         (GPT(bias=True), {"heads": 3}, None),
@@ -57,21 +57,21 @@ def nano(state):
     ],
     ids=["nanoGPT", "nanoGPT with biases", "minGPT", "minGPT of 2020"],
 )
-def test_a_gpt_computes_as_its_model(model, options, wrapped, tmp_path):
-    random_weights(model)
-    lens = opened(saved(tmp_path, model, wrapped), **options)
+def test_a_gpt_computes_as_its_model(network, options, wrapped, tmp_path):
+    random_weights(network)
+    lens = opened(saved(tmp_path, network, wrapped), **options)
     assert lens.kind == "decoder-only"
     assert lens.config.n_heads == 3
     with torch.inference_mode():
-        torch.testing.assert_close(lens.model(IDS), model(IDS), **EXACT)
+        torch.testing.assert_close(lens.network(IDS), network(IDS), **EXACT)
     assert lens.trace("3 1 4")["output.logits"].shape == (3, 19)
 
 
 def test_an_annotated_transformer_computes_as_its_model(tmp_path):
-    model = random_weights(Annotated())
-    lens = opened(saved(tmp_path, model), heads=3)
+    network = random_weights(Annotated())
+    lens = opened(saved(tmp_path, network), heads=3)
     with torch.inference_mode():
-        torch.testing.assert_close(lens.model(IDS, TARGET), model(IDS, TARGET), **EXACT)
+        torch.testing.assert_close(lens.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
     assert lens.trace("3 1 4", "2 7").target_tokens == ["0", "2", "7"]
 
 
@@ -81,32 +81,32 @@ def test_an_annotated_transformer_computes_as_its_model(tmp_path):
     ids=["as it is", "pre-norm", "learned positions", "no biases"],
 )
 def test_a_model_around_torch_nn_transformer_computes_as_it(options, tmp_path):
-    model = random_weights(Seq2Seq(**options))
+    network = random_weights(Seq2Seq(**options))
     said = {name: value for name, value in options.items() if name in ("norm_first", "activation")}
-    path = saved(tmp_path, model, lambda state: {"state_dict": state, "hparams": {"nhead": 3, **said}})
+    path = saved(tmp_path, network, lambda state: {"state_dict": state, "hparams": {"nhead": 3, **said}})
     lens = opened(path)
     with torch.inference_mode():
-        torch.testing.assert_close(lens.model(IDS, TARGET), model(IDS, TARGET), **EXACT)
+        torch.testing.assert_close(lens.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
     assert any("norm_first" in each for each in lens.training["assumed"]) == ("norm_first" not in options)
 
 
 def test_an_encoder_of_torch_gives_states_and_no_logits(tmp_path):
     layer = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, batch_first=True)
     stack = quietly(nn.TransformerEncoder, layer, 2)
-    model = random_weights(nn.ModuleDict({"embedding": nn.Embedding(17, 12), "encoder": stack}))
-    save_file(model.state_dict(), tmp_path / "encoder.safetensors")
+    network = random_weights(nn.ModuleDict({"embedding": nn.Embedding(17, 12), "encoder": stack}))
+    save_file(network.state_dict(), tmp_path / "encoder.safetensors")
     (tmp_path / "config.json").write_text(json.dumps({"model": {"nhead": 3, "scale_embedding": False}}))
     lens = opened(tmp_path)
     trace = lens.trace("3 1 4")
     assert (lens.kind, lens.predicts, "output.logits" in trace.names()) == ("encoder-only", False, False)
     with torch.inference_mode():
-        expected = model["encoder"](model["embedding"](torch.tensor([[3, 1, 4]])) + sines(3, 12))[0]
+        expected = network["encoder"](network["embedding"](torch.tensor([[3, 1, 4]])) + sines(3, 12))[0]
     torch.testing.assert_close(trace["encoder.layers.1.feed_forward_block.norm.output"], expected, **EXACT)
 
 
 def test_positions_and_the_start_can_be_told_where_nothing_says_them(tmp_path):
-    model = random_weights(Seq2Seq(positions=False))
-    path = saved(tmp_path, model, lambda state: {"state_dict": state, "hparams": {"nhead": 3}})
+    network = random_weights(Seq2Seq(positions=False))
+    path = saved(tmp_path, network, lambda state: {"state_dict": state, "hparams": {"nhead": 3}})
     assumed = opened(path).training
     assert {
         "sinusoidal positions (there is no table of them)",
@@ -117,7 +117,7 @@ def test_positions_and_the_start_can_be_told_where_nothing_says_them(tmp_path):
     assert lens.training["open"] == {"positions": "none", "start": 2}
     assert not [each for each in lens.training["assumed"] if "position" in each or "token 0" in each]
     with torch.inference_mode():
-        torch.testing.assert_close(lens.model(IDS, TARGET), model(IDS, TARGET), **EXACT)
+        torch.testing.assert_close(lens.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
     assert lens.trace("3 1 4", "7").target_tokens == ["2", "7"]
     with pytest.raises(CheckpointError, match=r"start \(19\) must be the id of one of its 19 tokens"):
         opened(path, start=19)

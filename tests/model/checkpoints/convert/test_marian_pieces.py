@@ -44,16 +44,16 @@ def marian(tmp_path):
     ids = {"pad_token_id": len(names) - 1, "decoder_start_token_id": len(names) - 1, "eos_token_id": 0}
     torch.manual_seed(0)
     config = transformers.MarianConfig(vocab_size=len(names), forced_eos_token_id=0, **ids, **SIZES)
-    model = transformers.MarianMTModel(config).eval()
-    model.save_pretrained(tmp_path)
+    network = transformers.MarianMTModel(config).eval()
+    network.save_pretrained(tmp_path)
     files = [str(tmp_path / name) for name in ("source.spm", "target.spm", "vocab.json")]
     tokenizer = transformers.MarianTokenizer(*files, source_lang="en", target_lang="zh")
     tokenizer.save_pretrained(tmp_path)
-    return tmp_path, model, tokenizer
+    return tmp_path, network, tokenizer
 
 
 def test_a_marian_reads_and_writes_each_language_by_its_own_pieces(marian):
-    folder, model, tokenizer = marian
+    folder, network, tokenizer = marian
     lens = open_checkpoint(folder, CPU, torch.float32)
     assert isinstance(lens.source_tokenizer, SlowTokenizer)
     for text in (*ENGLISH[:4], "naïve 😀", "a  b", "", "</s> <pad>"):
@@ -62,11 +62,11 @@ def test_a_marian_reads_and_writes_each_language_by_its_own_pieces(marian):
         assert lens.source_tokenizer.ends(text)[-1:] == ([len(text)] if len(ids) > 1 else [])
     for text in (*CHINESE[:4], "我 是", "teacher"):
         wanted = tokenizer(text_target=text)["input_ids"]
-        assert lens.target_tokens(text).ids == [model.config.decoder_start_token_id, *wanted[:-1]], text
+        assert lens.target_tokens(text).ids == [network.config.decoder_start_token_id, *wanted[:-1]], text
         assert lens.target_tokenizer.decode(wanted) == tokenizer.decode(wanted, skip_special_tokens=True)
     assert lens.target_tokens(CHINESE[0]).labels[:2] == ["<pad>", "▁我"]
     source = torch.tensor([lens.source_tokens(ENGLISH[0]).ids])
-    written = model.generate(source, max_new_tokens=6, num_beams=1, do_sample=False)[0, 1:].tolist()
+    written = network.generate(source, max_new_tokens=6, num_beams=1, do_sample=False)[0, 1:].tolist()
     made = lens.generate(ENGLISH[0], length=6)
     assert made.ids == written
     assert made.text == tokenizer.decode(written, skip_special_tokens=True)
@@ -180,10 +180,10 @@ def test_no_file_gives_an_argument_that_leads_to_unchecked_bytes(name, file, mar
 
 def test_whatever_is_in_the_files_a_text_is_read_or_refused(marian):
     """Either both sides cut a text into tokens of the model, or they are of bare ids and say why."""
-    folder, model, _tokenizer = marian
+    folder, network, _tokenizer = marian
     original, random = (folder / "source.spm").read_bytes(), Random(1)
     settings = json.loads((folder / "config.json").read_text())
-    size, refused = model.config.vocab_size, 0
+    size, refused = network.config.vocab_size, 0
     for _case in range(40):
         (folder / "source.spm").write_bytes(damaged(random, original))
         source, _target = open_tokenizers(folder, settings, (size, size))

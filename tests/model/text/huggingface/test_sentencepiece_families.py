@@ -152,13 +152,13 @@ def test_an_albert_is_opened_with_its_own_tokens_and_fills_its_mask(tmp_path):
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
     sizes |= {"embedding_size": 16, "max_position_embeddings": 64, "vocab_size": len(pieces(content))}
     torch.manual_seed(0)
-    model = transformers.AlbertForMaskedLM(transformers.AlbertConfig(**sizes)).eval()
-    model.save_pretrained(tmp_path)
+    network = transformers.AlbertForMaskedLM(transformers.AlbertConfig(**sizes)).eval()
+    network.save_pretrained(tmp_path)
     lens = open_checkpoint(tmp_path, CPU, torch.float32)
     trace = lens.trace("The [MASK] sat on the mat.")
     assert trace.source_tokens[:3] == ["[CLS]", "▁the", "[MASK]"]
     assert trace.source_tokens[-2:] == [".", "[SEP]"]
-    wanted = model(torch.tensor([lens.source_tokens("The [MASK] sat on the mat.").ids])).logits[0]
+    wanted = network(torch.tensor([lens.source_tokens("The [MASK] sat on the mat.").ids])).logits[0]
     assert torch.allclose(trace["output.logits"], wanted, atol=1e-5)
 
 

@@ -29,8 +29,8 @@ EVERY = [*KINDS, *({name: value for name, value in each.items() if name != "kind
 def several_of(count: int, **options):
     """A new model in float64, `count` copies of it with other weights each, and these read together."""
     lens = start(material(options.get("kind", "encoder-decoder")), **options)
-    lens.model.double()
-    row = weights_in_a_row(tuple(lens.model.parameters()))
+    lens.network.double()
+    row = weights_in_a_row(tuple(lens.network.parameters()))
     rows = row.whole * torch.linspace(0.5, 1.5, count, dtype=torch.float64)[:, None]
     rows = rows + 0.1 * torch.randn(rows.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     several = BatchedWeights(lens, row)
@@ -45,7 +45,7 @@ def several_of(count: int, **options):
 @pytest.mark.parametrize("options", EVERY, ids=str)
 def test_each_example_is_read_with_weights_of_its_own(options):
     several, singles = several_of(3, **options)
-    if not can_be_several(singles[0].model):
+    if not can_be_several(singles[0].network):
         assert options.get("position") == "relative"
         return
     chosen = probe(singles[0], "abcd")
@@ -65,21 +65,21 @@ def test_each_example_is_read_with_weights_of_its_own(options):
 
 def test_weights_that_are_used_twice_are_one_in_every_set():
     several, singles = several_of(2, tied_embeddings="output")
-    model, first = several.lens.model, singles[0].model
-    assert model.output.logits.weight is model.decoder.embedding.tokens.weight
-    assert len(list(model.parameters())) == len(list(first.parameters()))
-    assert [weight.shape for weight in model.parameters()] == [weight.shape for weight in first.parameters()]
+    network, first = several.lens.network, singles[0].network
+    assert network.output.logits.weight is network.decoder.embedding.tokens.weight
+    assert len(list(network.parameters())) == len(list(first.parameters()))
+    assert [weight.shape for weight in network.parameters()] == [weight.shape for weight in first.parameters()]
 
 
 def test_what_reads_its_weights_in_another_way_is_refused_and_not_read_wrongly():
     several, singles = several_of(2)
-    assert can_be_several(singles[0].model)
-    assert not can_be_several(start(material(), position="relative").model)
-    other = copy.copy(singles[0].model)
+    assert can_be_several(singles[0].network)
+    assert not can_be_several(start(material(), position="relative").network)
+    other = copy.copy(singles[0].network)
     other.added = torch.nn.Conv1d(2, 2, 1)
     assert type(other.added) not in READERS
     assert not can_be_several(other)
-    weight = several.lens.model.output.logits.weight
+    weight = several.lens.network.output.logits.weight
     with pytest.raises(NotImplementedError, match="sigmoid"):
         torch.sigmoid(weight)
 
@@ -87,7 +87,7 @@ def test_what_reads_its_weights_in_another_way_is_refused_and_not_read_wrongly()
 @pytest.mark.parametrize("options", [{}, {"kind": "decoder-only", "position": "alibi"}], ids=str)
 def test_frames_that_are_taken_in_one_pass_hold_what_each_trace_says(options):
     lens = start(material(options.get("kind", "encoder-decoder")), **options)
-    row = weights_in_a_row(tuple(lens.model.parameters()))
+    row = weights_in_a_row(tuple(lens.network.parameters()))
     rows = torch.stack([row.whole, row.whole * 1.3, row.whole * 0.8])
     several = BatchedWeights(lens, row)
     several.load(rows)
@@ -100,6 +100,6 @@ def test_frames_that_are_taken_in_one_pass_hold_what_each_trace_says(options):
         check_frame(camera, frame, figures, trace)
     assert camera.latest
     step, newest = camera.latest
-    assert (step, newest.model, newest.source_tokens) == (8, lens.model, trace.source_tokens)
+    assert (step, newest.network, newest.source_tokens) == (8, lens.network, trace.source_tokens)
     assert_close(newest["output.logits"], trace["output.logits"])
     assert all(check.passed for check in checks(newest))

@@ -17,7 +17,7 @@ def failed_after_six():
     given = live()
     given.advance(6)
     settled(given)
-    hook = given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    hook = given._driver.own.trainer.network.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
     given.run()
     assert status(given) == "failed"
     return given, hook
@@ -49,7 +49,7 @@ def test_a_step_that_fails_on_another_course_fails_for_the_first_time(way):
     if way != "reset":
         given.advance(4)
     settled(given)
-    weights = given._driver.own.trainer.model.output.logits.weight
+    weights = given._driver.own.trainer.network.output.logits.weight
 
     def fail() -> None:
         hook = weights.register_hook(lambda gradient: gradient * math.nan)
@@ -106,7 +106,7 @@ def test_a_batch_too_large_for_the_memory_pauses_on_the_last_good_step(error, do
 
     def breaks_off(*arguments):
         if not done:  # the optimizer has begun to make its moments
-            trainer.optimizer.state[next(trainer.model.parameters())]["step"] = torch.zeros(())
+            trainer.optimizer.state[next(trainer.network.parameters())]["step"] = torch.zeros(())
         raise error
 
     monkeypatch.setattr(trainer.optimizer, "step", breaks_off)
@@ -205,7 +205,7 @@ def test_a_step_that_failed_twice_goes_back_to_larger_batches_whatever_is_free(m
     given.advance(2)
     settled(given)
     monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
-    given._driver.own.trainer.model.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    given._driver.own.trainer.network.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
     for _ in range(2):
         given.run()
         assert status(given) == "failed"

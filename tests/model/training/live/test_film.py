@@ -103,7 +103,7 @@ def test_a_frame_holds_what_a_trace_says(kind):
     def steps():
         for step in (3, 7):
             with torch.no_grad():
-                for parameter in lens.model.parameters():
+                for parameter in lens.network.parameters():
                     parameter *= 1 + 0.1 * (step - 3)
             yield step
 
@@ -190,7 +190,7 @@ def test_another_probe_is_shown_in_the_past_too():
     for each in (expected, given):
         for _ in range(6):
             each.step()
-    weights = {name: tensor.clone() for name, tensor in given.trainer.model.named_parameters()}
+    weights = {name: tensor.clone() for name, tensor in given.trainer.network.named_parameters()}
     given.show(other)
     assert_array_equal(given.run.film.steps, [6])
     shares = list(given.run.film.rerender(other))
@@ -199,7 +199,7 @@ def test_another_probe_is_shown_in_the_past_too():
     for kind in ("encoder", "decoder", "cross"):
         assert_array_equal(given.run.film.attention(kind), expected.run.film.attention(kind)[[0, 4, 6]])
     assert_array_equal(given.run.film.series(LOSS), expected.run.film.series(LOSS)[[0, 4, 6]])
-    for name, parameter in given.trainer.model.named_parameters():
+    for name, parameter in given.trainer.network.named_parameters():
         assert torch.equal(parameter, weights[name])
     list(given.run.film.rerender(probe(lens, "abcd")))  # without having been shown first
     given.step()

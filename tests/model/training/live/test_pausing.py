@@ -47,7 +47,7 @@ def test_a_step_of_many_batches_is_broken_off_and_done_again(command):
     given.advance()
     settled(given)
     trainer, break_off, done = given._driver.own.trainer, given._driver.break_off, threading.Semaphore(0)
-    before = [each.clone() for each in trainer.model.parameters()]
+    before = [each.clone() for each in trainer.network.parameters()]
     compute, go_on = trainer._loss, threading.Event()
 
     def loss(*arguments):
@@ -67,7 +67,7 @@ def test_a_step_of_many_batches_is_broken_off_and_done_again(command):
     settled(given)
     assert not done.acquire(blocking=False)  # no second batch
     if command != "reset":
-        assert all(torch.equal(one, other) for one, other in zip(before, trainer.model.parameters(), strict=True))
+        assert all(torch.equal(one, other) for one, other in zip(before, trainer.network.parameters(), strict=True))
     if command in ("pause", "nobody looks"):
         assert (given.snapshot.status, given.snapshot.step) == ("paused", 1)
         given.advance(2)

@@ -23,8 +23,8 @@ def losses(given: RecordedTrainer, count: int) -> list[float]:
 
 def assert_same(one: RecordedTrainer, other: RecordedTrainer) -> None:
     """Weights, film and curves."""
-    others = dict(other.trainer.model.named_parameters())
-    for name, parameter in one.trainer.model.named_parameters():
+    others = dict(other.trainer.network.named_parameters())
+    for name, parameter in one.trainer.network.named_parameters():
         assert torch.equal(parameter, others[name]), name
     assert_array_equal(one.run.film.steps, other.run.film.steps)
     for kind in KINDS:
@@ -38,15 +38,15 @@ def assert_same(one: RecordedTrainer, other: RecordedTrainer) -> None:
 def test_watching_changes_no_step():
     learned = material()
     lens = start(learned)
-    before = {name: tensor.clone() for name, tensor in lens.model.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in lens.network.state_dict().items()}
     given = watched()
-    model = start(learned).model.train().requires_grad_()
-    plain = Trainer(model, *learned.corpora(16, 0.0), SETTINGS)
+    network = start(learned).network.train().requires_grad_()
+    plain = Trainer(network, *learned.corpora(16, 0.0), SETTINGS)
     assert losses(given, 6) == [report.loss for report in plain.steps(6)]
-    for name, parameter in given.trainer.model.named_parameters():
-        assert torch.equal(parameter, model.get_parameter(name))
+    for name, parameter in given.trainer.network.named_parameters():
+        assert torch.equal(parameter, network.get_parameter(name))
     assert given.trainer.progress == plain.progress
-    assert all(torch.equal(tensor, before[name]) for name, tensor in lens.model.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in lens.network.state_dict().items())
 
 
 @pytest.mark.parametrize("options", [{}, {"average": 0.9}, {"precision": "bfloat16", "accumulation": 2}], ids=str)
@@ -85,8 +85,8 @@ def test_two_futures_have_the_same_batches_and_both_go_on():
     given.rewind(first.film.key_frames[-1])  # kept when it was left
     assert (given.stands, given.run, given.choices) == (6, first, first.choices)
     assert losses(given, 3) == expected[6:]
-    for name, parameter in given.trainer.model.named_parameters():
-        assert torch.equal(parameter, whole.trainer.model.get_parameter(name))
+    for name, parameter in given.trainer.network.named_parameters():
+        assert torch.equal(parameter, whole.trainer.network.get_parameter(name))
     given.rewind(second.film.key_frames[1])  # with the settings of the branch
     assert losses(given, 3) == other
 
@@ -146,9 +146,9 @@ def test_changes_hold_from_the_next_step_and_are_marked():
     (mark,) = given.run.marks
     assert (mark.step, mark.changes["rate"]) == (2, (5e-3, 0.01))
     assert set(mark.changes) == set(changes)
-    assert given.lens.config.dropout == given.trainer.model.config.dropout == 0.0
+    assert given.lens.config.dropout == given.trainer.network.config.dropout == 0.0
     assert report.gradient_norm > 1e-4
-    gradients = [parameter.grad for parameter in given.trainer.model.parameters()]
+    gradients = [parameter.grad for parameter in given.trainer.network.parameters()]
     assert torch.nn.utils.get_total_norm(gradients).item() == pytest.approx(1e-4, rel=1e-2)
     given.change({"rate": 0.01})  # nothing is changed, nothing marked
     assert given.run.marks == (mark,)
@@ -180,11 +180,11 @@ def test_a_changed_batch_is_that_of_a_run_that_had_it_from_the_beginning():
 def test_the_figures_of_a_step():
     """Ratio of update to weight, drift of γ, exact match and accuracy, by hand."""
     given = watched(replace(SETTINGS, validate_every=3))
-    beginning = {name: parameter.detach().clone() for name, parameter in given.trainer.model.named_parameters()}
+    beginning = {name: parameter.detach().clone() for name, parameter in given.trainer.network.named_parameters()}
     losses(given, 2)
-    before = {name: parameter.detach().clone() for name, parameter in given.trainer.model.named_parameters()}
+    before = {name: parameter.detach().clone() for name, parameter in given.trainer.network.named_parameters()}
     report = given.step()
-    now = {name: parameter.detach() for name, parameter in given.trainer.model.named_parameters()}
+    now = {name: parameter.detach() for name, parameter in given.trainer.network.named_parameters()}
     for part in ("encoder.layers.0", "decoder.embedding"):
         names = [name for name in now if name.startswith(f"{part}.")]
         moved = math.sqrt(sum(float((now[name] - before[name]).double().square().sum()) for name in names))
@@ -199,7 +199,7 @@ def test_the_figures_of_a_step():
     assert given.run.curves.latest("exact match") == sum(right) / len(right)
     hits = count = 0
     for source, target in given.trainer.validation.examples:
-        logits = given.lens.model(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
+        logits = given.lens.network(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
         hits += sum(int(row.argmax()) == token for row, token in zip(logits, target[1:], strict=True))
         count += len(target) - 1
     assert given.run.curves.latest("accuracy") == hits / count

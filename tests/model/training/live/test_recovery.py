@@ -15,7 +15,7 @@ def test_weights_that_broke_are_left_for_the_last_good_key_frame():
     given = watched()
     expected = losses(given, 6)
     with torch.no_grad():
-        given.trainer.model.output.logits.weight[0, 0] = math.nan
+        given.trainer.network.output.logits.weight[0, 0] = math.nan
     why = r"output.logits.weight of step 6 is not finite either, so that the run went back to step 4: lower the rate"
     sentence = rf"step 7: loss nan, .*; {why} \(.*\) before it goes on$"
     with pytest.raises(FloatingPointError, match=sentence):
@@ -39,7 +39,7 @@ def test_a_rate_that_is_too_large_is_lowered_and_the_run_goes_on():
 def test_a_beginning_that_is_not_finite_says_so():
     given = watched()
     with torch.no_grad():
-        given.trainer.model.output.logits.weight[0, 0] = math.nan
+        given.trainer.network.output.logits.weight[0, 0] = math.nan
     with pytest.raises(FloatingPointError, match=r"^step 1: loss nan, .*; it has no earlier step to go back to: begin"):
         given.step()
     assert given.stands == 0

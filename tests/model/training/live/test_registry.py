@@ -103,7 +103,7 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
     kept = TrainingRegistry(clock=lambda: now[0], timer=timer)
     given = kept.begin("one", lambda slots: live(slots=slots, clock=lambda: now[0]))
     given.advance(1)
-    model = weakref.ref(settled(given)._driver.own.trainer.model)
+    model = weakref.ref(settled(given)._driver.own.trainer.network)
     assert (timers[-1].seconds, timers[-1].running) == (600.0, True)
     now[0] = 500.0
     assert kept.get("one") is given  # somebody is back
@@ -135,7 +135,7 @@ def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkey
     monkeypatch.setattr(moments, "HELD", 1)
     kept = TrainingRegistry()
     given = settled(kept.begin("one", lambda slots: live(slots=slots)))
-    weights = 4 * given.start.model.parameter_count()
+    weights = 4 * given.start.network.parameter_count()
     # Model, gradients, first key frame, the film's own model, and room for a step that waits to be filmed.
     assert 6 * weights <= given.size < 7 * weights  # rows are longer: each weight begins where kernels like it
     given.advance(5)
@@ -165,7 +165,7 @@ def test_twenty_runs_leave_no_thread_and_no_memory():
         given = live()
         given.advance(1)
         settled(given)
-        models.append(weakref.ref(given._driver.own.trainer.model))
+        models.append(weakref.ref(given._driver.own.trainer.network))
         given.run()
         given.stop()
         assert given.snapshot.status == "stopped"

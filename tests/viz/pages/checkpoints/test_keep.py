@@ -32,8 +32,8 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def page(model):
-    return sound(opened("checkpoints", model=model, checkpoints_part="keep"))
+def page(name):
+    return sound(opened("checkpoints", model=name, checkpoints_part="keep"))
 
 
 def downloads(app) -> list[str]:
@@ -68,9 +68,9 @@ def test_a_model_of_others_is_saved_as_one_of_vitrine(here, monkeypatch):
     app.button(key="keeping_save").click().run()
     assert sound(app).selectbox(key="model").value == "my-their-llama"
     lens = app.session_state["session"].lens
-    assert lens.model.config == before.model.config
-    state = before.model.state_dict()
-    assert all(torch.equal(state[name], tensor) for name, tensor in lens.model.state_dict().items())
+    assert lens.network.config == before.network.config
+    state = before.network.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in lens.network.state_dict().items())
     assert downloads(app)[0] == "Vitrine's folder as .zip"
     assert "A copy of their llama (Hugging Face, llama)" in words(app)
 

@@ -32,7 +32,7 @@ def test_everything_that_is_here_is_listed_from_its_headers():
     assert list(found) == ["bad.safetensors", "plain.pt", "mine", "small"]
     assert app.selectbox(key="model").options == ["mine", "small"]
     assert app.selectbox(key="model").value == "small"
-    count = open_checkpoint(viz.state.checkpoints.CHECKPOINTS / "small").model.parameter_count()
+    count = open_checkpoint(viz.state.checkpoints.CHECKPOINTS / "small").network.parameter_count()
     assert found["small"]["parameters"] == f"{count / 1000:.3g} k"
     assert found["small"]["bytes"] == found["small"]["needs"] == f"{4 * count / 1000:.3g} kB"
     assert (found["small"]["shown"], found["mine"]["shown"]) == (True, False)

@@ -84,7 +84,7 @@ def test_heads_are_measured_and_lead_to_the_attention_page(here):
     lens = open_checkpoint(write_small(here / "small"))
     app = page(weights_view="heads", w_kind="cross")
     _header, arrays = sent(app, "w_head_norms")
-    attention = lens.model.decoder.layers[1].cross_attention
+    attention = lens.network.decoder.layers[1].cross_attention
     expected = attention.value.weight.unflatten(0, (2, -1)).norm(dim=(1, 2))
     assert np.allclose(arrays[4][1], expected, rtol=1e-5)
     _header, (cosines, _visible) = sent(app, "w_heads_alike")

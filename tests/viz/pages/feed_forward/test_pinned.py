@@ -52,7 +52,7 @@ def test_a_unit_reads_and_writes_beside_the_pinned_models(beside, small, key, sc
     assert header["series"][1]["name"].endswith(", pinned")
     labels = [small.target_tokenizer.label(token) for token in range(len(small.target_tokenizer))]
     ids = [labels.index(label) for label in header["x"]["labels"]]
-    for ys, model in ((arrays[1], small.model), (arrays[3], other.model)):
+    for ys, model in ((arrays[1], small.network), (arrays[3], other.network)):
         assert np.allclose(ys, scores(model, "decoder", 1, 5)[ids], atol=1e-6)
     assert "pinned: " in header["alt"]
 
@@ -85,7 +85,7 @@ def test_the_pinned_numbers_are_computed_once(beside, monkeypatch):
     asked = []
     for name in ("write_scores", "read_scores"):
         own = getattr(layer, name)
-        spy = lambda model, *of, own=own: asked.append(model is other.model) or own(model, *of)  # noqa: E731
+        spy = lambda model, *of, own=own: asked.append(model is other.network) or own(model, *of)  # noqa: E731
         monkeypatch.setattr(layer, name, spy)
     app.run()
     assert asked == [True, True]

@@ -114,7 +114,7 @@ def test_what_cannot_be_is_said(small) -> None:
 
 def test_tying_counts_the_loaded_model(small) -> None:
     app = sound(page("tying"))
-    assert f"{small.model.parameter_count():,} weights." in words(app)
+    assert f"{small.network.parameter_count():,} weights." in words(app)
     assert "exactly the counted weights" in words(app)
     header, _arrays = sent(app, "cost_tying_0")
     assert header["name"] == "small"

@@ -162,7 +162,7 @@ def test_explanation_and_table_open(small):
     assert "class PreNorm(nn.Module)" in app.code[0].value
     table = app.dataframe[0].value
     assert len(table) == blocks
-    assert table["parameters"].sum() == small.model.parameter_count()
+    assert table["parameters"].sum() == small.network.parameter_count()
 
 
 @pytest.fixture

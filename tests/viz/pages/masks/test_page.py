@@ -47,8 +47,8 @@ def changed(lens, text: str, changes: str):
     if lens.kind == "encoder-decoder":
         ids = [token for token in lens.generate(text).ids if token != lens.target_tokenizer.end]
         tokens.append(lens.target_tokenizer.tokens([lens.target_tokenizer.start, *ids]))
-    with torch.inference_mode(), intervening(lens.model, read_changes(changes)), record(lens.model) as trace:
-        lens.model(*(torch.tensor([each.ids]) for each in tokens))
+    with torch.inference_mode(), intervening(lens.network, read_changes(changes)), record(lens.network) as trace:
+        lens.network(*(torch.tensor([each.ids]) for each in tokens))
     return plain, trace
 
 
@@ -126,7 +126,7 @@ def test_a_leak_is_an_alarm_and_a_red_badge_that_says_where(small):
 def test_other_pages_show_the_changed_model_and_compute_nothing_for_it(small, monkeypatch):
     app, passes = masks(source=TEXT, changes=HIDE, masked="cross"), []
     for name in ("encode", "decode", "forward"):
-        monkeypatch.setattr(type(small.model), name, lambda *_, name=name: passes.append(name))
+        monkeypatch.setattr(type(small.network), name, lambda *_, name=name: passes.append(name))
     app.switch_page("viz/pages/attention/page.py").run()
     assert not app.exception
     assert not passes
@@ -141,7 +141,7 @@ def test_translate_lets_the_changed_model_write(small):
     app = masks(source=TEXT, changes=change, masked="cross")
     plain = app.text_input(key="target").placeholder
     next(button for button in app.button if button.label == "Translate").click().run()
-    with intervening(small.model, read_changes(change)):
+    with intervening(small.network, read_changes(change)):
         expected = small.generate(TEXT).text
     assert app.text_input(key="target").value == expected != plain == small.generate(TEXT).text
 
@@ -183,8 +183,8 @@ def test_models_of_one_stack(tmp_path, monkeypatch, kind, experiment):
     monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
     made, text = TOKENIZERS[kind], f"The cat {MASK} the dog"
     options = {"position": "alibi", "n_key_value_heads": 1, "window": 3} if kind == "decoder-only" else {"norm": "rms"}
-    model = one_stack(kind, vocabulary=len(made), norm_placement="pre", **options)
-    save_checkpoint(tmp_path / "one", model, (made, made), {"example": text})
+    network = one_stack(kind, vocabulary=len(made), norm_placement="pre", **options)
+    save_checkpoint(tmp_path / "one", network, (made, made), {"example": text})
     stack = kind.split("-")[0]
     change = f"{stack}.0.1:hide:0,*;{stack}:window:2;cross:padding:off"
     app = masks(mask_experiment=experiment, changes=change, layer="0", head="1")

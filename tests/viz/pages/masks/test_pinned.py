@@ -98,7 +98,7 @@ def test_a_changed_future_is_changed_in_the_pinned_text_too(small):
     if token == target.ids[at]:
         token = other_token(small, target.ids, at)
     ids = [torch.tensor([each.ids]) for each in (source, target)]
-    moved = future_change(small.model, ids, at, token, without_causal_mask(small.model)).numpy()
+    moved = future_change(small.network, ids, at, token, without_causal_mask(small.network)).numpy()
     expected = [moved[place] if place >= 0 else np.nan for place in places]
     assert np.allclose(arrays[7], expected, equal_nan=True)
     assert "In the pinned trace: with the causal mask 0 · without it " in markdown(app)

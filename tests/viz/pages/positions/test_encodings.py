@@ -94,7 +94,7 @@ def test_learned_positions_of_both_stacks_stand_beside_sinusoids(tmp_path):
     _said, (curves, alike) = encodings.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens)
     names = [curve.name for curve in curves.figure.data]
     assert names == [f"{name}, dimension 5" for name in ("learned · encoder", "learned · decoder", "sinusoidal")]
-    for number, stack in enumerate((lens.model.encoder, lens.model.decoder)):
+    for number, stack in enumerate((lens.network.encoder, lens.network.decoder)):
         table = stack.embedding.positions.table.detach().double().numpy()
         assert np.allclose(curves.figure.data[number].y, table[:, 5])
         cosine = table @ table[16] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[16])
@@ -120,7 +120,7 @@ def test_the_pinned_model_stands_beside_dashed(tmp_path):
     said, (curves, alike) = encodings.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens, other)
     errors = []
     for number, stack in enumerate(("encoder", "decoder"), start=3):
-        before = getattr(other.model, stack).embedding.positions.table.detach().double().numpy()
+        before = getattr(other.network, stack).embedding.positions.table.detach().double().numpy()
         drawn = curves.figure.data[number]
         assert (drawn.name, drawn.line.dash) == (f"learned · {stack} · pinned, dimension 5", "dash")
         assert np.allclose(drawn.y, before[:, 5])

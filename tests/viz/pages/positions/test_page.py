@@ -26,14 +26,14 @@ def test_tokens_are_shown_with_their_ids_vectors_and_norms(small):
     assert header["chosen"] == 3
     header, arrays = sent["norms-source"]
     norms = dict(zip([each["name"] for each in header["series"]], arrays[1::2], strict=True))
-    plain = small.model.encoder.embedding.tokens.weight[tokens.ids].norm(dim=-1).numpy()
+    plain = small.network.encoder.embedding.tokens.weight[tokens.ids].norm(dim=-1).numpy()
     assert np.allclose(norms["token embedding E"], plain)
     assert np.allclose(norms["E · √d_model"], 4 * plain, rtol=1e-5)
     assert np.allclose(norms["E / √d_model"], plain / 4, rtol=1e-5)
     assert np.allclose(norms["position"], 8**0.5, rtol=1e-5)  # 8 pairs of a sine and a cosine
     assert np.allclose(norms["their sum"], trace["encoder.embedding.output"].norm(dim=-1), rtol=1e-5)
     header, (_places, cosines) = sent[f"nearest-{tokens.ids[3]}"]
-    weight = small.model.encoder.embedding.tokens.weight
+    weight = small.network.encoder.embedding.tokens.weight
     expected = torch.nn.functional.cosine_similarity(weight, weight[tokens.ids[3]], dim=-1)
     assert np.allclose(cosines, expected.sort(descending=True).values[1:13], atol=1e-6)
     assert header["x"]["labels"][0] == small.source_tokenizer.label(int(expected.argsort(descending=True)[1]))
@@ -90,7 +90,7 @@ def test_a_pin_of_another_vocabulary_of_the_same_size_is_not_compared(small):
     assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine", "cosine · pinned"]
     others = train_characters(["".join(chr(0x5000 + place) for place in range(len(small.source_tokenizer) - 4))])
     assert len(others) == len(small.source_tokenizer)
-    stranger = type(small)("stranger", small.model, (others, small.target_tokenizer), {})
+    stranger = type(small)("stranger", small.network, (others, small.target_tokenizer), {})
     session.pin = replace(session.pin, lens=stranger)
     assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine"]
     assert "another vocabulary" in views(app)["nearest-" + str(session.source.ids[1])][0]["sentence"]

@@ -26,7 +26,7 @@ def test_the_text_backwards_stands_beside_the_pinned_one(small):
     ids, places = session.pin.texts[0].ids, session.comparison.source.places
     special = [label in session.pin.trace.special_labels for label in session.pin.trace.source_tokens]
     order = reversed_order(special)
-    by_token = dict(zip(order, order_difference(small.model, ids, order).tolist(), strict=True))
+    by_token = dict(zip(order, order_difference(small.network, ids, order).tolist(), strict=True))
     expected = [by_token.get(place, np.nan) for place in places]
     assert np.isnan(expected).any()
     assert np.allclose(arrays[7], expected, equal_nan=True, atol=1e-6)
@@ -34,7 +34,7 @@ def test_the_text_backwards_stands_beside_the_pinned_one(small):
     session.differing = True
     header, (values, _visible) = views(sound(app.run()))["order_on"]
     assert header["scale"]["difference"]
-    cosines = states_beside(small.model, ids, order).numpy()
+    cosines = states_beside(small.network, ids, order).numpy()
     backwards = reversed_order([label in session.trace.special_labels for label in session.trace.source_tokens])
     for row, place in enumerate(places):
         for column, at in enumerate(backwards):

@@ -32,7 +32,7 @@ def test_the_beam_search_runs_once_and_only_where_it_is_shown(small, monkeypatch
 def test_the_beam_search_is_that_of_the_changed_model(small):
     change = "encoder:causal:on"
     data = component(shown("search", source=SOURCE, changes=change), "beam_tree")
-    with intervening(small.model, read_changes(change)):
+    with intervening(small.network, read_changes(change)):
         tree = small.generate(SOURCE, beam=4).tree
     assert [each["score"] for each in data["hypotheses"]] == [tree.score(index) for index in tree.ranked()]
     plain = small.generate(SOURCE, beam=4).tree

@@ -61,8 +61,8 @@ def test_every_norm_at_every_token(small):
         assert np.array_equal(channels["input"], trace[f"{path}.input"][2])
         assert np.array_equal(channels["output"], trace[f"{path}.output"][2])
         weights = series(app, "residual_third")
-        assert np.array_equal(weights["γ"], small.model.get_submodule(path).weight.detach())
-        assert np.array_equal(weights["β"], small.model.get_submodule(path).bias.detach())
+        assert np.array_equal(weights["γ"], small.network.get_submodule(path).weight.detach())
+        assert np.array_equal(weights["β"], small.network.get_submodule(path).bias.detach())
 
 
 def test_the_stream_its_blocks_and_their_likeness(small):

@@ -88,7 +88,7 @@ def test_the_pinned_weights_of_a_norm_are_drawn_where_they_are_others(pinned, tm
     session.pin = replace(session.pin, lens=other, trace=other.trace(TEXT))
     header, arrays = sent(sound(app.run()), "residual_third")
     assert [each["name"] for each in header["series"]] == ["γ", "γ, pinned", "β", "β, pinned"]
-    norm = other.model.get_submodule(header["file"].removeprefix("norm-weights-"))
+    norm = other.network.get_submodule(header["file"].removeprefix("norm-weights-"))
     assert np.allclose(arrays[3], norm.weight.detach())
     assert not np.allclose(arrays[3], arrays[1])
 

@@ -188,7 +188,7 @@ def test_costs_are_shown_and_a_step_is_measured_when_asked():
     app.session_state["setting_steps"] = "1"
     app.run().button(key="begin_button").click().run()
     given = live(sound(app))
-    assert costs[1] == f"{given.start.model.parameter_count():,}"
+    assert costs[1] == f"{given.start.network.parameter_count():,}"
     train, _validation = given.material.corpora(given.start.config.max_length, 0.0)
     config = given.start.config
     needed = memory_needed(config, forecast(config, train, given.choices.settings))  # what a refusal would name
