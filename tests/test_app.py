@@ -24,14 +24,14 @@ def small(tmp_path, monkeypatch):
     return open_checkpoint(write_small(tmp_path / "small"))
 
 
-def assert_sound(app: AppTest, lens) -> None:
+def assert_sound(app: AppTest, model) -> None:
     """Nothing failed, and the thumbnails are the model's own numbers for the tokens shown."""
     assert not app.exception
     assert not app.error
     source, target = labels(app, "source"), labels(app, "target")
     header, weights, visible = heads(app)
     assert header["labels"] == {"rows": target, "columns": source}
-    shape = lens.config.n_decoder_layers, lens.config.n_heads
+    shape = model.config.n_decoder_layers, model.config.n_heads
     assert weights.shape == (*shape, len(target), len(source))
     assert visible.shape == (len(target), len(source))
     assert np.abs(weights.sum(axis=-1) - 1).max() < 1e-3
@@ -39,9 +39,9 @@ def assert_sound(app: AppTest, lens) -> None:
 
 
 def test_the_first_run_shows_the_bundled_models_heads():
-    app, lens = opened(), open_checkpoint(viz.state.checkpoints.CHECKPOINTS / "eng-cmn")
-    assert_sound(app, lens)
-    trace = lens.trace(FIRST_SOURCE)
+    app, model = opened(), open_checkpoint(viz.state.checkpoints.CHECKPOINTS / "eng-cmn")
+    assert_sound(app, model)
+    trace = model.trace(FIRST_SOURCE)
     assert labels(app, "source") == trace.source_tokens
     assert labels(app, "target") == trace.target_tokens
     _, weights, _ = heads(app)
@@ -53,7 +53,7 @@ def test_the_first_run_shows_the_bundled_models_heads():
     assert visible.all()
     assert (header["rows"]["labels"], header["columns"]["labels"]) == (trace.target_tokens, trace.source_tokens)
     assert (header["scale"]["low"], header["scale"]["high"], header["chosen"]) == (0, 1, DEFAULT_SELECTION["query"])
-    assert app.text_input(key="target").placeholder == lens.generate(FIRST_SOURCE).text
+    assert app.text_input(key="target").placeholder == model.generate(FIRST_SOURCE).text
 
 
 def test_typing_changes_what_the_thumbnails_are_sent(small):

@@ -34,21 +34,21 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def assert_shows(app, lens: TextModel, text: str) -> None:
+def assert_shows(app, model: TextModel, text: str) -> None:
     assert not app.exception
     assert not app.error
-    trace = lens.trace(text)
+    trace = model.trace(text)
     assert labels(app, "source") == trace.source_tokens
     assert labels(app, "target") == []
     header, weights, _ = heads(app)
-    expected = trace.attention(STACKS[lens.kind]).numpy()
+    expected = trace.attention(STACKS[model.kind]).numpy()
     assert np.abs(weights - expected).max() < 1e-4
     assert header["labels"] == {"rows": trace.source_tokens, "columns": trace.source_tokens}
     bar = component(app, "token_bar")
     assert all(badge["passed"] for badge in bar["badges"])
     shown = [[choice["token"] for choice in guess["choices"]] for guess in bar["guesses"]]
-    assert shown == [[each.token for each in guess.choices] for guess in lens.guesses(trace)]
-    for guess, probabilities in zip(bar["guesses"], lens.guesses(trace), strict=True):
+    assert shown == [[each.token for each in guess.choices] for guess in model.guesses(trace)]
+    for guess, probabilities in zip(bar["guesses"], model.guesses(trace), strict=True):
         expected = trace["output.logits"].softmax(dim=-1)[probabilities.place]
         own = [float(expected[choice["token"]]) for choice in guess["choices"]]
         assert [choice["probability"] for choice in guess["choices"]] == pytest.approx(own, abs=1e-5)
@@ -57,24 +57,24 @@ def assert_shows(app, lens: TextModel, text: str) -> None:
 @pytest.mark.parametrize("options", [{}, {"position": "alibi", "n_key_value_heads": 1}])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_page_shows_a_model_of_one_stack(here, kind, options):
-    lens = write(here / "one", kind, **options)
+    model = write(here / "one", kind, **options)
     app = opened()
-    assert_shows(app, lens, TEXTS[kind])
+    assert_shows(app, model, TEXTS[kind])
     assert [field.label for field in app.text_input] == ["Text"]
     header, arrays = component(app, "steps")
     assert len(header["words"]["columns"]) == (7 if options else 6)
     assert len(arrays) == len(header["words"]["columns"])
     steps = [arrays[index] for index in range(len(arrays) - 2)]
-    trace = lens.trace(TEXTS[kind])
+    trace = model.trace(TEXTS[kind])
     layer = f"{STACKS[kind]}.layers.1.self_attention"  # the first visit's layer and head, as far as there are so many
     for step, name in zip(steps, trace.maps_of(layer), strict=True):
         assert np.allclose(step, trace[f"{layer}.{name}"][1, 1].numpy(), atol=1e-6)
     app.text_input(key="source").set_value("The dog.").run()
-    assert_shows(app, lens, "The dog.")
+    assert_shows(app, model, "The dog.")
 
 
 def test_continue_lets_a_language_model_go_on(here):
-    lens = write(here / "one", "decoder-only")
+    model = write(here / "one", "decoder-only")
     app = opened(source="The cat")
     (button,) = app.button
     assert button.label == "Continue"
@@ -83,33 +83,33 @@ def test_continue_lets_a_language_model_go_on(here):
     assert "\n" not in shown  # a field of one line would lose it
     first = shown.replace("⏎", "\n")
     assert first.startswith("The cat")
-    assert len(lens.source_tokens(first)) > len(lens.source_tokens("The cat"))
-    assert_shows(app, lens, first)
+    assert len(model.source_tokens(first)) > len(model.source_tokens("The cat"))
+    assert_shows(app, model, first)
     again = opened(source="The cat")
     again.button[0].click().run()
     assert again.text_input(key="source").value == shown  # the same text goes on in the same way
 
 
 def test_fill_in_puts_the_most_probable_tokens_in_the_places_of_the_masks(here):
-    lens = write(here / "one", "encoder-only")
+    model = write(here / "one", "encoder-only")
     app = opened()
     assert len(component(app, "token_bar")["guesses"]) == 2
     assert app.button[0].label == "Fill in"
     app.button[0].click().run()
     text = app.text_input(key="source").value
     assert MASK not in text
-    best = [guess.choices[0] for guess in lens.guesses(lens.trace(TEXTS["encoder-only"]))]
+    best = [guess.choices[0] for guess in model.guesses(model.trace(TEXTS["encoder-only"]))]
     assert best[0].label.removeprefix("▁") in text
-    assert_shows(app, lens, text)
+    assert_shows(app, model, text)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_text_breaks_it(here, kind, text):
-    lens = write(here / "one", kind)
+    model = write(here / "one", kind)
     app = opened()
     app.text_input(key="source").set_value(text).run()
-    assert_shows(app, lens, text)
+    assert_shows(app, model, text)
     app.button[0].click().run()
     assert not app.exception
     assert not app.error
@@ -117,20 +117,20 @@ def test_no_text_breaks_it(here, kind, text):
 
 def test_another_model_brings_its_own_example_but_leaves_the_users_text(here):
     write_small(here / "a")
-    lens = write(here / "b", "decoder-only")
+    model = write(here / "b", "decoder-only")
     app = opened()
     app.selectbox(key="model").set_value("b").run()
     assert app.text_input(key="source").value == TEXTS["decoder-only"]
-    assert_shows(app, lens, TEXTS["decoder-only"])
+    assert_shows(app, model, TEXTS["decoder-only"])
     app.text_input(key="source").set_value("The dog").run()
     app.selectbox(key="model").set_value("a").run()
     assert app.text_input(key="source").value == "The dog"
     app.selectbox(key="model").set_value("b").run()
-    assert_shows(app, lens, "The dog")
+    assert_shows(app, model, "The dog")
 
 
 def test_a_line_break_is_a_sign_in_the_field_and_a_token_in_the_model(here):
-    lens = write(here / "one", "decoder-only")
+    model = write(here / "one", "decoder-only")
     app = opened(source="The cat.⏎The")
-    assert_shows(app, lens, "The cat.\nThe")
+    assert_shows(app, model, "The cat.\nThe")
     assert "\n" in labels(app, "source")

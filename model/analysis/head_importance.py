@@ -50,16 +50,16 @@ class Removals:
 
     def __init__(
         self,
-        lens: TextModel,
+        model: TextModel,
         source: Tokens,
         target: Tokens | None,
         actual: Sequence[int],
         changes: Sequence[Intervention] = (),
     ) -> None:
-        self.network: Network = lens.network
-        self.predicts, self.changes = lens.predicts, tuple(changes)
-        self.ids = [torch.tensor([text.ids], device=lens.device) for text in (source, target) if text is not None]
-        self._actual = torch.tensor(list(actual), device=lens.device)
+        self.network: Network = model.network
+        self.predicts, self.changes = model.predicts, tuple(changes)
+        self.ids = [torch.tensor([text.ids], device=model.device) for text in (source, target) if text is not None]
+        self._actual = torch.tensor(list(actual), device=model.device)
 
     @property
     def length(self) -> int:

@@ -150,10 +150,10 @@ def pieces(tokens: Tokens, tokenizer: Tokenizer, parts: int | None = None) -> li
     return [[*range(first), *range(a, b), *range(last, len(ids))] for a, b in pairwise(cuts)]
 
 
-def batch_of(lens: TextModel, source: Tokens, target: Tokens | None) -> Batch | None:
+def batch_of(model: TextModel, source: Tokens, target: Tokens | None) -> Batch | None:
     """The whole text and its pieces as one padded batch through the model; None if it is too short for pieces."""
     texts = {"source": source} if target is None else {"source": source, "target": target}
-    tokenizers = {"source": lens.source_tokenizer, "target": lens.target_tokenizer}
+    tokenizers = {"source": model.source_tokenizer, "target": model.target_tokenizer}
     cut = {side: pieces(tokens, tokenizers[side]) for side, tokens in texts.items()}
     if len({len(each) for each in cut.values()}) > 1:
         cut = {side: pieces(tokens, tokenizers[side], 2) for side, tokens in texts.items()}
@@ -161,12 +161,12 @@ def batch_of(lens: TextModel, source: Tokens, target: Tokens | None) -> Batch | 
         return None
     places = {side: [[*range(len(texts[side]))], *cut[side]] for side in texts}
     rows = {side: [_at(texts[side], row) for row in places[side]] for side in texts}
-    sides = {side: _padded(rows[side], tokenizers[side].filler, lens.device) for side in texts}
-    with torch.inference_mode(), record(lens.network) as trace:
-        lens.network(*(ids for ids, _ in sides.values()), *(real for _, real in sides.values()))
+    sides = {side: _padded(rows[side], tokenizers[side].filler, model.device) for side in texts}
+    with torch.inference_mode(), record(model.network) as trace:
+        model.network(*(ids for ids, _ in sides.values()), *(real for _, real in sides.values()))
     stacks = {"encoder": "source", "decoder": "target"}
     if target is None:
-        stacks = dict.fromkeys(("decoder" if lens.kind == "decoder-only" else "encoder",), "source")
+        stacks = dict.fromkeys(("decoder" if model.kind == "decoder-only" else "encoder",), "source")
     return Batch(
         trace,
         {stack: rows[side] for stack, side in stacks.items()},

@@ -133,19 +133,21 @@ def perplexity(losses: Float[Tensor, position]) -> float:
     return math.inf if mean >= 700 else math.exp(mean)
 
 
-def labels_of(lens: TextModel, source: Tokens, target: Tokens | None) -> list[int]:
+def labels_of(model: TextModel, source: Tokens, target: Tokens | None) -> list[int]:
     """What a model that writes should say at each position: the next token, and `</s>` after a target's last one.
 
     −1 after the end of a text that only goes on.
     """
-    if isinstance(lens, Translator):
+    if isinstance(model, Translator):
         assert target is not None
-        return [*target.ids[1:], *(lens.target_tokenizer.ending or [-1])]
+        return [*target.ids[1:], *(model.target_tokenizer.ending or [-1])]
     return [*source.ids[1:], -1]
 
 
 @torch.inference_mode()
-def text_losses(lens: TextModel, trace: Trace, source: Tokens, target: Tokens | None = None) -> Float[Tensor, position]:
+def text_losses(
+    model: TextModel, trace: Trace, source: Tokens, target: Tokens | None = None
+) -> Float[Tensor, position]:
     """The loss at each position of a trace of these tokens, as its kind of model is trained.
 
     Encoder-decoder: of the target's next token, given source and target so far. Decoder-only: of the text's next token.
@@ -153,28 +155,30 @@ def text_losses(lens: TextModel, trace: Trace, source: Tokens, target: Tokens | 
     its own (Salazar et al., 2020); NaN at special tokens, where the text hides a token itself, and everywhere if the
     model has no logits or no mask token.
     """
-    if not lens.predicts:
-        return _unknown(lens, len(source if target is None else target))
-    if isinstance(lens, MaskedLanguageModel):
-        return _hidden_losses(lens, source)
-    return token_losses(trace["output.logits"], labels_of(lens, source, target))
+    if not model.predicts:
+        return _unknown(model, len(source if target is None else target))
+    if isinstance(model, MaskedLanguageModel):
+        return _hidden_losses(model, source)
+    return token_losses(trace["output.logits"], labels_of(model, source, target))
 
 
-def _unknown(lens: TextModel, length: int) -> Float[Tensor, position]:
-    return torch.full((length,), torch.nan, dtype=torch.float64, device=float64_place(lens.device))
+def _unknown(model: TextModel, length: int) -> Float[Tensor, position]:
+    return torch.full((length,), torch.nan, dtype=torch.float64, device=float64_place(model.device))
 
 
-def _hidden_losses(lens: MaskedLanguageModel, source: Tokens) -> Float[Tensor, position]:
-    tokenizer = lens.source_tokenizer
-    losses = _unknown(lens, len(source))
+def _hidden_losses(model: MaskedLanguageModel, source: Tokens) -> Float[Tensor, position]:
+    tokenizer = model.source_tokenizer
+    losses = _unknown(model, len(source))
     known = [place for place, token in enumerate(source.ids) if token not in tokenizer.special][:HIDDEN]
-    if not known or not lens.fills:
+    if not known or not model.fills:
         return losses
     assert tokenizer.mask is not None
-    rows = torch.tensor([source.ids] * len(known), device=lens.device)
-    places = torch.tensor(known, device=lens.device)
-    each = torch.arange(len(known), device=lens.device)
+    rows = torch.tensor([source.ids] * len(known), device=model.device)
+    places = torch.tensor(known, device=model.device)
+    each = torch.arange(len(known), device=model.device)
     rows[each, places] = tokenizer.mask
-    states = lens.network.states(rows)[each, places]
-    losses[places.to(losses.device)] = token_losses(lens.network.output(states), [source.ids[place] for place in known])
+    states = model.network.states(rows)[each, places]
+    losses[places.to(losses.device)] = token_losses(
+        model.network.output(states), [source.ids[place] for place in known]
+    )
     return losses

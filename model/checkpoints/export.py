@@ -62,7 +62,7 @@ def folder_zipped(folder: Path, name: str) -> bytes:
     return held.getvalue()
 
 
-def huggingface_zipped(lens: TextModel, name: str, card: str = "") -> bytes:
+def huggingface_zipped(model: TextModel, name: str, card: str = "") -> bytes:
     """The same of the folder that `export_huggingface` writes.
 
     Raises:
@@ -70,64 +70,68 @@ def huggingface_zipped(lens: TextModel, name: str, card: str = "") -> bytes:
     """
     with TemporaryDirectory() as place:
         folder = Path(place) / "written"
-        export_huggingface(lens, folder, card)
+        export_huggingface(model, folder, card)
         return folder_zipped(folder, name)
 
 
-def export_huggingface(lens: TextModel, folder: Path, card: str = "") -> None:
+def export_huggingface(model: TextModel, folder: Path, card: str = "") -> None:
     """Write config.json, model.safetensors, tokenizers, generation_config.json and a card as Hugging Face has them.
 
     Raises:
         CheckpointError: no family computes what this model does; the sentence says which option has no counterpart.
     """
-    family = counterpart(lens.config)
+    family = counterpart(model.config)
     # Refused before anything is written.
-    writers = _tokenizer_writers(lens)
-    options, tensors = family.make(Parameters(lens.network))
+    writers = _tokenizer_writers(model)
+    options, tensors = family.make(Parameters(model.network))
     folder.mkdir(parents=True, exist_ok=True)
     kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # a tied one would be refused
     write_tensors(folder / "model.safetensors", kept, {"format": "pt"})
-    tokens, dtype = token_ids(lens), str(lens.dtype).removeprefix("torch.")
+    tokens, dtype = token_ids(model), str(model.dtype).removeprefix("torch.")
     for part in ("encoder", "decoder"):
         if isinstance(options.get(part), dict):
             options[part] |= tokens
     _write(folder / "config.json", options | tokens | {"dtype": dtype, "torch_dtype": dtype})
-    if lens.kind != "encoder-only":
-        _write(folder / "generation_config.json", tokens | written_rules(lens) | {"max_length": lens.config.max_length})
+    if model.kind != "encoder-only":
+        _write(
+            folder / "generation_config.json", tokens | written_rules(model) | {"max_length": model.config.max_length}
+        )
     for write in writers:
         write(folder)
-    (folder / CARD).write_text(model_card(lens, family.title, str(options["architectures"][0]), card), encoding="utf-8")
+    (folder / CARD).write_text(
+        model_card(model, family.title, str(options["architectures"][0]), card), encoding="utf-8"
+    )
 
 
-def _tokenizer_writers(lens: TextModel) -> list[Write]:
+def _tokenizer_writers(model: TextModel) -> list[Write]:
     """What writes the tokenizers into a folder: files of others as they were, one for both sides.
 
     Raises:
         CheckpointError: there are none.
     """
-    source, target, length = lens.source_tokenizer, lens.target_tokenizer, lens.config.max_length
+    source, target, length = model.source_tokenizer, model.target_tokenizer, model.config.max_length
     if isinstance(source, SlowTokenizer) and isinstance(target, SlowTokenizer) and source.files == target.files:
         return [partial(write_older, source.files)]
     read, written = library_tokenizer(source), library_tokenizer(target)
-    made: list[Write] = [lambda folder: write_tokenizer(read, source, folder, READS[lens.kind], length)]
-    if lens.kind == "encoder-decoder":
+    made: list[Write] = [lambda folder: write_tokenizer(read, source, folder, READS[model.kind], length)]
+    if model.kind == "encoder-decoder":
         made.append(lambda folder: write_tokenizer(written, target, folder / TARGET, "target", length))
     return made
 
 
-def token_ids(lens: TextModel) -> dict[str, Any]:
+def token_ids(model: TextModel) -> dict[str, Any]:
     """The special tokens by the names that configs of Hugging Face give them."""
-    target = lens.target_tokenizer
+    target = model.target_tokenizer
     found = {"pad_token_id": target.padding, "bos_token_id": target.start, "eos_token_id": target.end}
-    if lens.kind == "encoder-decoder":
+    if model.kind == "encoder-decoder":
         found["decoder_start_token_id"] = target.margins("target")[0][0]
     return found
 
 
-def written_rules(lens: TextModel) -> dict[str, Any]:
+def written_rules(model: TextModel) -> dict[str, Any]:
     """What the model must write and must not, by the names of a generation_config.json."""
-    tokenizer = lens.target_tokenizer
-    rules, forced = tokenizer.rules, tokenizer.margins("target")[0][1:2] if lens.kind == "encoder-decoder" else []
+    tokenizer = model.target_tokenizer
+    rules, forced = tokenizer.rules, tokenizer.margins("target")[0][1:2] if model.kind == "encoder-decoder" else []
     found: dict[str, Any] = {"forced_bos_token_id": forced[0] if forced else None, "forced_eos_token_id": rules.last}
     found |= {"suppress_tokens": list(rules.never), "begin_suppress_tokens": list(rules.first)}
     found |= {"bad_words_ids": [list(run) for run in rules.runs]}
@@ -170,16 +174,16 @@ def write_tokenizer(inner: tokenizers.Tokenizer, tokenizer: Tokenizer, folder: P
     )
 
 
-def model_card(lens: TextModel, family: str, architecture: str, card: str) -> str:
+def model_card(model: TextModel, family: str, architecture: str, card: str) -> str:
     """The card with a front matter for the Hub, and how to open the model."""
-    licence = str(lens.training.get("licence") or "")
+    licence = str(model.training.get("licence") or "")
     known = next((name for words, name in LICENCES.items() if words.lower() in licence.lower()), "other")
-    front = ["---", "library_name: transformers", f"pipeline_tag: {TASKS[lens.kind]}", f"license: {known}"]
+    front = ["---", "library_name: transformers", f"pipeline_tag: {TASKS[model.kind]}", f"license: {known}"]
     if known == "other" and licence:
         front.append(f"license_name: {json.dumps(licence, ensure_ascii=False)}")
     front += ["tags:", "- vitrine", "---", ""]
     stateless = architecture.endswith("BertModel")
-    auto = "AutoModel" if stateless else AUTO[lens.kind]
+    auto = "AutoModel" if stateless else AUTO[model.kind]
     lines = [
         "## In transformers",
         "",
@@ -190,10 +194,10 @@ def model_card(lens: TextModel, family: str, architecture: str, card: str) -> st
         "",
         'tokenizer = AutoTokenizer.from_pretrained("FOLDER")',
         f'model = {auto}.from_pretrained("FOLDER")',
-        *_more(lens, stateless),
+        *_more(model, stateless),
         "```",
     ]
-    text = without_front_matter(card).strip() or f"# {lens.name}"
+    text = without_front_matter(card).strip() or f"# {model.name}"
     return "\n".join([*front, text, "", *lines, ""])
 
 
@@ -205,15 +209,15 @@ def without_front_matter(card: str) -> str:
     return rest if found else card
 
 
-def _more(lens: TextModel, stateless: bool) -> list[str]:
-    if isinstance(lens.source_tokenizer, SlowTokenizer):
+def _more(model: TextModel, stateless: bool) -> list[str]:
+    if isinstance(model.source_tokenizer, SlowTokenizer):
         return ["# tokenizer(text_target=...) is for what it writes"]
-    if lens.kind == "encoder-decoder":
+    if model.kind == "encoder-decoder":
         return ['target_tokenizer = AutoTokenizer.from_pretrained("FOLDER/target_tokenizer")  # for what it writes']
-    if not stateless or lens.config.output_head == "none":
+    if not stateless or model.config.output_head == "none":
         return []
-    factor = " / model.config.hidden_size ** 0.5" if lens.config.scale_embedding else ""
-    factor += " / model.config.hidden_size ** 0.5" if lens.config.scale_output else ""
+    factor = " / model.config.hidden_size ** 0.5" if model.config.scale_embedding else ""
+    factor += " / model.config.hidden_size ** 0.5" if model.config.scale_output else ""
     return [
         'states = model(**tokenizer("A <mask> of text.", return_tensors="pt")).last_hidden_state',
         f"logits = states @ model.get_input_embeddings().weight.T{factor}",

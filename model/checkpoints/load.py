@@ -149,18 +149,18 @@ def open_checkpoint(
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
     try:
         if is_ours(path):
-            lens = _open_ours(path, place, precision)
+            model = _open_ours(path, place, precision)
         else:
-            lens = open_foreign(path, place, precision, LoadHints(heads, positions, start))
+            model = open_foreign(path, place, precision, LoadHints(heads, positions, start))
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:
         raise CheckpointError(f"{path.name} cannot be opened: {error}") from error
-    if heads not in (None, lens.config.n_heads):
+    if heads not in (None, model.config.n_heads):
         raise CheckpointError(
-            f"{path.name} says itself that it has {lens.config.n_heads} heads: leave heads={heads} out"
+            f"{path.name} says itself that it has {model.config.n_heads} heads: leave heads={heads} out"
         )
-    return lens
+    return model
 
 
 # A network around weights that are there already.

@@ -53,21 +53,21 @@ def copy_with_card(folder: Path, copy: Path, text: str) -> None:
         shutil.rmtree(written, ignore_errors=True)
 
 
-def keep_as_ours(folder: Path, lens: TextModel) -> None:
+def keep_as_ours(folder: Path, model: TextModel) -> None:
     """Write a model that others have trained, put together as our network, as a checkpoint of ours.
 
     Raises:
         ValueError: there is a folder of that name.
     """
     _require_new(folder)
-    form = lens.training.get("format") or "another format"
+    form = model.training.get("format") or "another format"
     card = (
-        f"# {folder.name}\n\nA copy of {lens.name} ({form}), put together as Vitrine's own network with the same "
+        f"# {folder.name}\n\nA copy of {model.name} ({form}), put together as Vitrine's own network with the same "
         "weights. Whatever licence the original has holds for it too.\n"
     )
-    record = {name: value for name, value in lens.training.items() if name != "open"}  # the config says it now
-    tokenizers = lens.source_tokenizer, lens.target_tokenizer
-    save_checkpoint(folder, lens.network, tokenizers, record, card, lens.dtype)
+    record = {name: value for name, value in model.training.items() if name != "open"}  # the config says it now
+    tokenizers = model.source_tokenizer, model.target_tokenizer
+    save_checkpoint(folder, model.network, tokenizers, record, card, model.dtype)
 
 
 def rename(folder: Path, name: str) -> Path:

@@ -51,17 +51,17 @@ def add_beam_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    lens = open_checkpoint(options.checkpoint, heads=options.heads)
+    model = open_checkpoint(options.checkpoint, heads=options.heads)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
-    if lens.kind == "decoder-only" and not is_text(options.data) and "separator" not in lens.training:
-        print(f"note: {lens.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)
+    if model.kind == "decoder-only" and not is_text(options.data) and "separator" not in model.training:
+        print(f"note: {model.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)
     if (
         options.split != "all"
-        and "validation_data" in lens.training
-        and lens.training.get("data") == name_of(options.data)
+        and "validation_data" in model.training
+        and model.training.get("data") == name_of(options.data)
     ):
-        print(f"note: {lens.name} was trained on all of {options.data}: measure it on another file", file=sys.stderr)
-    figures, written = measure(lens, options.data, options.split, options.bleu, **beam)
+        print(f"note: {model.name} was trained on all of {options.data}: measure it on another file", file=sys.stderr)
+    figures, written = measure(model, options.data, options.split, options.bleu, **beam)
     for source, text in list(written.items())[: options.show]:
         print(f"{source}\t{text}")
     print_figures(figures)
@@ -74,9 +74,9 @@ def print_figures(figures: Figures) -> None:
 
 def record_figures(folder: Path, spec: str) -> Figures:
     """Measure a checkpoint on its test split and write the figures into its training.json and model card."""
-    lens = open_checkpoint(folder)
-    figures, _ = measure(lens, spec)
-    record = {**lens.training, "test": figures}
+    model = open_checkpoint(folder)
+    figures, _ = measure(model, spec)
+    record = {**model.training, "test": figures}
     write_text(folder / TRAINING, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
-    write_text(folder / CARD, card(lens.name, lens.config, lens.network.parameter_count(), record))
+    write_text(folder / CARD, card(model.name, model.config, model.network.parameter_count(), record))
     return figures

@@ -35,11 +35,13 @@ def run(options: argparse.Namespace) -> None:
     drawn = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
     given = {name: value for name, value in drawn.items() if value is not None}
     sampling = Sampling(seed=options.seed, **given) if given else None
-    lens = open_checkpoint(options.checkpoint, heads=options.heads)
+    model = open_checkpoint(options.checkpoint, heads=options.heads)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     for text in options.text:
-        if left_out := lens.source_tokens(text).left_out:
-            length = lens.config.max_length
-            print(f"note: {lens.name} reads {length} tokens: {left_out} of {text[:40]!r} are left out", file=sys.stderr)
-    for generation in lens.generate_batch(options.text, sampling=sampling, length=options.length, **beam):
+        if left_out := model.source_tokens(text).left_out:
+            length = model.config.max_length
+            print(
+                f"note: {model.name} reads {length} tokens: {left_out} of {text[:40]!r} are left out", file=sys.stderr
+            )
+    for generation in model.generate_batch(options.text, sampling=sampling, length=options.length, **beam):
         print(generation.text)

@@ -199,20 +199,20 @@ def answered_at(learner: Learner, setup: Setup, pairs: Sequence[Pair], length: i
     """How many answers are right to the character; of the tokens, how many, each after the right ones before it."""
     if not pairs or learner.course.diverged:
         return Answered(learner.arm.name, learner.course.seed, length, float("nan"), float("nan"))
-    lens = learner.lens
-    lens.network.eval()
+    model = learner.model
+    model.network.eval()
     alone = setup.kind == "decoder-only"
     sources = [pair.source for pair in pairs]
-    written = lens.generate_batch(
+    written = model.generate_batch(
         [source + (SEPARATOR if alone else "") for source in sources], length=setup.max_length if alone else None
     )
     exact = exact_match(setup.task, sources, [each.text for each in written])
     data = Data("tested", tuple(pairs), task=setup.task, held=0)
-    given = material_of(setup.kind, data, "characters", 0, (lens.source_tokenizer, lens.target_tokenizer))
+    given = material_of(setup.kind, data, "characters", 0, (model.source_tokenizer, model.target_tokenizer))
     given.pairs["train"] = list(pairs)  # type: ignore[attr-defined]  # none of them is kept for anything else
     hits = count = 0
     for batch in unshuffled(given.corpora(setup.max_length, 0.0)[0], 2000):
-        hits, count = hits + loss_and_hits(lens.network, batch.to(lens.device)).tokens, count + batch.predicted
+        hits, count = hits + loss_and_hits(model.network, batch.to(model.device)).tokens, count + batch.predicted
     return Answered(learner.arm.name, learner.course.seed, length, exact, hits / count)
 
 

@@ -35,16 +35,16 @@ class Learner:
     ) -> None:
         self.arm = arm
         config = new_config(setup.kind, setup.options(arm), material.tokenizers)
-        self.lens: TextModel = fresh(arm.name, config, material, seed)
+        self.model: TextModel = fresh(arm.name, config, material, seed)
         if arm.change:
-            with seeded(seed, self.lens.device):
-                arm.change(self.lens.network)
-        self.trainer = Trainer(self.lens.network, *corpora, setup.settings(arm, seed))
+            with seeded(seed, self.model.device):
+                arm.change(self.model.network)
+        self.trainer = Trainer(self.model.network, *corpora, setup.settings(arm, seed))
         if arm.optimizer:
-            self.trainer.optimizer = arm.optimizer(self.lens.network)  # type: ignore[assignment]  # they do alike
+            self.trainer.optimizer = arm.optimizer(self.model.network)  # type: ignore[assignment]  # they do alike
         self._steps = self.trainer.steps()
         self._seconds: list[float] = []
-        self.course = Course(arm.name, seed, self.lens.network.parameter_count())
+        self.course = Course(arm.name, seed, self.model.network.parameter_count())
 
     @property
     def last(self) -> float:

@@ -15,14 +15,14 @@ from model.network.config import Position, TransformerConfig
 from model.network.transformer import Network, skeleton
 
 
-def sharing(lens: TextModel) -> TextModel:
+def sharing(model: TextModel) -> TextModel:
     """The same weights in modules of their own: the copy evaluates while the model is in training mode."""
-    return with_weights(lens, lambda weight: weight)
+    return with_weights(model, lambda weight: weight)
 
 
-def alone(lens: TextModel) -> TextModel:
+def alone(model: TextModel) -> TextModel:
     """Weights of its own, as they are now, which no training changes."""
-    return with_weights(lens, lambda weight: nn.Parameter(weight.detach().clone(), requires_grad=False))
+    return with_weights(model, lambda weight: nn.Parameter(weight.detach().clone(), requires_grad=False))
 
 
 def trainable(network: Network) -> Network:
@@ -48,15 +48,15 @@ def require_ours(network: Network) -> None:
 
 
 @torch.no_grad()
-def with_weights(lens: TextModel, of: Callable[[nn.Parameter], Any]) -> TextModel:
+def with_weights(model: TextModel, of: Callable[[nn.Parameter], Any]) -> TextModel:
     """The same in modules of their own, with what `of` puts in the place of each weight.
 
     Raises:
         ValueError: the model is run by transformers' own code.
     """
-    require_ours(lens.network)
-    other = copy.copy(lens)
-    other.network = _network_with(lens.network, of)
+    require_ours(model.network)
+    other = copy.copy(model)
+    other.network = _network_with(model.network, of)
     if other.network.training:
         other.network.eval()
     return other
@@ -95,63 +95,65 @@ LEARNED = ".positions.table"  # how the name of a trained table of positions end
 
 
 def vary(
-    lens: TextModel,
+    model: TextModel,
     *,
     position: Position | None = None,
     position_base: float | None = None,
     max_length: int | None = None,
 ) -> TextModel:
-    """`lens` with another type of positions, another base or another longest input; what is None stays as trained.
+    """`model` with another type of positions, another base or another longest input; what is None stays as trained.
 
     The weights are the checkpoint's own, shared and not copied. A table of learned positions is left out where another
-    type is asked for, and cut where the longest input is shorter. Where nothing changes, it is `lens` itself.
+    type is asked for, and cut where the longest input is shorter. Where nothing changes, it is `model` itself.
 
     Raises:
         ValueError: the checkpoint has no such positions, or not so many, an option is out of its range, or the model is
             run by code that is not ours.
     """
     asked: dict[str, Any] = {"position": position, "position_base": position_base, "max_length": max_length}
-    changes = {name: value for name, value in asked.items() if value not in (None, getattr(lens.config, name))}
+    changes = {name: value for name, value in asked.items() if value not in (None, getattr(model.config, name))}
     if not changes:
-        return lens
-    require_ours(lens.network)
-    config = dataclasses.replace(lens.config, **changes)
-    _require_possible(lens, config)
-    return type(lens)(lens.name, _network(lens, config), (lens.source_tokenizer, lens.target_tokenizer), lens.training)
+        return model
+    require_ours(model.network)
+    config = dataclasses.replace(model.config, **changes)
+    _require_possible(model, config)
+    return type(model)(
+        model.name, _network(model, config), (model.source_tokenizer, model.target_tokenizer), model.training
+    )
 
 
-def _require_possible(lens: TextModel, config: TransformerConfig) -> None:
+def _require_possible(model: TextModel, config: TransformerConfig) -> None:
     low, high = BASES
     if not low <= config.position_base <= high:
         raise ValueError(f"position_base ({config.position_base:g}) must be between {low:g} and {high:g}")
-    if config.max_length > max(LONGEST, lens.config.max_length):
-        raise ValueError(f"max_length ({config.max_length}) must be at most {max(LONGEST, lens.config.max_length)}")
+    if config.max_length > max(LONGEST, model.config.max_length):
+        raise ValueError(f"max_length ({config.max_length}) must be at most {max(LONGEST, model.config.max_length)}")
     if config.position != "learned":
         return
-    if lens.config.position != "learned":
+    if model.config.position != "learned":
         raise ValueError(
-            f"{lens.name} has no learned positions: it was trained with {lens.config.position}; choose another type"
+            f"{model.name} has no learned positions: it was trained with {model.config.position}; choose another type"
         )
-    if config.max_length > lens.config.max_length:
+    if config.max_length > model.config.max_length:
         raise ValueError(
-            f"max_length ({config.max_length}) is above {lens.config.max_length}: the learned positions of "
-            f"{lens.name} end there; choose a shorter length or another type of positions"
+            f"max_length ({config.max_length}) is above {model.config.max_length}: the learned positions of "
+            f"{model.name} end there; choose a shorter length or another type of positions"
         )
 
 
-def _network(lens: TextModel, config: TransformerConfig) -> Network:
-    """The network of this config with the parameters of `lens`, which also keep their ties."""
+def _network(model: TextModel, config: TransformerConfig) -> Network:
+    """The network of this config with the parameters of `model`, which also keep their ties."""
     network = skeleton(config)  # no memory and no random numbers for weights that are replaced at once
-    kept = {name: _fitting(name, tensor, config) for name, tensor in lens.network.state_dict(keep_vars=True).items()}
+    kept = {name: _fitting(name, tensor, config) for name, tensor in model.network.state_dict(keep_vars=True).items()}
     for name, parameter in network.named_parameters():  # assigning sets what is given to what was there
         if name in kept:
             parameter.requires_grad_(kept[name].requires_grad)
     missing, _unused = network.load_state_dict(kept, strict=False, assign=True)
     if missing:
-        raise ValueError(f"{lens.name} has no {missing[0]}, which positions of type {config.position} need")
+        raise ValueError(f"{model.name} has no {missing[0]}, which positions of type {config.position} need")
     for module in network.modules():
         for name, table in module.named_buffers(recurse=False):
-            setattr(module, name, table.to(lens.device, lens.dtype))
+            setattr(module, name, table.to(model.device, model.dtype))
     return network.eval()
 
 

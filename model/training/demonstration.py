@@ -54,8 +54,8 @@ class Demonstration:
         source, target = (len(tokenizer) for tokenizer in material.tokenizers)
         sizes = {"source_vocabulary": source, "target_vocabulary": target}
         config = TransformerConfig.preset(self.preset, **sizes, **self.network)
-        lens = fresh(self.task, config, material, self.settings.seed)
-        return lens, material, probe_of(lens, self.text, task=self.task)
+        model = fresh(self.task, config, material, self.settings.seed)
+        return model, material, probe_of(model, self.text, task=self.task)
 
 
 # From nothing to more than 99 % of unseen words turned round, while cross-attention becomes the anti-diagonal.

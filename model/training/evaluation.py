@@ -26,7 +26,7 @@ COUNT = 200  # sources of each such length
 
 
 def measure(
-    lens: TextModel, spec: str, split: Split | Literal["all"] = "test", bleu: str = "zh", **options: Any
+    model: TextModel, spec: str, split: Split | Literal["all"] = "test", bleu: str = "zh", **options: Any
 ) -> tuple[Figures, dict[str, str]]:
     """The figures on a split of what `spec` (see `reading.SPEC_HELP`) holds, and what the model wrote for each text.
 
@@ -35,13 +35,13 @@ def measure(
     Raises:
         ValueError: the split is empty, or `spec` cannot be read.
     """
-    if lens.kind == "decoder-only":
-        options["length"] = lens.config.max_length  # until it comes to an end by itself
-    if lens.kind == "decoder-only" and is_text(spec):
+    if model.kind == "decoder-only":
+        options["length"] = model.config.max_length  # until it comes to an end by itself
+    if model.kind == "decoder-only" and is_text(spec):
         text = read_text(Path(spec))
         part = text if split == "all" else text[len(text) - len(text) * TEXT_HELD // 100 :]
-        return text_figures(lens, part), {}
-    if lens.kind == "encoder-only" and is_text(spec):
+        return text_figures(model, part), {}
+    if model.kind == "encoder-only" and is_text(spec):
         pairs = [Pair(line, "") for line in lines_of(read_text(Path(spec)))]
     else:
         pairs = read_pairs_from(spec)
@@ -49,17 +49,17 @@ def measure(
         pairs = in_split(pairs, split)
     if not pairs:
         raise ValueError(f"the {split} split of {spec} is empty: it needs more sentences")
-    if lens.kind == "encoder-only":
-        return masked_figures(lens, list(dict.fromkeys(pair.source for pair in pairs))), {}
-    if task := str(lens.training.get("task", "")):
-        return task_figures(lens, task, pairs, **options)
-    if lens.kind == "decoder-only":
-        pairs = [Pair(pair.source + _separator(lens), pair.target) for pair in pairs]
-    return translation_figures(lens, pairs, bleu, **options)
+    if model.kind == "encoder-only":
+        return masked_figures(model, list(dict.fromkeys(pair.source for pair in pairs))), {}
+    if task := str(model.training.get("task", "")):
+        return task_figures(model, task, pairs, **options)
+    if model.kind == "decoder-only":
+        pairs = [Pair(pair.source + _separator(model), pair.target) for pair in pairs]
+    return translation_figures(model, pairs, bleu, **options)
 
 
 def translation_figures(
-    lens: TextModel, pairs: Sequence[Pair], bleu: str = "zh", **options: Any
+    model: TextModel, pairs: Sequence[Pair], bleu: str = "zh", **options: Any
 ) -> tuple[Figures, dict[str, str]]:
     """BLEU and chrF of the translations, and the translation of each source sentence."""
     from sacrebleu.metrics.bleu import BLEU
@@ -68,7 +68,7 @@ def translation_figures(
     references: dict[str, list[str]] = defaultdict(list)
     for pair in pairs:
         references[pair.source].append(pair.target)
-    written = _write(lens, sorted(references, key=len), **options)
+    written = _write(model, sorted(references, key=len), **options)
     most = max(len(given) for given in references.values())
     # sacrebleu wants one list per reference number; None where a sentence has fewer, which its types omit.
     columns: Any = [[_get(references[source], number) for source in written] for number in range(most)]
@@ -84,7 +84,7 @@ def translation_figures(
     return figures, written
 
 
-def task_figures(lens: TextModel, task: str, pairs: Sequence[Pair], **options: Any) -> tuple[Figures, dict[str, str]]:
+def task_figures(model: TextModel, task: str, pairs: Sequence[Pair], **options: Any) -> tuple[Figures, dict[str, str]]:
     """The share of exactly right answers in per cent, at the lengths trained on and at longer ones."""
     longest = max(find_task(task).lengths)
     figures: Figures = {}
@@ -93,34 +93,34 @@ def task_figures(lens: TextModel, task: str, pairs: Sequence[Pair], **options: A
         if find_task(task).sources(longest + more) < COUNT:
             continue
         longer = task_pairs(task, COUNT, [longest + more], seed=1)
-        if all(_fits(lens, pair) for pair in longer):
+        if all(_fits(model, pair) for pair in longer):
             given[f"exact match, length {longest + more}, %"] = [pair.source for pair in longer]
     written: dict[str, str] = {}
-    separator = _separator(lens)
+    separator = _separator(model)
     for name, sources in given.items():
-        answers = _write(lens, [source + separator for source in sources], **options)
+        answers = _write(model, [source + separator for source in sources], **options)
         figures[name] = 100 * exact_match(task, sources, list(answers.values()))
         written |= answers
     return {"questions": len(pairs), **figures}, written
 
 
-def _separator(lens: TextModel) -> str:
+def _separator(model: TextModel) -> str:
     """What stands between question and answer where one stack reads both."""
-    return str(lens.training.get("separator", SEPARATOR)) if lens.kind == "decoder-only" else ""
+    return str(model.training.get("separator", SEPARATOR)) if model.kind == "decoder-only" else ""
 
 
-def _fits(lens: TextModel, pair: Pair) -> bool:
+def _fits(model: TextModel, pair: Pair) -> bool:
     """Whether a model has positions enough for a question and its answer."""
-    source, target = len(lens.source_tokenizer.encode(pair.source)), len(lens.target_tokenizer.encode(pair.target))
-    if lens.kind == "decoder-only":
-        return source + target + 2 <= lens.config.max_length  # <s> and the separator; </s> is not read
-    return max(source, target) + 1 <= lens.config.max_length
+    source, target = len(model.source_tokenizer.encode(pair.source)), len(model.target_tokenizer.encode(pair.target))
+    if model.kind == "decoder-only":
+        return source + target + 2 <= model.config.max_length  # <s> and the separator; </s> is not read
+    return max(source, target) + 1 <= model.config.max_length
 
 
-def text_figures(lens: TextModel, text: str) -> Figures:
+def text_figures(model: TextModel, text: str) -> Figures:
     """Cross-entropy of a running text, in windows of the model's length."""
-    corpus = TextDataset(text, lens.source_tokenizer, lens.config.max_length)
-    loss, tokens, _ = _losses(lens, corpus)
+    corpus = TextDataset(text, model.source_tokenizer, model.config.max_length)
+    loss, tokens, _ = _losses(model, corpus)
     return {
         "tokens": tokens,
         "characters": len(text),
@@ -129,28 +129,28 @@ def text_figures(lens: TextModel, text: str) -> Figures:
     }
 
 
-def masked_figures(lens: TextModel, texts: Sequence[str]) -> Figures:
+def masked_figures(model: TextModel, texts: Sequence[str]) -> Figures:
     """Cross-entropy at hidden tokens, and how often the right one is the most probable."""
-    corpus = MaskedDataset(texts, lens.source_tokenizer, lens.config.max_length)
-    loss, tokens, right = _losses(lens, corpus)
+    corpus = MaskedDataset(texts, model.source_tokenizer, model.config.max_length)
+    loss, tokens, right = _losses(model, corpus)
     return {"sentences": len(texts), "hidden tokens": tokens, "nats": loss / tokens, "found, %": 100 * right / tokens}
 
 
 @torch.inference_mode()
-def _losses(lens: TextModel, corpus: Dataset) -> tuple[float, int, int]:
+def _losses(model: TextModel, corpus: Dataset) -> tuple[float, int, int]:
     """The sum of the cross-entropies in nats, how many there are, and how often the prediction is right."""
     loss, tokens, right = 0.0, 0, 0
     for batch in unshuffled(corpus, TOKENS):
-        part = loss_and_hits(lens.network, batch.to(lens.device))
+        part = loss_and_hits(model.network, batch.to(model.device))
         loss, tokens, right = loss + part.loss, tokens + batch.predicted, right + part.tokens
     return loss, tokens, right
 
 
-def _write(lens: TextModel, sources: Sequence[str], **options: Any) -> dict[str, str]:
+def _write(model: TextModel, sources: Sequence[str], **options: Any) -> dict[str, str]:
     """What the model writes for each source."""
     outputs: list[str] = []
     for first in tqdm(range(0, len(sources), BATCH), unit="batch", leave=False):
-        outputs += [made.text for made in lens.generate_batch(sources[first : first + BATCH], **options)]
+        outputs += [made.text for made in model.generate_batch(sources[first : first + BATCH], **options)]
     return dict(zip(sources, outputs, strict=True))
 
 

@@ -74,9 +74,9 @@ def training_options(data: Path, validation: Path, out: Path, cycle: int) -> lis
     return ["train", *places, *network, *TRAINING, *CYCLES[cycle - 1]]
 
 
-def score(lens: TextModel, pairs: Sequence[Pair], length_penalty: float = LENGTH_PENALTY) -> tuple[float, str]:
+def score(model: TextModel, pairs: Sequence[Pair], length_penalty: float = LENGTH_PENALTY) -> tuple[float, str]:
     """BLEU of the translations with a beam, upper and lower case alike, and sacrebleu's signature."""
-    written = lens.generate_batch([pair.source for pair in pairs], beam=BEAM, length_penalty=length_penalty)
+    written = model.generate_batch([pair.source for pair in pairs], beam=BEAM, length_penalty=length_penalty)
     bleu = BLEU(lowercase=True)
     found = bleu.corpus_score([made.text for made in written], [[pair.target for pair in pairs]])
     return found.score, str(bleu.get_signature())

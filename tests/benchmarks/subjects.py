@@ -92,9 +92,9 @@ def hugging_face(size: Size) -> dict[str, Forward]:
     return {"bare": lambda ids: bare(ids, use_cache=False), "recorded": recorded}
 
 
-def transformer_lens(size: Size) -> dict[str, Forward]:
+def transformer_model(size: Size) -> dict[str, Forward]:
     """TransformerLens 4 around the same GPT-2; its bare forward is eager too."""
-    from transformer_lens.model_bridge.sources import build_bridge_from_module
+    from transformer_model.model_bridge.sources import build_bridge_from_module
 
     model = gpt2(size, "eager")
     bridge = build_bridge_from_module(model, "GPT2LMHeadModel", hf_config=model.config)
@@ -104,9 +104,9 @@ def transformer_lens(size: Size) -> dict[str, Forward]:
 SUBJECTS: dict[str, Callable[[Size], dict[str, Forward]]] = {
     "Vitrine": vitrine,
     "Hugging Face": hugging_face,
-    "TransformerLens": transformer_lens,
+    "TransformerLens": transformer_model,
 }
-NEEDS = {"Hugging Face": "transformers", "TransformerLens": "transformer_lens"}
+NEEDS = {"Hugging Face": "transformers", "TransformerLens": "transformer_model"}
 
 
 def tokens(size: Size, length: int) -> Tensor:

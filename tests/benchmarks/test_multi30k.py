@@ -55,11 +55,11 @@ def test_the_score_is_sacrebleus_without_case(tmp_path) -> None:
     tokenizer = train_bpe(texts, 90)
     sizes = {"source_vocabulary": len(tokenizer), "target_vocabulary": len(tokenizer)}
     save_checkpoint(tmp_path / "c", network(**sizes), (tokenizer, tokenizer))
-    lens = open_checkpoint(tmp_path / "c")
-    made = [lens.generate(text, beam=BEAM, length_penalty=1.0).text for text in texts[:3]]
+    model = open_checkpoint(tmp_path / "c")
+    made = [model.generate(text, beam=BEAM, length_penalty=1.0).text for text in texts[:3]]
     references = [f"{made[0].upper()} The cat", made[1], "The dog sees a cat"]
     expected = corpus_bleu(made, [references], lowercase=True).score
-    found, signature = score(lens, [Pair(*both) for both in zip(texts, references, strict=False)])
+    found, signature = score(model, [Pair(*both) for both in zip(texts, references, strict=False)])
     assert found == pytest.approx(expected)
     assert found > 0
     assert signature.startswith("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|")

@@ -46,10 +46,10 @@ WATCH = """
 
 def bare() -> Trainer:
     """The trainer that the strip begins, alone."""
-    lens = open_checkpoint(ROOT / "checkpoints" / MODEL)
-    material = material_of(lens, usual_data(lens))
+    model = open_checkpoint(ROOT / "checkpoints" / MODEL)
+    material = material_of(model, usual_data(model))
     settings = TrainingSettings(steps=STEPS, warmup=20, rate=RATE, label_smoothing=0.0, average=0.0)
-    network = trainable(lens.network)
+    network = trainable(model.network)
     return Trainer(network, *material.corpora(network.config.max_length, settings.undo_merges), settings)
 
 

@@ -121,7 +121,7 @@ def visit(browser: Browser, contexts: dict[str, list[BrowserContext]], url: str)
 
 
 @pytest.fixture(scope="session")
-def lens() -> TextModel:
+def model() -> TextModel:
     """The bundled model, to know what the page must show."""
     return open_checkpoint(ROOT / "checkpoints" / "eng-cmn")
 

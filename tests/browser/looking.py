@@ -98,9 +98,9 @@ def expect_tokens(page: Page, side: str, labels: list[str]) -> None:
     expect(chips(page, side)).to_have_text([label if label != " " else "␣" for label in labels])
 
 
-def expect_painted(page: Page, lens: TextModel, text: str) -> None:
+def expect_painted(page: Page, model: TextModel, text: str) -> None:
     """Chips and thumbnails have come to be those of this source."""
-    labels = lens.source_tokens(text).labels
+    labels = model.source_tokens(text).labels
     expect(page.locator(".vitrine.heads")).to_have_attribute("data-painted", " ".join(labels))
     expect_tokens(page, "source", labels)
 

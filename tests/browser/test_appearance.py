@@ -59,9 +59,9 @@ CONTRASTS = """
 
 @pytest.mark.slow  # test_pages.py looks at every page, light and dark
 @pytest.mark.parametrize(("scheme", "kind"), [("light", "cross"), ("dark", "decoder")])
-def test_every_text_has_a_contrast_of_4_5(visit, lens, scheme, kind):
+def test_every_text_has_a_contrast_of_4_5(visit, model, scheme, kind):
     page = visit(color_scheme=scheme).open(attention=kind, target="我" * 200, layer="0", head="0")
-    expect_painted(page, lens, FIRST_SOURCE)
+    expect_painted(page, model, FIRST_SOURCE)
     shown = {"Vitrine", "Source", "Attention", "<s>", "weight", "1.1", "Layer 1, head 1", FIRST_SOURCE}
     eventually(page, lambda: shown <= {each["text"] for each in page.evaluate(CONTRASTS)})
     stands_still(page)
@@ -80,7 +80,7 @@ def test_every_text_has_a_contrast_of_4_5(visit, lens, scheme, kind):
 
 
 @pytest.mark.slow
-def test_the_browsers_language_is_the_first_one(visit, lens):
+def test_the_browsers_language_is_the_first_one(visit, model):
     page = visit(locale="zh-CN").open(layer="0", head="0")
     expect(page.locator('input[aria-label="源文"]')).to_have_value(FIRST_SOURCE)
     expect(page.get_by_text("第 1 层，第 1 头")).to_be_visible()
@@ -91,22 +91,22 @@ def test_the_browsers_language_is_the_first_one(visit, lens):
         assert page.get_by_text(word, exact=True).count() == 0, word
 
 
-def test_the_language_can_be_switched_and_is_kept(visit, lens):
+def test_the_language_can_be_switched_and_is_kept(visit, model):
     page = visit().open()
     page.get_by_text("中文", exact=True).click()
     expect(page.locator('input[aria-label="源文"]')).to_have_value(FIRST_SOURCE)
     expect(page.get_by_text("一个查询，逐步计算")).to_be_visible()
     page.wait_for_url("**language=zh*")
     page.locator('input[aria-label="源文"]').fill("I am a teacher.")
-    expect_painted(page, lens, "I am a teacher.")
+    expect_painted(page, model, "I am a teacher.")
     expect(page.get_by_text("一个查询，逐步计算")).to_be_visible()
     page.reload()
     expect(page.locator('input[aria-label="源文"]')).to_have_value("I am a teacher.")
 
 
-def test_a_phone_scrolls_down_but_not_sideways(visit, lens):
+def test_a_phone_scrolls_down_but_not_sideways(visit, model):
     page = visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True).open()
-    expect_painted(page, lens, FIRST_SOURCE)
+    expect_painted(page, model, FIRST_SOURCE)
     stands_still(page)
     spare = """() =>
       [document.scrollingElement, ...document.querySelectorAll('[data-testid="stMain"], .block-container')]
@@ -122,7 +122,7 @@ def test_a_phone_scrolls_down_but_not_sideways(visit, lens):
 
     eventually(page, fit)
     page.locator('input[aria-label="Source"]').fill("I am a teacher.")
-    expect_painted(page, lens, "I am a teacher.")
+    expect_painted(page, model, "I am a teacher.")
     stands_still(page)
     page.locator(".vitrine.heads .head").nth(10).tap()
     expect(page.get_by_text("Layer 2, head 3")).to_be_visible()

@@ -45,7 +45,7 @@ def click(page: Page, name: str) -> None:
     ).first.click()
 
 
-def test_lines_follow_the_typing_and_a_token_keeps_its_own(visit, lens):
+def test_lines_follow_the_typing_and_a_token_keeps_its_own(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     click(page, "lines")
     drawing = page.locator(LINES)
@@ -61,8 +61,8 @@ def test_lines_follow_the_typing_and_a_token_keeps_its_own(visit, lens):
     eventually(page, lambda: 0 < canvas.evaluate(DRAWN) < 0.7 * everything)
     expect(page.locator(".chip.lit").first).to_be_visible()
     source(page).fill("I am a good teacher.")
-    expect_painted(page, lens, "I am a good teacher.")
-    expect(drawing).to_have_attribute("data-painted", " ".join(lens.source_tokens("I am a good teacher.").labels))
+    expect_painted(page, model, "I am a good teacher.")
+    expect(drawing).to_have_attribute("data-painted", " ".join(model.source_tokens("I am a good teacher.").labels))
     assert drawing.evaluate("(node) => node.marked")  # the same node: drawn again in place
 
 
@@ -81,31 +81,31 @@ def test_the_thumbnails_show_differences_in_their_own_colours(visit):
     eventually(page, lambda: atlas.evaluate(HUES)["purple"] == 0)
 
 
-def test_heads_are_sorted_where_they_stand(visit, lens):
+def test_heads_are_sorted_where_they_stand(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     names = page.locator(".vitrine.heads .name")
     expect(names.first).to_have_text("1.1")
     click(page, "lowest")
     page.wait_for_url("**order=lowest*")
-    found = entropy(lens.trace("I am a teacher.", "我是老师。").attention("cross")).numpy()
+    found = entropy(model.trace("I am a teacher.", "我是老师。").attention("cross")).numpy()
     layer, head = np.unravel_index(found.argmin(), found.shape)
     expect(names.first).to_have_text(f"{layer + 1}.{head + 1}")
     expect(page.locator('.vitrine.heads .head[aria-pressed="true"]')).to_have_count(1)
 
 
-def test_bertviz_draws_hostile_tokens_as_text_and_asks_nobody(visit, lens):
+def test_bertviz_draws_hostile_tokens_as_text_and_asks_nobody(visit, model):
     """`visit` fails the test where a dialog opens, an error is logged or another machine is asked."""
     visited = visit(color_scheme="dark")
     page = visited.open(source=HOSTILE, attention="encoder")
     page.get_by_text("BertViz", exact=True).first.click()
     frame = page.frame_locator("iframe")
-    labels = lens.source_tokens(HOSTILE).labels
+    labels = model.source_tokens(HOSTILE).labels
     expect(frame.locator("#left text")).to_have_text(labels)
-    expect(frame.locator("#attention line")).to_have_count(len(labels) ** 2 * lens.config.n_heads)
+    expect(frame.locator("#attention line")).to_have_count(len(labels) ** 2 * model.config.n_heads)
     colour = frame.locator("#left text").first.evaluate("(node) => getComputedStyle(node).fill")
     assert int(colour.split("(")[1].split(",")[0]) > 200  # light letters on the dark page
     click(page, "Model view")
-    expect(frame.locator(".attn_background")).to_have_count(lens.config.n_encoder_layers * lens.config.n_heads)
+    expect(frame.locator(".attn_background")).to_have_count(model.config.n_encoder_layers * model.config.n_heads)
     click(page, "Neuron view")
     expect(frame.locator("#collapsed #leftText text")).to_have_text(labels)
     frame.locator("#collapsed #leftText text").nth(2).hover()

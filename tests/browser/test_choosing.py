@@ -61,9 +61,9 @@ def chosen_query(page: Page, label: str):
     return expect(page.locator(f"{STAGES} .picker .chip.chosen")).to_have_text(label)
 
 
-def test_a_click_on_a_thumbnail_opens_that_head_and_reload_restores_it(visit, lens):
+def test_a_click_on_a_thumbnail_opens_that_head_and_reload_restores_it(visit, model):
     page = visit().open()
-    trace = lens.trace(FIRST_SOURCE)
+    trace = model.trace(FIRST_SOURCE)
     for _ in range(2):  # as clicked, and as restored
         if "layer" not in address(page):
             thumbnail(page, 2, 3).click()
@@ -76,14 +76,14 @@ def test_a_click_on_a_thumbnail_opens_that_head_and_reload_restores_it(visit, le
         expect_column(page, 4, weights, 1e-5)
         expect_drawn(page, trace["decoder.layers.1.cross_attention.weights"][2])
         page.reload()
-        expect_painted(page, lens, FIRST_SOURCE)
+        expect_painted(page, model, FIRST_SOURCE)
 
 
 @pytest.mark.slow
-def test_a_click_on_a_query_changes_the_stages_and_stays_while_typing(visit, lens):
+def test_a_click_on_a_query_changes_the_stages_and_stays_while_typing(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。", layer="0", head="4", query="1")
     chosen_query(page, "我")
-    trace = lens.trace("I am a teacher.", "我是老师。")
+    trace = model.trace("I am a teacher.", "我是老师。")
     before = column(page, 1)
     page.locator(f"{STAGES} .picker .chip").nth(4).click()
     chosen_query(page, "师")
@@ -94,7 +94,7 @@ def test_a_click_on_a_query_changes_the_stages_and_stays_while_typing(visit, len
     page.wait_for_url("**query=4*")
     page.locator('input[aria-label="Source"]').press("End")
     page.keyboard.type(" Yes")
-    expect_painted(page, lens, "I am a teacher. Yes")
+    expect_painted(page, model, "I am a teacher. Yes")
     chosen_query(page, "师")
     page.wait_for_url(re.compile("query=4"))
 
@@ -109,12 +109,12 @@ def test_a_click_on_a_token_of_the_bar_chooses_the_query(visit):
 
 
 @pytest.mark.slow
-def test_a_click_on_a_token_chooses_of_the_side_that_the_page_is_about(visit, lens):
+def test_a_click_on_a_token_chooses_of_the_side_that_the_page_is_about(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     page.get_by_role("link", name="Tokens and positions", exact=True).click()
     nearest = page.locator(".vitrine.chart .aside").filter(has_text="·").first
     expect(nearest).to_be_visible()
-    ids = lens.source_tokens("I am a teacher.").ids
+    ids = model.source_tokens("I am a teacher.").ids
     for place in (3, 0):
         stands_still(page)
         chips(page, "source").nth(place).click()
@@ -126,7 +126,7 @@ def test_a_click_on_a_token_chooses_of_the_side_that_the_page_is_about(visit, le
 
 
 @pytest.mark.slow
-def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, lens):
+def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     token, lit = chips(page, "source").nth(1), page.locator(".chip.lit")
     stands_still(page)
@@ -136,10 +136,10 @@ def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, lens):
     expect(lit).to_have_text(["▁am", "▁am"])  # the bar and the key of the steps; the pointer is elsewhere
     eventually(page, lambda: pixels(page) != plain)  # its column on the thumbnails
     source(page).fill("I am a good teacher.")
-    expect_painted(page, lens, "I am a good teacher.")
+    expect_painted(page, model, "I am a good teacher.")
     expect(lit).to_have_text(["▁am", "▁am"])
     source(page).fill("We are good.")
-    expect_painted(page, lens, "We are good.")
+    expect_painted(page, model, "We are good.")
     expect(lit).to_have_count(0)
     token.click()
     source(page).hover()
@@ -162,7 +162,7 @@ def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):
 
 
 @pytest.mark.slow
-def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
+def test_masked_cells_of_the_decoder_are_hatched(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。", query="2")
     grey = re.compile(r"\(12[0-9], 12[0-9], 12[0-9], [1-9]")  # the hatch, where nothing else is
     eventually(page, lambda: all(each["drawn"] for each in pixels(page)))
@@ -184,9 +184,9 @@ def test_masked_cells_of_the_decoder_are_hatched(visit, lens):
 
 
 @pytest.mark.slow
-def test_the_scale_changes_the_thumbnails_and_the_colour_bar(visit, lens):
+def test_the_scale_changes_the_thumbnails_and_the_colour_bar(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。", layer="0", head="0")
-    found = lens.trace("I am a teacher.", "我是老师。").attention("cross")
+    found = model.trace("I am a teacher.", "我是老师。").attention("cross")
     tops = found.amax(dim=(2, 3)).flatten().tolist()
     assert min(tops) < 0.9
     drawn = pytest.approx([255 * top for top in tops], abs=2)

@@ -17,7 +17,7 @@ from model.inference.model import TextModel
 from tests.browser.conftest import Visit
 from tests.browser.looking import eventually, source, stands_still
 from tests.browser.test_hostile import INTRUDERS
-from tests.viz.hostile import WORDS, hostile_lens
+from tests.viz.hostile import WORDS, hostile_model
 
 pytestmark = pytest.mark.browser
 
@@ -69,44 +69,44 @@ class Typed:
 
 
 @pytest.fixture(scope="module")
-def lens() -> Iterator[TextModel]:
+def model() -> Iterator[TextModel]:
     """A model among those that this machine's user has saved, whose tokens are hostile each by itself."""
     folder = Path(os.environ["VITRINE_SAVED"]) / "hostile"
-    yield hostile_lens(folder)
+    yield hostile_model(folder)
     shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
-def page(browser: Browser, url: str, lens: TextModel) -> Iterator[Page]:
+def page(browser: Browser, url: str, model: TextModel) -> Iterator[Page]:
     """One window for all pages; it may see no error and ask no other machine."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US", service_workers="block")
     visited = Visit(context, url)
-    yield visited.open(source=PLAIN, model=lens.name)
+    yield visited.open(source=PLAIN, model=model.name)
     context.close()
     assert not visited.errors
     assert not visited.foreign
 
 
 @pytest.fixture(scope="module", params=PAGES)
-def typed(request, page, lens) -> Typed:
+def typed(request, page, model) -> Typed:
     name = request.param
     source(page).fill(PLAIN)
     page.get_by_role("link", name=name, exact=True).click()
-    before = painted(page, lens, name, PLAIN)
+    before = painted(page, model, name, PLAIN)
     source(page).focus()
     page.keyboard.press("ControlOrMeta+A")
     page.keyboard.insert_text(HOSTILE[:-2])
     page.keyboard.type(HOSTILE[-2:])
-    after = painted(page, lens, name, HOSTILE)
+    after = painted(page, model, name, HOSTILE)
     with page.expect_download() as download:
         page.get_by_role("button", name="Save this page").click()
     saved = download.value.path().read_text("utf-8")
     return Typed(name, before, after, page.evaluate(INTRUDERS), saved, download.value.suggested_filename)
 
 
-def painted(page: Page, lens, name: str, text: str) -> list[dict]:
+def painted(page: Page, model, name: str, text: str) -> list[dict]:
     """The page's figures as soon as all are there, of this text."""
-    stamp = " ".join(lens.source_tokens(text).labels)
+    stamp = " ".join(model.source_tokens(text).labels)
     expected = [[kind, stamp] for kind in PAGES[name][0].split()]
     eventually(page, lambda: page.evaluate(FIGURES, False) == expected)
     stands_still(page)  # and painted
@@ -144,9 +144,9 @@ def test_hostile_tokens_stay_text_on_a_page(typed):
     assert typed.intruders == 0
 
 
-def test_a_saved_page_is_whole_and_asks_for_nothing(typed, lens):
+def test_a_saved_page_is_whole_and_asks_for_nothing(typed, model):
     found = Saved(typed.saved)
-    stamp = " ".join(lens.source_tokens(HOSTILE).labels)
+    stamp = " ".join(model.source_tokens(HOSTILE).labels)
     assert found.painted.count(stamp) == len(typed.after)
     assert found.pictures >= sum(figure["canvases"] for figure in typed.after)
     assert not found.asked

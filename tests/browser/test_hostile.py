@@ -50,13 +50,13 @@ INTRUDERS = """
 @pytest.mark.parametrize(
     "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in TEXTS]
 )
-def test_texts_are_shown_literally_and_never_run(visit, lens, name):
+def test_texts_are_shown_literally_and_never_run(visit, model, name):
     page, text = visit().open(), TEXTS[name]
     source(page).fill(text)
-    expect_painted(page, lens, text)
+    expect_painted(page, model, text)
     target(page).fill(text)
-    expect_tokens(page, "target", lens.target_tokens(text).labels)
-    labels = lens.source_tokens(text).labels
+    expect_tokens(page, "target", model.target_tokens(text).labels)
+    labels = model.source_tokens(text).labels
     eventually(page, lambda: chips(page, "source").evaluate_all("(all) => all.map((chip) => chip.title)") == labels)
     thumbnails(page).first.hover()
     page.locator(".vitrine.heatmap canvas").hover()
@@ -64,51 +64,51 @@ def test_texts_are_shown_literally_and_never_run(visit, lens, name):
     assert page.evaluate(INTRUDERS) == 0
     if name in RELOADED:  # and from the address
         page.reload()
-        expect_painted(page, lens, text)
+        expect_painted(page, model, text)
         expect(source(page)).to_have_value(text)
         assert page.evaluate(INTRUDERS) == 0
 
 
-def test_the_axes_of_the_large_figure_show_tokens_literally(visit, lens):
+def test_the_axes_of_the_large_figure_show_tokens_literally(visit, model):
     page = visit().open(source="<b>a</b> &amp; <br>", target="<b>我", attention="cross")
-    expect_painted(page, lens, "<b>a</b> &amp; <br>")
-    labels = [*lens.source_tokens("<b>a</b> &amp; <br>").labels, *lens.target_tokens("<b>我").labels]
+    expect_painted(page, model, "<b>a</b> &amp; <br>")
+    labels = [*model.source_tokens("<b>a</b> &amp; <br>").labels, *model.target_tokens("<b>我").labels]
     eventually(page, lambda: texts(figure(page))[2 : 2 + len(labels)] == labels)
     assert page.evaluate(INTRUDERS) == 0
 
 
 @pytest.mark.slow  # tests/test_app.py reads such addresses without a browser
 @pytest.mark.parametrize("parameters", [("model",), ("attention", "scale", "language"), ("layer", "head", "query")])
-def test_a_hostile_address_shows_the_page(visit, lens, parameters):
+def test_a_hostile_address_shows_the_page(visit, model, parameters):
     page = visit().open(**dict.fromkeys(parameters, SCRIPT))
-    expect_painted(page, lens, FIRST_SOURCE)
+    expect_painted(page, model, FIRST_SOURCE)
     assert page.evaluate(INTRUDERS) == 0
 
 
-def test_ten_thousand_characters_are_cut_with_a_note(visit, lens):
+def test_ten_thousand_characters_are_cut_with_a_note(visit, model):
     text = ("The old house " * 1000)[:10_000]
     page = visit().open()
     source(page).fill(text)
-    left_out = lens.source_tokens(text).left_out
-    note = f"{left_out} tokens left out: this model reads {lens.config.max_length}"
+    left_out = model.source_tokens(text).left_out
+    note = f"{left_out} tokens left out: this model reads {model.config.max_length}"
     expect(page.locator(".vitrine .note")).to_have_text(note)
-    expect(chips(page, "source")).to_have_count(lens.config.max_length)
-    eventually(page, lambda: pixels(page)[0]["width"] == lens.config.max_length / 2)  # a cell for two tokens
+    expect(chips(page, "source")).to_have_count(model.config.max_length)
+    eventually(page, lambda: pixels(page)[0]["width"] == model.config.max_length / 2)  # a cell for two tokens
     expect(source(page)).to_have_value(text)
 
 
 @pytest.mark.parametrize("text", ["", pytest.param("   ", marks=pytest.mark.slow)])
-def test_an_empty_text_is_a_sentence_too(visit, lens, text):
+def test_an_empty_text_is_a_sentence_too(visit, model, text):
     page = visit().open()
     source(page).fill(text)
-    expect_painted(page, lens, text)
-    expect_tokens(page, "target", lens.trace(text).target_tokens)
+    expect_painted(page, model, text)
+    expect_tokens(page, "target", model.trace(text).target_tokens)
     expect(page.locator(".badge.passed").first).to_be_visible()
     expect(page.locator(".badge.failed")).to_have_count(0)
 
 
 @pytest.mark.slow
-def test_a_lone_surrogate_does_not_end_the_session(visit, lens):
+def test_a_lone_surrogate_does_not_end_the_session(visit, model):
     page = visit().open()
     source(page).evaluate(
         """(input) => {
@@ -118,15 +118,15 @@ def test_a_lone_surrogate_does_not_end_the_session(visit, lens):
     )
     page.wait_for_timeout(1500)
     source(page).fill("I am a teacher.")
-    expect_painted(page, lens, clean("I am a teacher."))
+    expect_painted(page, model, clean("I am a teacher."))
 
 
-def test_everything_works_without_a_network(visit, lens):
+def test_everything_works_without_a_network(visit, model):
     """Requests to other machines are counted, and refused by the browser; here all that loads late is opened too."""
     visited = visit()
     page = visited.open()
     source(page).fill("I am a teacher.")
-    expect_painted(page, lens, "I am a teacher.")
+    expect_painted(page, model, "I am a teacher.")
     page.get_by_text("What am I looking at?").click()
     expect(page.locator(".katex").first).to_be_visible()
     expect(page.get_by_text("class MultiHeadAttention")).to_be_visible()

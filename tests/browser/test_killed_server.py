@@ -110,8 +110,8 @@ def test_a_server_killed_while_it_saves_leaves_one_model_whole(page, tmp_path):
             begin_to_save(page, "mine", replace=True)
             eventually(page, lambda: not answers(address))
         dies.unlink()
-        lens = open_checkpoint(saved / "mine")
-        assert lens.training["steps"] == DEATHS[death], death
+        model = open_checkpoint(saved / "mine")
+        assert model.training["steps"] == DEATHS[death], death
         assert contents(saved / "mine") == versions[DEATHS[death]], death
     with serve("app.py", port=port, **environment):
         expect_models(page)

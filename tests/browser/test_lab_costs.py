@@ -16,7 +16,7 @@ def dots(page: Page) -> int:
     return int(stamp.split()[-1])
 
 
-def test_a_measurement_grows_and_is_stopped(visit, lens) -> None:
+def test_a_measurement_grows_and_is_stopped(visit, model) -> None:
     page = visit().open()
     page.get_by_role("link", name="Lab", exact=True).click()
     page.get_by_role("radio", name="What it costs").click()
@@ -37,7 +37,7 @@ def test_a_measurement_grows_and_is_stopped(visit, lens) -> None:
     kept = dots(page)
     assert kept > before
     source(page).fill("Where is the station?")
-    expect_tokens(page, "source", lens.source_tokens("Where is the station?").labels)
+    expect_tokens(page, "source", model.source_tokens("Where is the station?").labels)
     assert dots(page) == kept
     expect(page.get_by_text("Time of softmax: exponent")).to_be_visible()
 

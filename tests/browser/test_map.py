@@ -31,20 +31,20 @@ def opened(visit, **address: str) -> Page:
     return page
 
 
-def expect_map(page: Page, lens, text: str) -> None:
-    expect(page.locator(MAP)).to_have_attribute("data-painted", " ".join(lens.source_tokens(text).labels))
+def expect_map(page: Page, model, text: str) -> None:
+    expect(page.locator(MAP)).to_have_attribute("data-painted", " ".join(model.source_tokens(text).labels))
 
 
-def test_typing_paints_again_in_the_same_elements(visit, lens):
+def test_typing_paints_again_in_the_same_elements(visit, model):
     page = opened(visit(), source="I am a teacher.")
-    expect_map(page, lens, "I am a teacher.")
-    layers = lens.config.n_encoder_layers + 2 * lens.config.n_decoder_layers
-    expect(page.locator(f"{MAP} .areas .head")).to_have_count(layers * lens.config.n_heads)
+    expect_map(page, model, "I am a teacher.")
+    layers = model.config.n_encoder_layers + 2 * model.config.n_decoder_layers
+    expect(page.locator(f"{MAP} .areas .head")).to_have_count(layers * model.config.n_heads)
     page.locator(MAP).evaluate("(map) => { map.kept = map.querySelector('.areas').firstChild.kept = true; }")
     before = page.locator(MAP).evaluate(PRINT)
     source(page).press("End")
     page.keyboard.insert_text(HOSTILE)
-    expect_map(page, lens, "I am a teacher." + HOSTILE)
+    expect_map(page, model, "I am a teacher." + HOSTILE)
     expect(source(page)).to_be_focused()
     eventually(page, lambda: page.locator(MAP).evaluate(PRINT) != before)
     assert page.locator(MAP).evaluate(KEPT)
@@ -68,14 +68,14 @@ def test_the_map_follows_a_training(visit):
 
 
 @pytest.mark.slow
-def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, lens):
+def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, model):
     page = opened(visit(), source="I am a teacher.", target="我是老师。")
     head = page.get_by_role("button", name="Decoder · layer 2 · cross-attention · head 3", exact=True)
     stands_still(page)  # nothing moves away from under the pointer
     head.hover(position={"x": 2, "y": 2})
     expect(page.locator(f"{PANEL} h4")).to_have_text("Decoder · layer 2 · cross-attention · head 3")
-    weight = float(lens.trace("I am a teacher.", "我是老师。")["decoder.layers.1.cross_attention.weights"][2, 0, 0])
-    label = lens.source_tokens("I am a teacher.").labels[0]
+    weight = float(model.trace("I am a teacher.", "我是老师。")["decoder.layers.1.cross_attention.weights"][2, 0, 0])
+    label = model.source_tokens("I am a teacher.").labels[0]
     expect(page.locator(f"{PANEL} .cell")).to_contain_text(f"<s> → {label}  {weight:.3g}"[:-1])
     expect(page.locator(f"{PANEL} dl")).to_contain_text("6 × 256")  # queries of 6 tokens
     expect(page.locator(".chip.lit")).to_have_text([label, "<s>"])
@@ -86,19 +86,19 @@ def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, lens):
 
 
 @pytest.mark.slow
-def test_the_map_is_saved_as_svg_and_fits_a_phone(visit, lens):
+def test_the_map_is_saved_as_svg_and_fits_a_phone(visit, model):
     page = opened(visit(has_touch=True), source="I am a teacher.")
     page.locator(f"{MAP} .opener").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="SVG", exact=True).click()
     svg = ElementTree.fromstring(download.value.path().read_text("utf-8"))
     pictures = [node for node in svg if node.tag.endswith("image")]
-    layers = lens.config.n_encoder_layers + lens.config.n_decoder_layers
-    heads = (layers + lens.config.n_decoder_layers) * lens.config.n_heads
-    masked = lens.config.n_decoder_layers * lens.config.n_heads
+    layers = model.config.n_encoder_layers + model.config.n_decoder_layers
+    heads = (layers + model.config.n_decoder_layers) * model.config.n_heads
+    masked = model.config.n_decoder_layers * model.config.n_heads
     assert len(pictures) == heads + masked + layers + 4  # a hatch under causal heads, strips, two embeddings
     words = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert set(lens.source_tokens("I am a teacher.").labels) <= set(words)
+    assert set(model.source_tokens("I am a teacher.").labels) <= set(words)
     canvas = page.locator(f"{MAP} canvas").first
     wide = canvas.bounding_box()
     page.set_viewport_size({"width": 390, "height": 844})
@@ -115,4 +115,4 @@ def test_the_map_is_saved_as_svg_and_fits_a_phone(visit, lens):
     assert "/map" in page.url
     block.tap()
     page.wait_for_url("**/feed_forward*")
-    expect(chips(page, "source")).to_have_count(len(lens.source_tokens("I am a teacher.").labels))
+    expect(chips(page, "source")).to_have_count(len(model.source_tokens("I am a teacher.").labels))

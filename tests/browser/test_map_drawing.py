@@ -41,13 +41,13 @@ class Sent:
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory) -> Sent:
     folder = tmp_path_factory.mktemp("map")
-    lens = open_checkpoint(write_small(folder / "small", n_decoder_layers=3))
+    model = open_checkpoint(write_small(folder / "small", n_decoder_layers=3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(viz.state.checkpoints, "CHECKPOINTS", folder)
         app = opened("map", source=TEXT)
     assert not app.exception
     (proto,) = [e.proto for e in app.get("bidi_component") if e.proto.component_name == "vitrine_model_map"]
-    return Sent(proto.bytes, *unpack(proto.bytes), lens.trace(TEXT))
+    return Sent(proto.bytes, *unpack(proto.bytes), model.trace(TEXT))
 
 
 @pytest.fixture(scope="module")

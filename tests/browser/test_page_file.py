@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 HOSTILE = '</script><img src=x onerror="document.title=1"> </template></style><b>'
 
 
-def test_the_saved_pages_open_offline_and_show_the_same(visit, lens, browser, tmp_path):
+def test_the_saved_pages_open_offline_and_show_the_same(visit, model, browser, tmp_path):
     page = visit().open(source=HOSTILE)
-    expect_painted(page, lens, HOSTILE)
+    expect_painted(page, model, HOSTILE)
     settle(page)
     shows_the_same(page, browser, tmp_path / "page.html", "attention", ".vitrine.heatmap", 3)
     page.get_by_role("link", name="Masks", exact=True).click()

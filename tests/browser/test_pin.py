@@ -13,14 +13,14 @@ pytestmark = pytest.mark.browser
 BEFORE, AFTER = "I am a teacher.", "I am a good student."
 
 
-def test_a_pinned_text_stays_beside_what_is_typed(visit, lens):
+def test_a_pinned_text_stays_beside_what_is_typed(visit, model):
     page = visit().open(source=BEFORE, target="我是老师。")
     page.get_by_role("button", name="Pin").click()
     expect(page.locator(".kept")).to_contain_text(BEFORE)
     expect(page.locator(".changes")).to_have_text("nothing differs from the pin")
     page.locator('input[aria-label="Source"]').fill(AFTER)
-    expect_tokens(page, "source", lens.source_tokens(AFTER).labels)
-    comparison = Comparison(lens.trace(AFTER, "我是老师。"), lens.trace(BEFORE, "我是老师。"))
+    expect_tokens(page, "source", model.source_tokens(AFTER).labels)
+    comparison = Comparison(model.trace(AFTER, "我是老师。"), model.trace(BEFORE, "我是老师。"))
     new = [comparison.trace.source_tokens[place] for place in comparison.source.inserted]
     gone = [comparison.pinned.source_tokens[place] for place in comparison.source.deleted]
     assert new
@@ -46,7 +46,7 @@ def test_a_pinned_text_stays_beside_what_is_typed(visit, lens):
 
 
 @pytest.mark.slow
-def test_the_pin_stays_when_the_page_and_the_model_are_changed(visit, lens):
+def test_the_pin_stays_when_the_page_and_the_model_are_changed(visit, model):
     page = visit().open(source=BEFORE)
     page.get_by_role("button", name="Pin").click()
     expect(page.locator(".kept")).to_contain_text(BEFORE)

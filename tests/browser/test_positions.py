@@ -13,9 +13,9 @@ from tests.browser.test_hostile import INTRUDERS, SCRIPT
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def painted(page: Page, lens: TextModel, text: str) -> None:
+def painted(page: Page, model: TextModel, text: str) -> None:
     """Every view has come to be of this text."""
-    labels = " ".join(lens.source_tokens(text).labels)
+    labels = " ".join(model.source_tokens(text).labels)
     plots = page.locator(".vitrine.plot")
 
     def same() -> bool:
@@ -29,12 +29,12 @@ def go(page: Page, name: str) -> None:
     page.get_by_role("link", name=name, exact=True).click()
 
 
-def test_tokens_follow_the_typing_and_stay_text(visit, lens):
+def test_tokens_follow_the_typing_and_stay_text(visit, model):
     page = visit().open()
     go(page, "Tokens and positions")
-    painted(page, lens, "She bought a red car yesterday.")
+    painted(page, model, "She bought a red car yesterday.")
     source(page).fill("Where is the station?")
-    painted(page, lens, "Where is the station?")
+    painted(page, model, "Where is the station?")
     canvas = page.locator(".vitrine.heatmap canvas")
     stands_still(page)
     box = canvas.bounding_box()
@@ -42,7 +42,7 @@ def test_tokens_follow_the_typing_and_stay_text(visit, lens):
     note = page.locator(".vitrine.chart").filter(has_text="Nearest tokens").locator(".aside")
     eventually(page, lambda: (note.text_content() or "").startswith("</s>"))
     source(page).fill(SCRIPT)
-    painted(page, lens, SCRIPT)
+    painted(page, model, SCRIPT)
     page.locator(".vitrine.chart canvas").first.hover()
     assert page.evaluate(INTRUDERS) == 0
 

@@ -31,15 +31,15 @@ def expect_stamp(page: Page, component: str, labels: list[str]) -> None:
     expect(page.locator(component)).to_have_attribute("data-painted", " ".join(labels))
 
 
-def test_typing_changes_the_losses_and_the_chosen_position(visit, lens):
+def test_typing_changes_the_losses_and_the_chosen_position(visit, model):
     page = predictions(visit().open(), "Positions")
     text = "I am a teacher."
     source(page).fill(text)
-    trace = lens.trace(text)
+    trace = model.trace(text)
     for component in (".vitrine.chart", ".vitrine.heatmap", ".vitrine.ranking"):
         expect_stamp(page, component, trace.source_tokens)
     best = trace["output.logits"][1].topk(3).indices.tolist()
-    labels = [lens.target_tokenizer.label(token) for token in best]
+    labels = [model.target_tokenizer.label(token) for token in best]
     chips = page.locator(".vitrine.ranking tbody .chip")
     eventually(page, lambda: [text.removeprefix("✓ ") for text in chips.all_inner_texts()[:3]] == labels)
     eventually(page, lambda: page.locator(".vitrine.heatmap canvas").evaluate(PAINTED) > 1000)
@@ -49,12 +49,12 @@ def test_typing_changes_the_losses_and_the_chosen_position(visit, lens):
 
 
 @pytest.mark.slow
-def test_the_film_plays_without_asking_the_server(visit, lens):
+def test_the_film_plays_without_asking_the_server(visit, model):
     visited = visit()
     sent = []
     visited.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     page = predictions(visited.open(), "Decoding film")
-    tokens = lens.trace(FIRST_SOURCE).target_tokens
+    tokens = model.trace(FIRST_SOURCE).target_tokens
     count = page.locator(f"{FILM} .count")
     expect(count).to_have_text(f"1 / {len(tokens)}")
     page.locator(f"{FILM} select").first.select_option("4")
@@ -70,35 +70,35 @@ def test_the_film_plays_without_asking_the_server(visit, lens):
     page.keyboard.press("ArrowRight")
     expect(page.locator(f"{FILM} .written .chip")).to_have_text(tokens[:3])
     expect(page.locator(".vitrine .tokens.target .chip.lit")).to_have_text(tokens[2])  # lit up in the bar too
-    expect(page.locator(f"{FILM} svg path")).to_have_count(len(lens.source_tokens(FIRST_SOURCE)))
+    expect(page.locator(f"{FILM} svg path")).to_have_count(len(model.source_tokens(FIRST_SOURCE)))
     page.locator(f"{FILM} input").fill("4")
     expect(count).to_have_text(f"5 / {len(tokens)}")
     assert len(sent) == before
 
 
 @pytest.mark.slow
-def test_a_token_that_was_not_chosen_is_continued_from(visit, lens):
+def test_a_token_that_was_not_chosen_is_continued_from(visit, model):
     page = predictions(visit().open(), "Decoding film")
     page.locator(FILM).focus()
     page.keyboard.press("ArrowRight")
-    generation = lens.generate(FIRST_SOURCE)
+    generation = model.generate(FIRST_SOURCE)
     second = generation.alternatives[1][1]
     lost = page.locator(f"{FILM} tbody .chip").nth(1)
     expect(lost).to_have_text(second.label)
     lost.click()
-    expected = lens.continue_from(FIRST_SOURCE, generation.text, 1, [second.token])
+    expected = model.continue_from(FIRST_SOURCE, generation.text, 1, [second.token])
     expect(target(page)).to_have_value(expected)
-    expect_tokens(page, "target", lens.trace(FIRST_SOURCE, expected).target_tokens)
+    expect_tokens(page, "target", model.trace(FIRST_SOURCE, expected).target_tokens)
     page.get_by_role("radio", name="Beam tree", exact=True).click()
-    tree = lens.generate(FIRST_SOURCE, beam=4).tree
+    tree = model.generate(FIRST_SOURCE, beam=4).tree
     expect(page.locator(".vitrine.tree .node")).to_have_count(len(tree.nodes) - 1)
     page.locator(".vitrine.tree .hypotheses button").nth(1).click()
     ids = [tree.nodes[index].token for index in tree.path(tree.ranked()[1])]
-    expect(target(page)).to_have_value(lens.target_tokenizer.decode(ids))
+    expect(target(page)).to_have_value(model.target_tokenizer.decode(ids))
 
 
 @pytest.mark.slow
-def test_hostile_tokens_are_shown_and_never_run(visit, lens):
+def test_hostile_tokens_are_shown_and_never_run(visit, model):
     page = predictions(visit().open(source=SCRIPT, target=SCRIPT), "Positions")
     for view in VIEWS:
         page.get_by_role("radio", name=view, exact=True).click()
@@ -117,10 +117,10 @@ def test_hostile_tokens_are_shown_and_never_run(visit, lens):
         ("Beam tree", ".vitrine.tree", "candidate,step,continues row,token"),
     ],
 )
-def test_what_is_made_of_elements_is_saved_as_it_stands(visit, lens, view, component, columns):
+def test_what_is_made_of_elements_is_saved_as_it_stands(visit, model, view, component, columns):
     page = predictions(visit().open(), view)
     made = page.locator(component)
-    expect(made).to_have_attribute("data-painted", " ".join(lens.source_tokens(FIRST_SOURCE).labels))
+    expect(made).to_have_attribute("data-painted", " ".join(model.source_tokens(FIRST_SOURCE).labels))
     files = {}
     for kind in ("PNG", "SVG", "CSV"):
         made.locator(".opener").click()

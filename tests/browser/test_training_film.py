@@ -100,8 +100,8 @@ def test_runs_that_lie_over_each_other_are_named_above_their_lines(shown):
 def test_guesses_are_those_of_the_frame_and_the_right_one_is_marked(shown):
     film = shown.own.run.film
     shown.film.locator(".places .chip").nth(1).click()
-    labels = [film.lens.target_tokenizer.label(int(token)) for token in film.series("predictions.tokens")[-1, 1]]
-    answer = film.lens.target_tokenizer.label(film.probe.labels(film.lens)[1])
+    labels = [film.model.target_tokenizer.label(int(token)) for token in film.series("predictions.tokens")[-1, 1]]
+    answer = film.model.target_tokenizer.label(film.probe.labels(film.model)[1])
     tokens = shown.film.locator(".guess .token")
     expect(tokens).to_have_text([f"{label} ✓" if label == answer else label for label in labels])
 

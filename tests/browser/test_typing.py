@@ -9,11 +9,11 @@ from viz.state.session import FIRST_SOURCE
 pytestmark = pytest.mark.browser
 
 
-def test_the_first_paint_shows_every_head_of_the_bundled_model(visit, lens):
+def test_the_first_paint_shows_every_head_of_the_bundled_model(visit, model):
     page = visit().open()
-    expect(thumbnails(page)).to_have_count(lens.config.n_decoder_layers * lens.config.n_heads)
-    expect_painted(page, lens, FIRST_SOURCE)
-    trace = lens.trace(FIRST_SOURCE)
+    expect(thumbnails(page)).to_have_count(model.config.n_decoder_layers * model.config.n_heads)
+    expect_painted(page, model, FIRST_SOURCE)
+    trace = model.trace(FIRST_SOURCE)
     expect_tokens(page, "target", trace.target_tokens)
     eventually(page, lambda: all(each["drawn"] > 0 for each in pixels(page)))
     seen = pixels(page)
@@ -25,92 +25,92 @@ def test_the_first_paint_shows_every_head_of_the_bundled_model(visit, lens):
     expect(page).to_have_title("Vitrine")
 
 
-def test_typing_without_enter_redraws_chips_and_thumbnails(visit, lens):
+def test_typing_without_enter_redraws_chips_and_thumbnails(visit, model):
     page = visit().open()
-    expect_painted(page, lens, FIRST_SOURCE)
+    expect_painted(page, model, FIRST_SOURCE)
     before = pixels(page)
     source(page).press("End")
     page.keyboard.type(" She left")
-    expect_painted(page, lens, FIRST_SOURCE + " She left")
+    expect_painted(page, model, FIRST_SOURCE + " She left")
 
     def all_changed() -> bool:
         pairs = zip(before, pixels(page), strict=True)
         return all(old["print"] != new["print"] and new["width"] > old["width"] for old, new in pairs)
 
     eventually(page, all_changed)
-    expect_tokens(page, "target", lens.trace(FIRST_SOURCE + " She left").target_tokens)
-    expect(target(page)).to_have_attribute("placeholder", lens.generate(FIRST_SOURCE + " She left").text)
+    expect_tokens(page, "target", model.trace(FIRST_SOURCE + " She left").target_tokens)
+    expect(target(page)).to_have_attribute("placeholder", model.generate(FIRST_SOURCE + " She left").text)
     expect(source(page)).to_be_focused()
 
 
-def test_no_script_comes_again_with_a_keystroke(visit, lens):
+def test_no_script_comes_again_with_a_keystroke(visit, model):
     window, came = visit(), []
     window.page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: came.append(frame)))
     page = window.open()
-    expect_painted(page, lens, FIRST_SOURCE)
+    expect_painted(page, model, FIRST_SOURCE)
     before = len(came)
     source(page).press("End")
     page.keyboard.type(" She left")
-    expect_painted(page, lens, FIRST_SOURCE + " She left")
+    expect_painted(page, model, FIRST_SOURCE + " She left")
     frames = [frame.encode() if isinstance(frame, str) else frame for frame in came]
     assert sum(b"function showChips" in frame for frame in frames[:before]) == 1  # with the library
     assert any(b"vitrine_steps" in frame for frame in frames[before:])
     assert not any(b"function showChips" in frame for frame in frames[before:])
 
 
-def test_the_caret_stays_where_it_is(visit, lens):
+def test_the_caret_stays_where_it_is(visit, model):
     page = visit().open(source="I am a teacher.")
     field = source(page)
     field.evaluate("(input) => { input.focus(); input.setSelectionRange(6, 6); }")
     page.keyboard.type(" not")
-    expect_painted(page, lens, "I am a not teacher.")
+    expect_painted(page, model, "I am a not teacher.")
     assert field.evaluate("(input) => [input.selectionStart, input.selectionEnd]") == [10, 10]
     page.keyboard.press("Backspace")
-    expect_painted(page, lens, "I am a no teacher.")
+    expect_painted(page, model, "I am a no teacher.")
     assert field.evaluate("(input) => input.selectionStart") == 9
     expect(field).to_be_focused()
 
 
-def test_fast_typing_loses_no_character(visit, lens):
+def test_fast_typing_loses_no_character(visit, model):
     page = visit().open(source="")
     text = "The quick brown fox jumps over the lazy dog while 42 birds sing."
     for delay in (0, 15, 60):
         source(page).fill("")
-        expect_painted(page, lens, "")
+        expect_painted(page, model, "")
         source(page).focus()
         page.keyboard.type(text, delay=delay)
         expect(source(page)).to_have_value(text)
-        expect_painted(page, lens, text)
+        expect_painted(page, model, text)
         page.wait_for_timeout(500)
         expect(source(page)).to_have_value(text)
-        expect_painted(page, lens, text)
+        expect_painted(page, model, text)
 
 
 @pytest.mark.slow
-def test_a_typed_target_is_used_and_translate_gives_it_back_to_the_model(visit, lens):
+def test_a_typed_target_is_used_and_translate_gives_it_back_to_the_model(visit, model):
     page = visit().open(source="I am a teacher.")
     target(page).focus()
     page.keyboard.type("我是")
     expect_tokens(page, "target", ["<s>", "我", "是"])
     page.get_by_role("button", name="Translate").click()
-    expect_tokens(page, "target", lens.trace("I am a teacher.").target_tokens)
+    expect_tokens(page, "target", model.trace("I am a teacher.").target_tokens)
     expect(target(page)).to_have_value("")
 
 
 @pytest.mark.slow
-def test_the_texts_are_in_the_address_and_come_back(visit, lens):
+def test_the_texts_are_in_the_address_and_come_back(visit, model):
     page = visit().open()
     source(page).fill("I am a teacher.")
     target(page).fill("我是老师。")
     expect_tokens(page, "target", ["<s>", *"我是老师。"])
     page.wait_for_url("**source=I*target=*")
     page.reload()
-    expect_painted(page, lens, "I am a teacher.")
+    expect_painted(page, model, "I am a teacher.")
     expect_tokens(page, "target", ["<s>", *"我是老师。"])
     expect(source(page)).to_have_value("I am a teacher.")
 
 
-def test_an_input_method_is_not_disturbed(visit, lens):
+def test_an_input_method_is_not_disturbed(visit, model):
     page = visit().open(target="我", source="I am a teacher.")
     target(page).focus()
     page.keyboard.press("End")
@@ -124,7 +124,7 @@ def test_an_input_method_is_not_disturbed(visit, lens):
     expect_tokens(page, "target", ["<s>", "我", "是"])
 
 
-def test_tabs_do_not_mix(visit, lens):
+def test_tabs_do_not_mix(visit, model):
     first, second = visit().open(), visit().open()
     texts = {first: "I am a", second: "The dogs are"}
     for page, text in texts.items():
@@ -135,7 +135,7 @@ def test_tabs_do_not_mix(visit, lens):
             source(page).press("End")
             page.keyboard.type(word)
     for page, text in texts.items():
-        expect_painted(page, lens, text)
-        expect_tokens(page, "target", lens.trace(text).target_tokens)
+        expect_painted(page, model, text)
+        expect_tokens(page, "target", model.trace(text).target_tokens)
         expect(source(page)).to_have_value(text)
     assert chips(first, "source").all_inner_texts() != chips(second, "source").all_inner_texts()

@@ -39,7 +39,7 @@ def words() -> tuple[Tokenizer, Tokenizer, Tokenizer]:
     return *tokenizers(pairs), train_bpe([pair.source for pair in pairs], 90, mask=True)
 
 
-def lens_of(kind: Kind, **options: Any) -> TextModel:
+def model_of(kind: Kind, **options: Any) -> TextModel:
     source, target, masked = words()
     both = {KINDS[0]: (source, target), KINDS[1]: (source, source), KINDS[2]: (masked, masked)}[kind]
     if kind == "encoder-decoder":
@@ -49,15 +49,15 @@ def lens_of(kind: Kind, **options: Any) -> TextModel:
     return MODEL_CLASSES[kind](kind, transformer.requires_grad_(False), both, {})
 
 
-def elsewhere(lens: TextModel, dtype: torch.dtype = torch.float32) -> TextModel:
-    moved = copy.deepcopy(lens.network).to(NAME, dtype)
-    return type(lens)(lens.name, moved, (lens.source_tokenizer, lens.target_tokenizer), {})
+def elsewhere(model: TextModel, dtype: torch.dtype = torch.float32) -> TextModel:
+    moved = copy.deepcopy(model.network).to(NAME, dtype)
+    return type(model)(model.name, moved, (model.source_tokenizer, model.target_tokenizer), {})
 
 
-def trace_of(lens: TextModel, text: str = TEXT) -> Trace:
-    if lens.kind == "encoder-decoder":
-        return lens.trace(text, "师学")
-    return lens.trace(text.replace("cat", "<mask>") if isinstance(lens, MaskedLanguageModel) else text)
+def trace_of(model: TextModel, text: str = TEXT) -> Trace:
+    if model.kind == "encoder-decoder":
+        return model.trace(text, "师学")
+    return model.trace(text.replace("cat", "<mask>") if isinstance(model, MaskedLanguageModel) else text)
 
 
 def at_home(value: Any) -> Any:

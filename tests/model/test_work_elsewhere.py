@@ -28,7 +28,7 @@ from model.training.trainer import Trainer
 from tests.model import examples
 from tests.model.checkpoints.bridge import models
 from tests.model.checkpoints.convert import twins
-from tests.model.elsewhere import KINDS, TEXT, alike, elsewhere, lens_of, trace_of
+from tests.model.elsewhere import KINDS, TEXT, alike, elsewhere, model_of, trace_of
 from tests.model.training.live import live_examples
 from tests.model.training.live.live_examples import SETTINGS, losses, settled
 from tests.pretended_device import NAME, pretending, run_as_on_mps
@@ -45,26 +45,26 @@ STEPS = {"epochs": 3, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "undo_merg
 @pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(seed=3, top_p=0.9), "length": 9}], ids=str)
 @pytest.mark.parametrize("kind", [KINDS[0], OTHERS[0]])
 def test_the_same_is_written(pretended, kind, options):
-    lens = lens_of(kind)
-    other = elsewhere(lens)
+    model = model_of(kind)
+    other = elsewhere(model)
     texts = [TEXT, "A dog"]
-    made = [each.generate_batch(texts, **options) for each in (lens, other)]
+    made = [each.generate_batch(texts, **options) for each in (model, other)]
     assert [[each.ids for each in some] for some in made[:1]] == [[each.ids for each in some] for some in made[1:]]
     alike([each.log_probabilities for each in made[1]], [each.log_probabilities for each in made[0]])
     if options:
         return
     begun = "师学" if kind == "encoder-decoder" else TEXT
-    assert lens.continue_from(TEXT, begun, 2, [5]) == other.continue_from(TEXT, begun, 2, [5])
-    alike(other.guesses(trace_of(other)), lens.guesses(trace_of(lens)))
+    assert model.continue_from(TEXT, begun, 2, [5]) == other.continue_from(TEXT, begun, 2, [5])
+    alike(other.guesses(trace_of(other)), model.guesses(trace_of(model)))
     if kind == "encoder-decoder":  # a draft, all of whose steps are computed at once
         _trace, _target, drafted = other.trace_generated(other.source_tokens(TEXT), made[0][1])
         assert drafted.ids == made[0][0].ids
 
 
 def test_the_same_is_filled_in(pretended):
-    lens = lens_of("encoder-only")
+    model = model_of("encoder-only")
     text = "The <mask> sees a <mask>."
-    alike(elsewhere(lens).generate(text), lens.generate(text))
+    alike(elsewhere(model).generate(text), model.generate(text))
 
 
 def trainer(dropout: float, place: str, settings: dict[str, Any]) -> Trainer:
@@ -108,9 +108,9 @@ def _steps_and_resumes(path: Path, dropout: float, settings: dict[str, Any]) -> 
 @pytest.mark.parametrize("kind", [KINDS[0], *OTHERS])
 def test_a_run_is_filmed_and_goes_back_to_a_key_frame(pretended, kind):
     learned = live_examples.material(kind)
-    lens = live_examples.start(learned, kind)
-    lens.network.to(NAME)
-    run = RecordedTrainer(lens, learned, replace(SETTINGS, validate_every=2), live_examples.probe(lens), key_every=2)
+    model = live_examples.start(learned, kind)
+    model.network.to(NAME)
+    run = RecordedTrainer(model, learned, replace(SETTINGS, validate_every=2), live_examples.probe(model), key_every=2)
     first = [run.step().loss for _ in range(3)]
     key = run.run.film.key_frames[1]
     assert {each.device.type for each in key.tensors.values()} == {"cpu"}
@@ -120,30 +120,30 @@ def test_a_run_is_filmed_and_goes_back_to_a_key_frame(pretended, kind):
 
 def test_a_live_training_moves(pretended):
     learned = live_examples.material()
-    lens = live_examples.start(learned)
-    lens.network.to(NAME)
-    training = LiveTraining(lens, learned, SETTINGS, live_examples.probe(lens), key_every=2)
+    model = live_examples.start(learned)
+    model.network.to(NAME)
+    training = LiveTraining(model, learned, SETTINGS, live_examples.probe(model), key_every=2)
     try:
         training.advance(3)
         assert (settled(training).snapshot.status, training.snapshot.message) == ("idle", "")
         assert len(losses(training)) == 3
         view = training.view()
-        assert view is None or view.lens.device.type == NAME
+        assert view is None or view.model.device.type == NAME
     finally:
         training.close()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
 def test_a_checkpoint_is_saved_from_there_and_opened_there(pretended, tmp_path, dtype):
-    lens = lens_of("encoder-decoder", norm_placement="pre")
-    moved = elsewhere(lens)
+    model = model_of("encoder-decoder", norm_placement="pre")
+    moved = elsewhere(model)
     save_checkpoint(tmp_path / "saved", moved.network, (moved.source_tokenizer, moved.target_tokenizer))
     again = open_checkpoint(tmp_path / "saved", pretended, dtype)
     trace = trace_of(again)
     assert (again.device.type, again.dtype) == (NAME, dtype)
     assert all(check.passed for check in checks(trace))
     if dtype == torch.float32:
-        alike(trace["output.logits"], trace_of(lens)["output.logits"])
+        alike(trace["output.logits"], trace_of(model)["output.logits"])
     assert again.generate(TEXT, beam=2).ids
 
 
@@ -175,9 +175,9 @@ def test_a_model_that_another_library_runs(pretended, name):
 def test_every_operation_so_far_has_a_kernel_on_mps():
     """By torch's own table of operations; which types of numbers a kernel takes is not in it."""
     with pretending(float64=False):
-        lens = elsewhere(lens_of("decoder-only", position="rotary", norm="rms"))
-        assert len(checks(trace_of(lens))) == 5
-        lens.generate(TEXT, beam=2)
+        model = elsewhere(model_of("decoder-only", position="rotary", norm="rms"))
+        assert len(checks(trace_of(model))) == 5
+        model.generate(TEXT, beam=2)
         next(trainer(0.1, NAME, {"precision": "bfloat16"}).steps(1))
     table = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
     entries = {part.split("(", 1)[0]: part for part in table.read_text("utf-8").split("\n- func: ")[1:]}

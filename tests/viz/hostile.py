@@ -34,7 +34,7 @@ def of_words(words: list[str]) -> Tokenizer:
     return Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(state)))
 
 
-def hostile_lens(folder: Path) -> TextModel:
+def hostile_model(folder: Path) -> TextModel:
     """A small checkpoint that reads and writes these words."""
     made = of_words(WORDS)
     sizes = {"source_vocabulary": len(made), "target_vocabulary": len(made)}

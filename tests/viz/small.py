@@ -26,5 +26,5 @@ def write_small(folder: Path, seed: int = 0, **options) -> Path:
     return folder
 
 
-def small_lens(folder: Path, seed: int = 0, **options) -> TextModel:
+def small_model(folder: Path, seed: int = 0, **options) -> TextModel:
     return open_checkpoint(write_small(folder, seed, **options))

@@ -22,7 +22,7 @@ from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.every_view import EVERY, Seen, walk
 from tests.viz.explanations import EXPLAINED, HOSTED, LAYER, OTHERS, OURS
-from tests.viz.hostile import WORDS, hostile_lens
+from tests.viz.hostile import WORDS, hostile_model
 from viz.components.plot_tables import plot_tables
 
 # What these views are is another input, which needs passes of its own.
@@ -54,7 +54,7 @@ def here(tmp_path_factory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def seen(here) -> dict[tuple[str, str], Seen]:
-    hostile_lens(here / "small")
+    hostile_model(here / "small")
     text = " ".join(WORDS)
     return walk(opened(source=text, target=text, model="small"), EVERY)
 

@@ -46,8 +46,8 @@ def folder(tmp_path, monkeypatch):
 def test_every_page_shows_a_hosted_model(folder, name):
     path = folder(name)
     app = sound(opened(source=TEXTS[name]))
-    lens = open_hosted(path, settings_in(path), torch.device("cpu"), torch.float32)
-    trace = lens.trace(TEXTS[name])
+    model = open_hosted(path, settings_in(path), torch.device("cpu"), torch.float32)
+    trace = model.trace(TEXTS[name])
     kind = {"gemma2": "decoder", "electra": "encoder", "pegasus": "cross"}[name]
     shown = heads(app)[1]
     assert np.abs(shown - trace.attention(kind).numpy()).max() < 1e-4

@@ -53,7 +53,7 @@ def begun(folder, kind: Kind) -> AppTest:
     else:
         write(folder / "small", kind, position="rotary", activation="swiglu")
         app = opened(source=TEXTS[kind][0])
-    assert app.session_state["session"].lens.device.type == NAME
+    assert app.session_state["session"].model.device.type == NAME
     return sound(app)
 
 
@@ -91,7 +91,7 @@ def test_a_training_is_begun_and_ends(here):
         assert live.start.device.type == NAME
         sound(app.run())
         sound(app.switch_page(PAGES["attention"]).run())
-        assert app.session_state["session"].lens.device.type == NAME
+        assert app.session_state["session"].model.device.type == NAME
 
 
 @pytest.fixture

@@ -91,10 +91,10 @@ def main() -> None:
     trained = live is not None and name == training.ENTRY
     try:
         if live and trained:
-            lens = live.start
+            model = live.start
         else:
             with summary, st.spinner(_("Opening {name} …").format(name=name)):  # seen where it takes half a second
-                lens = shown_model.open_shown(here, name)
+                model = shown_model.open_shown(here, name)
     except ValueError as error:
         if shown_model.fall_back(name, translate_error(error), chosen, names):
             st.rerun()
@@ -103,19 +103,19 @@ def main() -> None:
     for sentence in unfollowed():
         st.warning(sentence)
     shown_model.show_refusal(chosen)
-    summary.caption(describe(lens, shown_model.format_of(here, name, lens)), help=assumptions.in_short(lens) or None)
-    texts.follow_model(session, lens)
+    summary.caption(describe(model, shown_model.format_of(here, name, model)), help=assumptions.in_short(model) or None)
+    texts.follow_model(session, model)
     moving = training.is_moving(live)
     every = training.EVERY if moving else None
     with strip_place:
         stands = training.standing(live)
         st.fragment(training_strip.strip, run_every=training_strip.pace(live, moving, trained))(
-            session, lens, moving, stands
+            session, model, moving, stands
         )
-    st.fragment(arrange, key=ARRANGED)(session, lens, chosen, trained, every if trained else None)
+    st.fragment(arrange, key=ARRANGED)(session, model, chosen, trained, every if trained else None)
 
 
-def arrange(session: Session, lens: TextModel, page: str, trained: bool, every: float | None) -> None:
+def arrange(session: Session, model: TextModel, page: str, trained: bool, every: float | None) -> None:
     """The input bar and the page under it: their places and controls, which a keystroke leaves as they are.
 
     trained: the model in training is shown, and not the one that it began with. every: seconds between looks at it,
@@ -130,14 +130,14 @@ def arrange(session: Session, lens: TextModel, page: str, trained: bool, every: 
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
     if not trained:
         with note:
-            lens = positions.look(session, lens)
-    foreign_code.set(lens.network.code)
+            model = positions.look(session, model)
+    foreign_code.set(model.network.code)
     with bar:
-        fields = input_bar.show_controls(lens)
+        fields = input_bar.show_controls(model)
     views = no_views
     with controls, telling():
-        views = drawn_by.page(lens)
-    st.fragment(look, run_every=every)(session, lens, trained, bar, fields, views)
+        views = drawn_by.page(model)
+    st.fragment(look, run_every=every)(session, model, trained, bar, fields, views)
 
 
 @contextmanager
@@ -151,7 +151,7 @@ def within_places() -> Iterator[None]:
 
 @within_places()
 def look(
-    session: Session, lens: TextModel, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
+    session: Session, model: TextModel, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
 ) -> None:
     """All that a keystroke draws again, and each look at a training: the texts, their tokens, and the page's views.
 
@@ -162,13 +162,13 @@ def look(
         session.begun = False
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
-    foreign_code.set(lens.network.code)
-    input_bar.show_source(fields[0], lens)  # the browser draws it while the model computes
+    foreign_code.set(model.network.code)
+    input_bar.show_source(fields[0], model)  # the browser draws it while the model computes
     if live:
-        lens = training.shown(session, live)
+        model = training.shown(session, live)
     else:
         try:
-            texts.look(session, lens)
+            texts.look(session, model)
         except ValueError as error:  # a text that this model cannot read
             bar.error(as_sentence(translate_error(error)))
             return
@@ -178,7 +178,7 @@ def look(
     late = session.is_long
     news = partial(training_strip.news, session, live) if live and session.moving else None
     mount_tokens = None if late else token_bar.pack_tokens(session, news)
-    drawing = views(lens)
+    drawing = views(model)
     with telling():
         next(drawing, None)
     if late:
@@ -232,19 +232,19 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
     return name
 
 
-def describe(lens: TextModel, form: str) -> str:
-    config = lens.config
-    dtype = str(lens.dtype).removeprefix("torch.")
-    millions = lens.network.parameter_count() / 1e6
+def describe(model: TextModel, form: str) -> str:
+    config = model.config
+    dtype = str(model.dtype).removeprefix("torch.")
+    millions = model.network.parameter_count() / 1e6
     text = _(
         "{kind} · {layers} layers\n{heads} heads · d {d} · {millions:.3g} M parameters\n{device} · {dtype}"
     ).format(
-        kind=_(lens.kind),
+        kind=_(model.kind),
         layers="+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count),
         heads=config.n_heads,
         d=config.d_model,
         millions=millions,
-        device=lens.device,
+        device=model.device,
         dtype=dtype,
     )
     text = f"{text} · {form}"

@@ -13,33 +13,33 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import no_predictions
 from viz.state.assumptions import assumptions
 from viz.state.session import Key, Session, current_session
-from viz.state.texts import CONTINUED, LINE_BREAK, first_source, lens_and_text, typed, write_source
+from viz.state.texts import CONTINUED, LINE_BREAK, first_source, model_and_text, typed, write_source
 from viz.state.what_if import note
 
 if TYPE_CHECKING:
     from model.inference.model import TextModel
 
 
-def show_controls(lens: TextModel) -> list[DeltaGenerator]:
+def show_controls(model: TextModel) -> list[DeltaGenerator]:
     """The button; gives the places of the source's field and, where the model has a target, of the target's."""
-    two = lens.kind == "encoder-decoder"
+    two = model.kind == "encoder-decoder"
     source, *target, button = st.columns([10, 10, 3] if two else [20, 3], vertical_alignment="bottom")
-    act, name, explanation = action(lens)
+    act, name, explanation = action(model)
     if current_session().what_if.changes:
         explanation += " · " + _("What-if changes count: the changed model writes")
-    refusal = unable(lens)
+    refusal = unable(model)
     button.button(name, on_click=act, width="stretch", help=refusal or explanation, disabled=bool(refusal))
-    if note := reads_ids(lens):
+    if note := reads_ids(model):
         st.caption(note)
-    if note := assumptions(lens):
+    if note := assumptions(model):
         st.caption(note)
     return [source, *target]
 
 
-def show_source(place: DeltaGenerator, lens: TextModel) -> None:
+def show_source(place: DeltaGenerator, model: TextModel) -> None:
     """The source's field, or that of the one text that the model has."""
-    two = lens.kind == "encoder-decoder"
-    text_field(place, _("Source") if two else _("Text"), Key.SOURCE, first_source(lens), "")
+    two = model.kind == "encoder-decoder"
+    text_field(place, _("Source") if two else _("Text"), Key.SOURCE, first_source(model), "")
 
 
 def show_target(place: DeltaGenerator, session: Session) -> None:
@@ -60,7 +60,7 @@ def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeh
     )
 
 
-def action(lens: TextModel) -> tuple[Callable[[], None], str, str]:
+def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
     """What the button beside the text does, its name and an explanation."""
     return {
         "encoder-decoder": (
@@ -76,23 +76,23 @@ def action(lens: TextModel) -> tuple[Callable[[], None], str, str]:
         "encoder-only": (
             fill_in,
             _("Fill in"),
-            _("Put the most probable token in the place of each {mask}").format(mask=lens.source_tokenizer.mask_label),
+            _("Put the most probable token in the place of each {mask}").format(mask=model.source_tokenizer.mask_label),
         ),
-    }[lens.kind]
+    }[model.kind]
 
 
-def unable(lens: TextModel) -> str:
+def unable(model: TextModel) -> str:
     """Why the button does nothing for this model; empty if it does."""
-    if not lens.predicts:
+    if not model.predicts:
         return no_predictions()
-    if lens.kind == "encoder-only" and not lens.fills:
+    if model.kind == "encoder-only" and not model.fills:
         return _("This model's tokenizer has no mask token: nothing can be filled in.")
     return ""
 
 
-def reads_ids(lens: TextModel) -> str:
+def reads_ids(model: TextModel) -> str:
     """That texts are numbers, where a model came without a tokenizer; empty if it has one."""
-    reason = lens.source_tokenizer.reason
+    reason = model.source_tokenizer.reason
     return (
         _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=translate_error(reason))
         if reason
@@ -106,11 +106,11 @@ def write_target() -> None:
     session.watching.rewrite = session.step is not None  # a model in training has written once for this text
     text = ""
     if (
-        session.lens is not None
+        session.model is not None
         and session.trace is not None
-        and note(session.what_if, session.trace, session.lens.config)
+        and note(session.what_if, session.trace, session.model.config)
     ):
-        text = session.what_if.generate(session.lens, typed(Key.SOURCE, first_source(session.lens))).text
+        text = session.what_if.generate(session.model, typed(Key.SOURCE, first_source(session.model))).text
     st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)
 
 
@@ -118,12 +118,12 @@ def go_on() -> None:
     """Let a language model write some tokens more; the same text is always continued in the same way."""
     from model.inference.decoding import Sampling
 
-    lens, text = lens_and_text()
+    model, text = model_and_text()
     drawn = Sampling(temperature=0.8, seed=len(text))
-    made = current_session().what_if.generate(lens, text, sampling=drawn, length=CONTINUED)
+    made = current_session().what_if.generate(model, text, sampling=drawn, length=CONTINUED)
     write_source(text + made.text)
 
 
 def fill_in() -> None:
-    lens, text = lens_and_text()
-    write_source(current_session().what_if.generate(lens, text).text)
+    model, text = model_and_text()
+    write_source(current_session().what_if.generate(model, text).text)

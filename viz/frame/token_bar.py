@@ -13,7 +13,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import attention_name, check_explanation, check_name, significant
 from viz.state.session import Key, Session, current_session
-from viz.state.texts import lens_and_text, write_source
+from viz.state.texts import model_and_text, write_source
 from viz.state.what_if import note
 from viz.ui.parts import arrange_again
 
@@ -38,9 +38,9 @@ def pack_tokens(session: Session, news: Callable[[], News] | None = None) -> Mou
 
     assert session.trace is not None
     assert session.source is not None
-    assert session.lens is not None
+    assert session.model is not None
     cut = _("{count} tokens left out: this model reads {length}")
-    length = session.lens.config.max_length
+    length = session.model.config.max_length
     sides = {"source": session.source, "target": session.target or Tokens([], [])}
     data: dict[str, Any] = {
         side: [{"label": label, "special": label in session.trace.special_labels} for label in tokens.labels]
@@ -62,10 +62,10 @@ def pack_tokens(session: Session, news: Callable[[], News] | None = None) -> Mou
         if check.cells
     ]
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
-    guesses = [_guess(guess, session.lens) for guess in session.lens.guesses(session.trace)]
+    guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session)}
     data["changed"] = {
-        "text": note(session.what_if, session.trace, session.lens.config),
+        "text": note(session.what_if, session.trace, session.model.config),
         "refused": translate_error(session.what_if.refused),
         "words": _changed_words(session),
     }
@@ -111,12 +111,12 @@ def on_restore() -> None:
 def on_guess() -> None:
     """A click on what the model holds probable puts it into the text."""
     clicked = st.session_state[Key.TOKENS].guess
-    lens, text = lens_and_text()
-    write_source(lens.take(text, int(clicked["number"]), int(clicked["token"])))
+    model, text = model_and_text()
+    write_source(model.take(text, int(clicked["number"]), int(clicked["token"])))
 
 
-def _guess(guess: Guess, lens: TextModel) -> dict[str, Any]:
-    title = _("next token") if lens.kind == "decoder-only" else f"{lens.source_tokenizer.mask_label} {guess.place}"
+def _guess(guess: Guess, model: TextModel) -> dict[str, Any]:
+    title = _("next token") if model.kind == "decoder-only" else f"{model.source_tokenizer.mask_label} {guess.place}"
     choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
     return {"title": title, "choices": choices}
 
@@ -155,7 +155,7 @@ def pinned(session: Session) -> dict[str, Any]:
     comparison, pin = session.comparison, session.pin
     kept, changes = None, []
     if pin and comparison:
-        kept = {"text": pin.text, "model": pin.model}
+        kept = {"text": pin.text, "model": pin.name}
         alignments["source"] = _alignment(comparison.source, pin.trace.source_tokens)
         alignments["target"] = _alignment(comparison.target, pin.trace.target_tokens)
         changes = _changes(comparison)

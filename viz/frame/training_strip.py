@@ -113,7 +113,7 @@ def pace(live: LiveTraining | None, moving: bool, trained: bool) -> float | None
     return SELDOM if trained else training.EVERY
 
 
-def strip(session: Session, lens: TextModel, moving: bool, stands: training.Standing | None) -> None:
+def strip(session: Session, model: TextModel, moving: bool, stands: training.Standing | None) -> None:
     """The strip, drawn again and again while there is a training; the whole page, when one begins to move, or is
     elsewhere than where it stood as the page was drawn.
     """
@@ -124,28 +124,28 @@ def strip(session: Session, lens: TextModel, moving: bool, stands: training.Stan
     if training.is_moving(live) != moving or session.begun or elsewhere:  # before news are taken: what is taken is sent
         session.begun = False
         st.rerun()
-    header, frames = news(session, live, no_training(lens.network.ours, lens.predicts))
-    training_strip(header, frames, STRIP, lambda: _act(lens), session.sent.begin)
+    header, frames = news(session, live, no_training(model.network.ours, model.predicts))
+    training_strip(header, frames, STRIP, lambda: _act(model), session.sent.begin)
     if session.message:
         st.error(translate_error(session.message))
 
 
-def _act(lens: TextModel) -> None:
+def _act(model: TextModel) -> None:
     """A button of the strip. The first one begins a training of the model that is shown."""
     act, session = st.session_state[STRIP].act, current_session()
     live, session.message = training.training(session), ""
     if live is None:
         from model.training.settings import TrainingSettings
 
-        data = training.usual_data(lens)
+        data = training.usual_data(model)
         settings = TrainingSettings(
             steps=training.STEPS, warmup=20, rate=training.RATE, label_smoothing=0.0, average=0.0
         )
         try:
-            lens.network.require_logits()
-            material = training.material_of(lens, data)
-            training.require_room(session, lens.config, material, settings, lens.device)
-            live = training.begin(session, lens, material, settings, data.source)
+            model.network.require_logits()
+            material = training.material_of(model, data)
+            training.require_room(session, model.config, material, settings, model.device)
+            live = training.begin(session, model, material, settings, data.source)
         except ValueError as error:
             session.message = str(error)
             return

@@ -24,9 +24,9 @@ FIELD = "telling"  # how the keys of the fields begin
 OPEN = ("heads", "positions", "start")
 
 
-def assumptions(lens: TextModel) -> str:
+def assumptions(model: TextModel) -> str:
     """In a sentence of Markdown; empty where a model says everything itself."""
-    named = assumed(lens)
+    named = assumed(model)
     if not named:
         return ""
     listed = re.sub(r"([\\`*_\[\]()#!|<>$:~])", r"\\\1", "; ".join(named))
@@ -59,9 +59,9 @@ def forget(name: str) -> None:
         st.session_state[KNOWN].pop(name, None)
 
 
-def chosen(lens: TextModel) -> dict[str, int | str]:
+def chosen(model: TextModel) -> dict[str, int | str]:
     """What may be told otherwise of a model, with what it was opened with."""
-    found = lens.training.get("open")
+    found = model.training.get("open")
     return {name: found[name] for name in OPEN if name in found} if isinstance(found, dict) else {}
 
 
@@ -131,16 +131,16 @@ def _read(text: str) -> str:
 # What a model of others leaves unsaid: what was taken for granted when it was opened, and what it does not have.
 
 
-def assumed(lens: TextModel) -> list[str]:
+def assumed(model: TextModel) -> list[str]:
     """What its weights do not say and was assumed, each in a few words; a file may have written what is quoted."""
-    found = lens.training.get("assumed")
+    found = model.training.get("assumed")
     return [translate_error(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
-def missing(lens: TextModel) -> dict[str, list[str]]:
+def missing(model: TextModel) -> dict[str, list[str]]:
     """Names of the quantities that it does not have, those of all layers as one, by the sentence why."""
     found: dict[str, list[str]] = {}
-    for name, reason in getattr(lens.network, "missing", {}).items():
+    for name, reason in getattr(model.network, "missing", {}).items():
         named = re.sub(r"\.\d+\.", ".*.", name)
         names = found.setdefault(reason_words(reason), [])
         if named not in names:
@@ -148,15 +148,15 @@ def missing(lens: TextModel) -> dict[str, list[str]]:
     return found
 
 
-def in_short(lens: TextModel) -> str:
+def in_short(model: TextModel) -> str:
     """All of it in a few lines of Markdown; empty where there is nothing to say."""
-    lines = [f"- {_('Assumed')}: {literal(each)}" for each in assumed(lens)]
-    lines += [f"- {why} `{', '.join(names)}`" for why, names in missing(lens).items()]
+    lines = [f"- {_('Assumed')}: {literal(each)}" for each in assumed(model)]
+    lines += [f"- {why} `{', '.join(names)}`" for why, names in missing(model).items()]
     return "\n".join(lines)
 
 
-def title(lens: TextModel) -> str:
+def title(model: TextModel) -> str:
     """How much of it there is."""
     sentence = _("{name}: {assumed} assumed, {missing} quantities missing")
-    count = sum(map(len, missing(lens).values()))
-    return sentence.format(name=literal(lens.name), assumed=len(assumed(lens)), missing=count)
+    count = sum(map(len, missing(model).values()))
+    return sentence.format(name=literal(model.name), assumed=len(assumed(model)), missing=count)

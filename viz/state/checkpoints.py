@@ -203,10 +203,10 @@ def _open(name: str, path: str, device: str, dtype: str, told: str) -> TextModel
     keep_freed_memory()
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
-    lens = open_checkpoint(path, torch.device(device), DTYPES[dtype], **asdict(LoadHints.read(told)))
-    lens.name = name  # a folder of Hugging Face's cache is called by a number
+    model = open_checkpoint(path, torch.device(device), DTYPES[dtype], **asdict(LoadHints.read(told)))
+    model.name = name  # a folder of Hugging Face's cache is called by a number
     spare_collections()
-    return lens
+    return model
 
 
 @cache

@@ -66,7 +66,7 @@ def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | N
     tokens = series[TOKENS].astype(np.int32)
     new = sorted(set(np.unique(tokens).tolist()) - sent.tokens)
     sent.steps, sent.tokens = set(kept), sent.tokens.union(new)
-    tokenizer = film.lens.target_tokenizer
+    tokenizer = film.model.target_tokenizer
     header |= {"steps": kept, "run": run.number, "names": {token: tokenizer.label(token) for token in new}}
     empty = np.zeros((len(fresh), 0), np.uint8)
     return header, [
@@ -92,7 +92,7 @@ def described(film: Film) -> dict[str, Any]:
     """What belongs to all frames: where each kind of attention stands in them, the probe's tokens, the key frames."""
     from model.training.live.camera import PROBABILITIES
 
-    probe, lens = film.probe, film.lens
+    probe, model = film.probe, film.model
     kinds, first = {}, 0
     for kind in film.kinds:
         shape = film.shape(kind)
@@ -100,7 +100,7 @@ def described(film: Film) -> dict[str, Any]:
         kinds[kind] = {"first": first, "shape": shape, "rows": rows, "columns": columns}
         first += math.prod(shape)
     tokens = {"source": probe.source.labels, "target": probe.target.labels if probe.target else []}
-    answers: Sequence[int] = probe.labels(lens)
+    answers: Sequence[int] = probe.labels(model)
     return {
         "edition": film.edition,
         "kinds": kinds,

@@ -35,7 +35,7 @@ class Varied:
 
     trained: TextModel
     wish: dict[str, Any]
-    lens: TextModel
+    model: TextModel
     refusal: str = ""
 
 
@@ -55,9 +55,9 @@ def look(session: Session, trained: TextModel) -> TextModel:
     elif known.trained is not trained:
         known = _made(trained, known.wish)
     st.session_state[KEY] = known
-    if known.refusal or known.lens is not trained:
+    if known.refusal or known.model is not trained:
         _show(known)
-    return known.lens
+    return known.model
 
 
 def varied() -> Varied:
@@ -67,10 +67,10 @@ def varied() -> Varied:
     return known
 
 
-def as_trained(lens: TextModel) -> TextModel:
-    """The checkpoint that `lens` is with other positions; itself where it has its own, as while it is trained."""
+def as_trained(model: TextModel) -> TextModel:
+    """The checkpoint that `model` is with other positions; itself where it has its own, as while it is trained."""
     known = st.session_state.get(KEY)
-    return known.trained if known is not None and known.lens is lens else lens
+    return known.trained if known is not None and known.model is model else model
 
 
 def wish(**changes: Any) -> None:
@@ -125,7 +125,7 @@ def _show(known: Varied) -> None:
             text = sentence.format(reason=known.refusal)
         else:
             sentence = _("positions: {now} — not as trained ({before})")
-            text = sentence.format(now=words(known.lens.config), before=words(known.trained.config))
+            text = sentence.format(now=words(known.model.config), before=words(known.trained.config))
         st.html(f'<span style="{NOTE}">{html.escape(text)}</span>', width="content")
         st.button(_("restore"), on_click=restore, key="restore", type="tertiary")
 

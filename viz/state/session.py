@@ -77,18 +77,18 @@ class Selection:
 
 @dataclass(frozen=True)
 class Pin:
-    """A trace kept as the reference: of which model, on which text; model: its name, with the step of a training."""
+    """A trace kept as the reference: of which model, on which text; name: of the model, with the step of a training."""
 
-    model: str
+    name: str
     text: str
     trace: Trace
-    lens: TextModel
+    model: TextModel
     texts: tuple[Tokens, Tokens | None]  # source and target
     made: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # of it: see viz/pinned
 
-    def same_words(self, lens: TextModel, side: str = "target") -> bool:
+    def same_words(self, model: TextModel, side: str = "target") -> bool:
         """Whether a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
-        own, other = (getattr(each, f"{side}_tokenizer") for each in (self.lens, lens))
+        own, other = (getattr(each, f"{side}_tokenizer") for each in (self.model, model))
         return own is other or (len(own) == len(other) and own.to_json() == other.to_json())
 
 
@@ -103,7 +103,7 @@ class Session:
     what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
     differing: bool = False
-    lens: TextModel | None = None
+    model: TextModel | None = None
     trace: Trace | None = None
     source: Tokens | None = None
     target: Tokens | None = None
@@ -129,17 +129,17 @@ class Session:
         if known is None or known.trace is not self.trace or known.pinned is not self.pin.trace:
             from model.analysis.comparison import Comparison
 
-            assert self.lens is not None
-            known = self._comparison = Comparison(self.trace, self.pin.trace, self.pin.same_words(self.lens))
+            assert self.model is not None
+            known = self._comparison = Comparison(self.trace, self.pin.trace, self.pin.same_words(self.model))
         return known
 
     def keep(self) -> None:
         """Pin the current trace."""
         assert self.trace is not None
-        assert self.lens is not None
+        assert self.model is not None
         assert self.source is not None
         step = "" if self.step is None else f" · {self.step:,}"
-        self.pin = Pin(self.lens.name + step, self.traced[0], self.trace, self.lens, (self.source, self.target))
+        self.pin = Pin(self.model.name + step, self.traced[0], self.trace, self.model, (self.source, self.target))
 
     def release(self) -> None:
         self.pin, self.differing, self._comparison = None, False, None
@@ -172,36 +172,36 @@ class Session:
         self.what_if.clear()
         self.say(CHANGES, None)
 
-    def look(self, lens: TextModel, source: str, target: str) -> Trace:
+    def look(self, model: TextModel, source: str, target: str) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write, if it has one."""
         wanted = (source, target)
         plain: Trace | None = None
         trained = self.step is not None  # what was shown before is of a training, which may have begun with this model
-        if self.trace is None or trained or lens is not self.lens or wanted != self.traced:
+        if self.trace is None or trained or model is not self.model or wanted != self.traced:
             from model.inference.models import Translator
 
-            self.source = lens.source_tokens(source)
-            if not isinstance(lens, Translator):
+            self.source = model.source_tokens(source)
+            if not isinstance(model, Translator):
                 self.target = self.generation = None
-                plain = lens.trace_tokens(self.source)
+                plain = model.trace_tokens(self.source)
             elif target:
-                self.target, self.generation = lens.target_tokens(target), None
-                plain = lens.trace_tokens(self.source, self.target)
+                self.target, self.generation = model.target_tokens(target), None
+                plain = model.trace_tokens(self.source, self.target)
             else:
-                draft = self.generation if lens is self.lens else None
-                plain, self.target, self.generation = lens.trace_generated(self.source, draft)
-            self.lens, self.traced, self.step = lens, wanted, None
+                draft = self.generation if model is self.model else None
+                plain, self.target, self.generation = model.trace_generated(self.source, draft)
+            self.model, self.traced, self.step = model, wanted, None
         assert self.source is not None
-        self.trace = self.what_if.look(lens, plain, self.source, self.target)
+        self.trace = self.what_if.look(model, plain, self.source, self.target)
         return self.trace
 
     def show(
-        self, lens: TextModel, texts: tuple[str, str], trace: Trace, source: Tokens, target: Tokens | None, step: int
+        self, model: TextModel, texts: tuple[str, str], trace: Trace, source: Tokens, target: Tokens | None, step: int
     ) -> None:
         """A trace that was computed elsewhere: of a model in training, after `step`."""
-        self.lens, self.traced, self.step = lens, texts, step
+        self.model, self.traced, self.step = model, texts, step
         self.source, self.target, self.generation = source, target, None
-        self.trace = self.what_if.look(lens, trace, source, target)
+        self.trace = self.what_if.look(model, trace, source, target)
 
     @property
     def is_long(self) -> bool:
@@ -213,7 +213,7 @@ class Session:
         """The target that was not typed."""
         if self.generation:
             return self.generation.text
-        return self.lens.target_tokenizer.decode(self.target.ids) if self.lens and self.target else ""
+        return self.model.target_tokenizer.decode(self.target.ids) if self.model and self.target else ""
 
     def select(self, **parts: int) -> None:
         """Choose a layer, head or query, and put it into the address bar."""

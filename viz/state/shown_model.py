@@ -108,7 +108,7 @@ def open_shown(here: Sequence[CheckpointEntry], name: str) -> TextModel:
     """
     known = state()
     try:
-        lens = _open(here, name)
+        model = _open(here, name)
     except ValueError as error:
         from model.checkpoints.convert.state_dict import HeadsNeededError
 
@@ -120,7 +120,7 @@ def open_shown(here: Sequence[CheckpointEntry], name: str) -> TextModel:
     if name != known.shown and known.refused and name != known.wanted:
         known.refused, known.refusal = "", ("", "")
     known.shown, known.precision = name, precision()
-    return lens
+    return model
 
 
 def fall_back(name: str, sentence: str, page: str, names: Sequence[str]) -> bool:
@@ -145,12 +145,12 @@ def take_wanted(entry: str, foreign: Collection[str]) -> None:
         st.session_state[Key.MODEL] = entry
 
 
-def format_of(here: Sequence[CheckpointEntry], name: str, lens: TextModel) -> str:
+def format_of(here: Sequence[CheckpointEntry], name: str, model: TextModel) -> str:
     """The format and family of what is shown; a model in training is of ours."""
     listed = next((place.listed() for place in here if place.name == name), None)
     if listed and listed.family:
         return f"{listed.format}: {listed.family}"
-    return str(lens.training.get("format") or (listed.format if listed else "Vitrine"))
+    return str(model.training.get("format") or (listed.format if listed else "Vitrine"))
 
 
 def show_refusal(page: str) -> None:

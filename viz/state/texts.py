@@ -25,29 +25,29 @@ def write_source(text: str) -> None:
     st.session_state[Key.SOURCE] = text.replace("\n", LINE_BREAK)
 
 
-def first_source(lens: TextModel) -> str:
+def first_source(model: TextModel) -> str:
     """The text that a model is first shown with."""
-    return lens.example or FIRST_SOURCE
+    return model.example or FIRST_SOURCE
 
 
-def texts(lens: TextModel) -> tuple[str, str]:
+def texts(model: TextModel) -> tuple[str, str]:
     """What is in the fields."""
-    return typed(Key.SOURCE, first_source(lens)), typed(Key.TARGET, "")
+    return typed(Key.SOURCE, first_source(model)), typed(Key.TARGET, "")
 
 
-def look(session: Session, lens: TextModel) -> None:
+def look(session: Session, model: TextModel) -> None:
     """Trace what is in the fields."""
-    session.look(lens, *texts(lens))
+    session.look(model, *texts(model))
 
 
-def follow_model(session: Session, lens: TextModel) -> None:
+def follow_model(session: Session, model: TextModel) -> None:
     """Another model: the text stays, unless it was only the example of the one before."""
-    before = session.lens
-    if before not in (None, lens) and typed(Key.SOURCE, first_source(before)) == first_source(before):
-        write_source(first_source(lens))
+    before = session.model
+    if before not in (None, model) and typed(Key.SOURCE, first_source(before)) == first_source(before):
+        write_source(first_source(model))
 
 
-def lens_and_text() -> tuple[TextModel, str]:
-    lens = current_session().lens
-    assert lens is not None
-    return lens, typed(Key.SOURCE, first_source(lens))
+def model_and_text() -> tuple[TextModel, str]:
+    model = current_session().model
+    assert model is not None
+    return model, typed(Key.SOURCE, first_source(model))

@@ -67,13 +67,13 @@ def require_room(
 
 def begin(
     session: Session,
-    lens: TextModel,
+    model: TextModel,
     material: TrainingData,
     settings: TrainingSettings,
     source: Source,
     text: str = "",
 ) -> LiveTraining:
-    """A new training of this session on a copy of `lens`; the one before is freed, and the page shows the new one.
+    """A new training of this session on a copy of `model`; the one before is freed, and the page shows the new one.
 
     source: what it learns from, for the model card. text: to watch it on, unless it is the model that is shown.
 
@@ -85,31 +85,31 @@ def begin(
     from model.training.live.session import LiveTraining
 
     session.run = session.run or secrets.token_urlsafe(9)
-    same = lens is session.lens and session.source is not None
-    shown, typed = session.traced if same else (text or lens.example or material.example, "")
-    tokens = session.source if same and session.source else lens.source_tokens(shown)
+    same = model is session.model and session.source is not None
+    shown, typed = session.traced if same else (text or model.example or material.example, "")
+    tokens = session.source if same and session.source else model.source_tokens(shown)
     target = session.target if same else None
-    if isinstance(lens, Translator) and not typed:
-        target = _answer(lens, material, shown) or target or lens.target_tokens("")
+    if isinstance(model, Translator) and not typed:
+        target = _answer(model, material, shown) or target or model.target_tokens("")
     probe = Probe(tokens, target)
-    made = partial(LiveTraining, lens, material, settings, source=source)
+    made = partial(LiveTraining, model, material, settings, source=source)
     live = trainings().begin(session.run, lambda slots: made(probe, slots=slots))
-    untyped = None if typed else _on_film(lens, live.number, probe, shown)
+    untyped = None if typed else _on_film(model, live.number, probe, shown)
     session.watching = Watching((live.number, probe), untyped)
     session.say(RUN, session.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
 
 
-def usual_data(lens: TextModel) -> Data:
+def usual_data(model: TextModel) -> Data:
     """What a bundled model is trained on unless the user chooses: its own task, or sentences made by rule."""
     from model.data.sources import phrase_data, task_data
 
-    task = str(lens.training.get("task") or "")
-    return task_data(task) if task else phrase_data(lens.kind)
+    task = str(model.training.get("task") or "")
+    return task_data(task) if task else phrase_data(model.kind)
 
 
-def material_of(lens: TextModel, data: Data) -> TrainingData:
+def material_of(model: TextModel, data: Data) -> TrainingData:
     """This data for a model that has its tokenizers already.
 
     Raises:
@@ -117,8 +117,8 @@ def material_of(lens: TextModel, data: Data) -> TrainingData:
     """
     from model.data import sources
 
-    units = sources.usual_units(lens.kind, data)
-    return sources.material_of(lens.kind, data, units, 0, (lens.source_tokenizer, lens.target_tokenizer))
+    units = sources.usual_units(model.kind, data)
+    return sources.material_of(model.kind, data, units, 0, (model.source_tokenizer, model.target_tokenizer))
 
 
 def shown(session: Session, live: LiveTraining) -> TextModel:
@@ -127,57 +127,57 @@ def shown(session: Session, live: LiveTraining) -> TextModel:
     from viz.state import texts
 
     view = live.view()
-    lens = view.lens if view else live.start
-    source, target_text = texts.texts(lens)
-    tokens = lens.source_tokens(source)
-    target = _target(lens, live, session, source, target_text)
+    model = view.model if view else live.start
+    source, target_text = texts.texts(model)
+    tokens = model.source_tokens(source)
+    target = _target(model, live, session, source, target_text)
     probe = Probe(tokens, target)
     if view and view.probe == probe:
         trace = view.trace
     else:
-        trace = lens.trace_tokens(tokens, target)
+        trace = model.trace_tokens(tokens, target)
         if session.watching.wish != (live.number, probe):  # else another tab chose a text since: the film is of that
             live.set_probe(probe)
     session.watching.wish = live.number, probe
-    session.show(lens, (source, target_text), trace, tokens, target, view.step if view else 0)
-    return lens
+    session.show(model, (source, target_text), trace, tokens, target, view.step if view else 0)
+    return model
 
 
-def _target(lens: TextModel, live: LiveTraining, session: Session, source: str, typed: str) -> Tokens | None:
+def _target(model: TextModel, live: LiveTraining, session: Session, source: str, typed: str) -> Tokens | None:
     """What is typed; else, until there is another source, the right answer, or what the model writes now: where nobody
     knows the answer, or the user asked the model. A tab that finds a training goes on with what that is watched on.
     """
     from model.inference.models import Translator
 
-    if not isinstance(lens, Translator):
+    if not isinstance(model, Translator):
         return None
     watching = session.watching
     anew, watching.rewrite = watching.rewrite, False
     if typed:
-        return lens.target_tokens(typed)
+        return model.target_tokens(typed)
     if live.current and (watching.wish is None or watching.wish[0] != live.number):  # a reload: what is filmed goes on
-        watching.untyped = _on_film(lens, live.number, live.current.film.probe, source)
+        watching.untyped = _on_film(model, live.number, live.current.film.probe, source)
     known = watching.untyped
     if anew or known is None or known[:2] != (live.number, source):
-        target = None if anew else _answer(lens, live.material, source)
-        target = target or lens.trace_generated(lens.source_tokens(source))[1]
+        target = None if anew else _answer(model, live.material, source)
+        target = target or model.trace_generated(model.source_tokens(source))[1]
         known = watching.untyped = live.number, source, target
     return known[2]
 
 
-def _on_film(lens: TextModel, number: int, probe: Probe, source: str) -> tuple[int, str, Tokens] | None:
+def _on_film(model: TextModel, number: int, probe: Probe, source: str) -> tuple[int, str, Tokens] | None:
     """The target of this source that a training watches, if it is of that source and anything is in it."""
-    if probe.target is None or len(probe.target.ids) < 2 or probe.source != lens.source_tokens(source):
+    if probe.target is None or len(probe.target.ids) < 2 or probe.source != model.source_tokens(source):
         return None
     return number, source, probe.target
 
 
-def _answer(lens: Translator, material: TrainingData, source: str) -> Tokens | None:
+def _answer(model: Translator, material: TrainingData, source: str) -> Tokens | None:
     """The right target, where it is known."""
     from model.training.live.camera import right_answer
 
     answer = right_answer(material, source)
-    return None if answer is None else lens.target_tokens(answer)
+    return None if answer is None else model.target_tokens(answer)
 
 
 def standing(live: LiveTraining | None) -> Standing | None:

@@ -36,9 +36,9 @@ class WhatIf:
     _trace: Trace | None = None
     _aside: tuple[AttentionChange, ...] = ()  # changes that `_lens` cannot make, until another model is shown
     _why: str = ""
-    _lens: TextModel | None = None
+    _model: TextModel | None = None
 
-    def look(self, lens: TextModel, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
+    def look(self, model: TextModel, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
         """The trace with the changes, computed once. plain: a new one without them, None while the texts are the same.
 
         Before and after are of the same tokens: the target that follows typing is what the unchanged model writes.
@@ -48,11 +48,11 @@ class WhatIf:
             self._made = ()
         assert self.plain is not None
         assert self._trace is not None
-        if self._aside and lens is not self._lens:
+        if self._aside and model is not self._model:
             self.changes, self._aside = self.listed, ()
             self.refused = self._why = ""
         if self.changes != self._made:
-            self._trace = self._make(lens, source, target) or self.plain
+            self._trace = self._make(model, source, target) or self.plain
             self._made = self.changes
         return self._trace
 
@@ -81,7 +81,7 @@ class WhatIf:
         """What the address bar lists: those that this model cannot make too."""
         return (*self.changes, *self._aside)
 
-    def _make(self, lens: TextModel, source: Tokens, target: Tokens | None) -> Trace | None:
+    def _make(self, model: TextModel, source: Tokens, target: Tokens | None) -> Trace | None:
         """The trace with as many changes as this model can make: of masks, of heads, or of both; None with none."""
         from model.capture.interventions import RemovedHead, intervening
 
@@ -91,33 +91,33 @@ class WhatIf:
         for made in dict.fromkeys((self.changes, masks, heads, ())):
             try:
                 if made:
-                    with intervening(lens.network, made):
-                        trace = lens.trace_tokens(source, target)
+                    with intervening(model.network, made):
+                        trace = model.trace_tokens(source, target)
                 break
             except ValueError as error:
                 why = why or str(error)
         if why:
             kept = set(made)
             aside = (each for each in self.changes if each not in kept)
-            self._lens, self._aside, self.changes = lens, (*self._aside, *aside), made
+            self._model, self._aside, self.changes = model, (*self._aside, *aside), made
             self.refused = self._why = why
         return trace
 
     @contextmanager
-    def in_effect(self, lens: TextModel) -> Iterator[None]:
-        """A block in which `lens` computes, and so writes, with the changes."""
+    def in_effect(self, model: TextModel) -> Iterator[None]:
+        """A block in which `model` computes, and so writes, with the changes."""
         if not self.changes:
             yield
             return
         from model.capture.interventions import intervening
 
-        with intervening(lens.network, self.changes):
+        with intervening(model.network, self.changes):
             yield
 
-    def generate(self, lens: TextModel, text: str, **options: Any) -> Generation:
+    def generate(self, model: TextModel, text: str, **options: Any) -> Generation:
         """What the changed model writes for `text`; options: those of its `generate`."""
-        with self.in_effect(lens):
-            return lens.generate(text, **options)
+        with self.in_effect(model):
+            return model.generate(text, **options)
 
     @classmethod
     def read(cls, text: str) -> WhatIf:

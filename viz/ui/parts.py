@@ -51,7 +51,7 @@ def arrange_again() -> NoReturn:
     st.rerun(ARRANGED)
 
 
-def no_views(_lens: TextModel) -> Iterator[None]:
+def no_views(_model: TextModel) -> Iterator[None]:
     """The views of a page that has said why it has none."""
     yield
 

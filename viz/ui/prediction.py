@@ -30,7 +30,7 @@ class Subject:
 
     def __init__(
         self,
-        lens: TextModel,
+        model: TextModel,
         trace: Trace,
         written: Tokens,
         ended: bool,
@@ -38,13 +38,13 @@ class Subject:
         comparison: Comparison | None = None,
         differing: bool = False,
     ) -> None:
-        self.lens, self.trace, self.written, self.comparison = lens, trace, written, comparison
-        tokenizer = lens.target_tokenizer
+        self.model, self.trace, self.written, self.comparison = model, trace, written, comparison
+        tokenizer = model.target_tokenizer
         end = tokenizer.end if ended else None
-        self.ids = actual_tokens(lens.kind, written.ids, end, tokenizer.mask)
+        self.ids = actual_tokens(model.kind, written.ids, end, tokenizer.mask)
         self.tokens = trace.tokens_of("output.logits")
         self.side = "target" if trace.target_tokens else "source"
-        self.shift = 0 if lens.kind == "encoder-only" else 1
+        self.shift = 0 if model.kind == "encoder-only" else 1
         self.chosen = min(chosen, len(self.tokens) - 1)
         self.logits = trace["output.logits"].float()
         self.actual = torch.tensor(self.ids, device=self.logits.device)
@@ -83,7 +83,7 @@ class Subject:
         return moved[: len(self.places)]
 
     def label(self, token: int) -> str:
-        return self.lens.target_tokenizer.label(token)
+        return self.model.target_tokenizer.label(token)
 
     def asked(self, position: int) -> str:
         """A position and what is asked of it, as "⟨token⟩ → ⟨next token⟩"."""
@@ -102,7 +102,7 @@ class Subject:
         return {
             "token": token,
             "label": self.label(token),
-            "special": token in self.lens.target_tokenizer.special,
+            "special": token in self.model.target_tokenizer.special,
             "actual": token == self.ids[position],
             "open": self.can_take(position, token),
             "rank": f"{rank:,}",
@@ -110,10 +110,10 @@ class Subject:
 
     def can_take(self, position: int, token: int) -> bool:
         """Whether the text can go on with this token after this position, or be filled in with it there."""
-        tokenizer = self.lens.target_tokenizer
-        if self.lens.kind == "encoder-only":
+        tokenizer = self.model.target_tokenizer
+        if self.model.kind == "encoder-only":
             return self.tokens[position] == tokenizer.mask_label and token not in tokenizer.special
-        ends = self.lens.kind == "encoder-decoder" and token in tokenizer.stops and position > 0
+        ends = self.model.kind == "encoder-decoder" and token in tokenizer.stops and position > 0
         return ends or token not in tokenizer.special
 
     def rank_of(self, position: int, token: int) -> int:
@@ -141,16 +141,16 @@ class Subject:
 
 def subject_of(session: Session) -> Subject:
     """What the session's trace predicts, beside the pinned one."""
-    lens, trace, target = session.lens, session.trace, session.target
-    assert lens is not None
+    model, trace, target = session.model, session.trace, session.target
+    assert model is not None
     assert trace is not None
     written = target or session.source
     assert written is not None
     wrote = session.generation
-    ended = not written.left_out and (wrote is None or not lens.target_tokenizer.stops.isdisjoint(wrote.ids))
+    ended = not written.left_out and (wrote is None or not model.target_tokenizer.stops.isdisjoint(wrote.ids))
     chosen = session.selection.query
     session.selection.side = "target" if trace.target_tokens else "source"
-    return Subject(lens, trace, written, ended, chosen, session.comparison, session.differing)
+    return Subject(model, trace, written, ended, chosen, session.comparison, session.differing)
 
 
 def visible(label: str) -> str:

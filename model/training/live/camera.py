@@ -67,7 +67,7 @@ class Slot:
 
 
 class Camera:
-    """Takes frames of the model of a lens on one probe.
+    """Takes frames of a model on one probe.
 
     slots: for each attention kind that the model has (layer, head, query, key); for each norm `PATH.mean` and
     `PATH.std` (position); for the residual stream `PATH.residual` and `STACK.embedding.output`, Euclidean norms
@@ -75,15 +75,15 @@ class Camera:
     the loss in nats per known token.
     """
 
-    def __init__(self, lens: TextModel, probe: Probe) -> None:
-        self.lens, self.probe = lens, probe
-        self.labels = torch.tensor(probe.labels(lens), dtype=torch.long, device=lens.device)
+    def __init__(self, model: TextModel, probe: Probe) -> None:
+        self.model, self.probe = model, probe
+        self.labels = torch.tensor(probe.labels(model), dtype=torch.long, device=model.device)
         self.slots: dict[str, Slot] = {}
         self.latest: tuple[int, Trace] | None = None  # the step of the last frame, and the pass it was taken from
         self._found: _Found | None = None
 
     def take(self, steps: Iterable[int], several: TextModel | None = None) -> list[tuple[Frame, dict[str, float]]]:
-        """A frame of each step, and the figures of that moment for the curves. steps: when one is given, the lens is
+        """A frame of each step, and the figures of that moment for the curves. steps: when one is given, the model is
         the model as it is then. several: reads all of them in one pass, see `BatchedWeights`.
         """
         with torch.inference_mode():
@@ -94,15 +94,15 @@ class Camera:
                 taken, looks = [], []
                 for step in steps:
                     taken.append(step)
-                    looks.append(self._look(self.lens))
+                    looks.append(self._look(self.model))
             if not taken:
                 return []
             made = list(zip(*self._frames(taken, looks), strict=True))
-        self.latest = taken[-1], looks[-1].trace.on(self.lens.network)
+        self.latest = taken[-1], looks[-1].trace.on(self.model.network)
         return made
 
-    def _look(self, lens: TextModel, times: int = 1) -> _Look:
-        trace = lens.trace_tokens(self.probe.source, self.probe.target, times)
+    def _look(self, model: TextModel, times: int = 1) -> _Look:
+        trace = model.trace_tokens(self.probe.source, self.probe.target, times)
         found = self._found = self._found or _Found.within(trace)
         biases: dict[AttentionKind, Tensor] = {}
         for kind, paths in found.attention.items():
@@ -258,11 +258,11 @@ class Probe:
     source: Tokens
     target: Tokens | None = None
 
-    def labels(self, lens: TextModel) -> list[int]:
+    def labels(self, model: TextModel) -> list[int]:
         """What the model should say at each position, as far as that is known; none if it fills in hidden tokens."""
         if self.target is not None:
-            return [*self.target.ids[1:], *lens.target_tokenizer.ending]
-        return self.source.ids[1:] if lens.kind == "decoder-only" else []
+            return [*self.target.ids[1:], *model.target_tokenizer.ending]
+        return self.source.ids[1:] if model.kind == "decoder-only" else []
 
 
 def right_answer(material: TrainingData, source: str) -> str | None:
@@ -282,12 +282,12 @@ def _by_rule(task: str, source: str) -> str | None:
     return None
 
 
-def probe_of(lens: TextModel, source: str, target: str = "", task: str = "") -> Probe:
+def probe_of(model: TextModel, source: str, target: str = "", task: str = "") -> Probe:
     """The probe of these texts. An empty target is what the rule of `task` makes of the source, else what the model
     writes for it now; models with one stack have none.
     """
-    tokens = lens.source_tokens(source)
-    if not isinstance(lens, Translator):
+    tokens = model.source_tokens(source)
+    if not isinstance(model, Translator):
         return Probe(tokens)
     target = target or _by_rule(task, source) or ""
-    return Probe(tokens, lens.target_tokens(target) if target else lens.trace_generated(tokens)[1])
+    return Probe(tokens, model.target_tokens(target) if target else model.trace_generated(tokens)[1])

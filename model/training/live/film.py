@@ -48,17 +48,17 @@ class Film:
 
     def __init__(
         self,
-        lens: TextModel,
+        model: TextModel,
         probe: Probe,
         budget: int = BUDGET,
         key_budget: int = KEY_BUDGET,
         key_every: int = KEY_EVERY,
     ) -> None:
-        """lens: of the model as it is at a step whenever a frame of that is taken. Budgets in bytes."""
-        self.lens = lens
+        """model: as it is at a step whenever a frame of that is taken. Budgets in bytes."""
+        self.model = model
         self.keys: Thinned[KeyFrame] = Thinned(key_budget, key_every, KEYS)
         self._frames: Thinned[Frame] = Thinned(budget)
-        self._camera = Camera(lens, probe)
+        self._camera = Camera(model, probe)
         self._lock = threading.RLock()
         self.edition = next(_editions)
 
@@ -150,7 +150,7 @@ class Film:
         if probe == self.probe:
             self.record([step])
             return
-        camera = Camera(self.lens, probe)
+        camera = Camera(self.model, probe)
         self._turn_to(camera, [frame for frame, _ in camera.take([step])])
 
     def rerender(self, probe: Probe) -> Iterator[float]:
@@ -160,10 +160,10 @@ class Film:
             ValueError: yet another probe was chosen meanwhile.
         """
         before = self.probe
-        own = Camera(alone(self.lens), probe)
+        own = Camera(alone(self.model), probe)
         keys, frames = self.key_frames, []
         for number, key in enumerate(keys, start=1):
-            key.load(own.lens.network)
+            key.load(own.model.network)
             frames += [frame for frame, _ in own.take([key.step])]
             yield number / len(keys)
         with self._lock:
@@ -173,7 +173,7 @@ class Film:
                 self._frames.put(frames)
                 self.edition = next(_editions)
             else:
-                camera = Camera(self.lens, probe)
+                camera = Camera(self.model, probe)
                 camera.slots = own.slots
                 self._turn_to(camera, frames)
 
@@ -191,7 +191,7 @@ class Film:
             ValueError: the model has no such attention.
         """
         if kind not in self._camera.slots:
-            raise ValueError(f"{self.lens.name} has no {kind} attention: it has {', '.join(self.kinds)}")
+            raise ValueError(f"{self.model.name} has no {kind} attention: it has {', '.join(self.kinds)}")
         return self.series(kind, after)
 
     @property
@@ -238,7 +238,7 @@ class Film:
 
     def until(self, step: int, run: int, **budgets: int) -> Film:
         """The film of another run that begins like this one: what is not later than `step`."""
-        film = Film(self.lens, self.probe, **budgets)
+        film = Film(self.model, self.probe, **budgets)
         with self._lock:
             film._camera.slots = self._camera.slots
             film._frames.put(frame for frame in self._frames if frame.step <= step)

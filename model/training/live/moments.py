@@ -44,18 +44,18 @@ class Moment:
 class Moments:
     """Steps of the model that `gradients` belongs to: noted at once, on film and curves as soon as `develop` is called.
 
-    lens: a model of its own, in which the weights of each moment are looked at.
+    model: a model of its own, in which the weights of each moment are looked at.
     """
 
-    def __init__(self, lens: TextModel, gradients: Gradients) -> None:
-        self.lens = alone(lens)
-        row = weights_in_a_row(tuple(self.lens.network.parameters()))
+    def __init__(self, model: TextModel, gradients: Gradients) -> None:
+        self.model = alone(model)
+        row = weights_in_a_row(tuple(self.model.network.parameters()))
         self._here, self._trained = row.whole, gradients.weights.whole
-        self._several = BatchedWeights(self.lens, row) if can_be_several(self.lens.network) else None
+        self._several = BatchedWeights(self.model, row) if can_be_several(self.model.network) else None
         fitting = max(1, min(MANY, HELD // (2 * self._here.nbytes)))
         # Of those that wait and are to be seen: weights, and by how much their step has changed them.
         self._after, self._moved = self._here.new_empty(2, fitting, len(self._here))
-        self._updates, self._gains = Updates(gradients), Gains(self.lens.network)
+        self._updates, self._gains = Updates(gradients), Gains(self.model.network)
         self._waiting: list[Moment] = []
         self._newest: tuple[int, Tensor] | None = None  # a copy of the weights, and the step it was made after
 
@@ -66,7 +66,7 @@ class Moments:
 
     def many(self, film: Film) -> bool:
         """Whether so many wait, or for so long, that it is time to develop them."""
-        logits = film.shape(TOKENS)[0] * self.lens.config.vocabulary
+        logits = film.shape(TOKENS)[0] * self.model.config.vocabulary
         each = 2 * self._trained.nbytes + WHILE_FILMED * (film.frame_size + logits)
         late = bool(self._waiting) and time.monotonic() - self._waiting[0].at > LONGEST
         return late or len(self._waiting) >= max(1, min(len(self._after), HELD // each))
@@ -106,7 +106,7 @@ class Moments:
                 run.curves.add(moment.step, {**moment.figures, **seen.get(moment.step, {})})
 
     def load(self) -> None:
-        """Put the weights as they are now into the lens."""
+        """Put the weights as they are now into the model."""
         self._here.copy_(self._trained)
 
     def forget(self) -> None:
@@ -120,14 +120,14 @@ class Moments:
         if self._several and len(steps) > 1:
             self._several.load(after)
             drifts += self._gains.drifts(self._several.of(self._gains.weights))
-            shown = film.record(steps, self._several.lens)
+            shown = film.record(steps, self._several.model)
         else:
             shown = film.record(self._one_by_one(steps, drifts))
         figures = zip(self._updates.ratios(moved, after), drifts or [{}] * len(steps), shown, strict=True)
         return {step: ratio | drift | frame for step, (ratio, drift, frame) in zip(steps, figures, strict=True)}
 
     def _one_by_one(self, steps: Sequence[int], drifts: list[dict[str, float]]) -> Iterator[int]:
-        """The steps, each while its weights are in the lens; how far γ has moved goes into `drifts`."""
+        """The steps, each while its weights are in the model; how far γ has moved goes into `drifts`."""
         for step, weights in zip(steps, self._after, strict=False):
             self._here.copy_(weights)
             drifts += self._gains.drifts([gain[None] for gain in self._gains.weights])
@@ -213,17 +213,17 @@ RULES: dict[Callable[..., Any], Callable[..., Tensor]] = {
 
 
 class BatchedWeights:
-    """The network of a lens, for the weights of several moments, each a row as `row` has them.
+    """The network of a model, for the weights of several moments, each a row as `row` has them.
 
-    lens: reads a batch with as many examples as there are rows.
+    model: reads a batch with as many examples as there are rows.
     """
 
-    def __init__(self, lens: TextModel, row: FlatParameters) -> None:
-        """row: of all weights of `lens`, in the order of its parameters."""
+    def __init__(self, model: TextModel, row: FlatParameters) -> None:
+        """row: of all weights of `model`, in the order of its parameters."""
         self._row = row
         parts = [Weight(part[None]) for part in row.parts]
-        self._weights: dict[Tensor, Weight] = dict(zip(lens.network.parameters(), parts, strict=True))
-        self.lens = with_weights(lens, self._weights.__getitem__)
+        self._weights: dict[Tensor, Weight] = dict(zip(model.network.parameters(), parts, strict=True))
+        self.model = with_weights(model, self._weights.__getitem__)
 
     def load(self, rows: Float[Tensor, "moment all"]) -> None:
         """From now on, these are the weights."""
@@ -231,7 +231,7 @@ class BatchedWeights:
             weight.sets = sets
 
     def of(self, weights: Sequence[Tensor]) -> list[Float[Tensor, "moment ..."]]:
-        """What these weights of the lens given at the start are at those moments."""
+        """What these weights of the model given at the start are at those moments."""
         return [self._weights[weight].sets for weight in weights]
 
 

@@ -55,9 +55,9 @@ class RecordedTrainer:
         self._counts_exactly = counts_exactly(material, validation)
         own = copy.copy(start)
         own.network = network
-        self.lens = sharing(own)
+        self.model = sharing(own)
         self._moments = Moments(own, self.trainer.gradients)
-        film = Film(self._moments.lens, probe, **budgets)
+        film = Film(self._moments.model, probe, **budgets)
         (figures,) = film.record([0])
         norms = [f"gradient norm/{part}" for part in self.trainer.gradients.parts]
         curves = Curves(["gradient norm", *norms, "loss", "rate", *self._moments.names, *figures])
@@ -116,8 +116,8 @@ class RecordedTrainer:
         self.develop()
         self._moments.load()
         probe, trace = self.run.film.look(self.stands)
-        lens = alone(self._moments.lens)
-        return View(self.stands, probe, lens, trace.on(lens.network))
+        model = alone(self._moments.model)
+        return View(self.stands, probe, model, trace.on(model.network))
 
     def latest(self, name: str) -> float | None:
         """The newest value of a curve, on it or not yet."""
@@ -217,7 +217,7 @@ class RecordedTrainer:
     def _use(self, choices: RunSettings) -> None:
         if choices.settings != self.trainer.settings:
             self.trainer.change(choices.settings)
-        for network in (self.trainer.network, self.lens.network, self._moments.lens.network):
+        for network in (self.trainer.network, self.model.network, self._moments.model.network):
             drop_out(network, choices.rates)
         self.choices = choices
 
@@ -274,5 +274,5 @@ def _broken(own: RecordedTrainer) -> str:
     """What is wrong with the model as it is now; nothing if its weights and its predictions are finite."""
     if name := first_not_finite(dict(own.trainer.network.named_parameters())):
         return NOT_FINITE.format(name=name, step=own.stands)
-    trace = own.lens.trace_tokens(own.probe.source, own.probe.target)
+    trace = own.model.trace_tokens(own.probe.source, own.probe.target)
     return "" if bool(trace["output.logits"].isfinite().all()) else NO_PREDICTIONS.format(step=own.stands)

@@ -49,21 +49,21 @@ def frozen(watched: RecordedTrainer, start: TextModel, source: Source) -> tuple[
     """A run as it is now: its model, which no training changes any more, and what training.json says of it."""
     watched.develop()
     with watched.trainer.averaged_weights():
-        lens = alone(watched.lens)
-    example = watched.lens.source_tokenizer.decode(watched.probe.source.ids)
+        model = alone(watched.model)
+    example = watched.model.source_tokenizer.decode(watched.probe.source.ids)
     record = training_record(watched.trainer, watched.material, source, example, kept="last")
     record["validation_loss"] = watched.run.curves.latest("validation")
     record["note"] = " ".join([begun_from(start), *_changes(watched), *_exactness(watched)])
-    return lens, record
+    return model, record
 
 
-def save(folder: Path, lens: TextModel, record: Record) -> None:
+def save(folder: Path, model: TextModel, record: Record) -> None:
     """Write a checkpoint of ours with its model card, or replace one whole."""
-    text = card(folder.name, lens.config, lens.network.parameter_count(), record)
-    save_checkpoint(folder, lens.network, (lens.source_tokenizer, lens.target_tokenizer), record, text)
+    text = card(folder.name, model.config, model.network.parameter_count(), record)
+    save_checkpoint(folder, model.network, (model.source_tokenizer, model.target_tokenizer), record, text)
 
 
-def zipped(name: str, lens: TextModel, record: Record, runs: Sequence[Run] = ()) -> bytes:
+def zipped(name: str, model: TextModel, record: Record, runs: Sequence[Run] = ()) -> bytes:
     """The same as one file, which unpacks into a folder of that name. runs: whose curves go with it, for TensorBoard.
 
     Raises:
@@ -71,7 +71,7 @@ def zipped(name: str, lens: TextModel, record: Record, runs: Sequence[Run] = ())
     """
     held = io.BytesIO()
     with TemporaryDirectory() as place, zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
-        save(Path(place) / name, lens, record)
+        save(Path(place) / name, model, record)
         for run in runs:
             write_curves(Path(place) / name / "curves" / f"run-{run.number}", run.curves)
         for file in sorted(path for path in Path(place).rglob("*") if path.is_file()):

@@ -54,5 +54,5 @@ class View:
 
     step: int
     probe: Probe
-    lens: TextModel
+    model: TextModel
     trace: Trace

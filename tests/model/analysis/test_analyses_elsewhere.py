@@ -34,23 +34,23 @@ from model.analysis.weights import spectra, statistics
 from model.capture.trace import Trace
 from model.inference.decoding import Sampling
 from model.inference.model import TextModel
-from tests.model.elsewhere import KINDS, OPTIONS, TEXT, alike, elsewhere, lens_of, trace_of
+from tests.model.elsewhere import KINDS, OPTIONS, TEXT, alike, elsewhere, model_of, trace_of
 
 
-def analyses(lens: TextModel, trace: Trace, before: Trace) -> dict[str, Callable[[], Any]]:
+def analyses(model: TextModel, trace: Trace, before: Trace) -> dict[str, Callable[[], Any]]:
     """Every function of model/analysis that takes tensors, on this trace, and beside another one."""
-    config, stack, network = lens.config, logit_lens.last_stack(lens.network), lens.network
+    config, stack, network = model.config, logit_lens.last_stack(model.network), model.network
     kinds = [kind for kind in ("encoder", "decoder", "cross") if trace.attention_paths(kind)]
     maps = {kind: trace.attention(kind) for kind in kinds}
-    marked = torch.tensor([place == 0 for place in range(maps[kinds[0]].shape[-1])], device=lens.device)
+    marked = torch.tensor([place == 0 for place in range(maps[kinds[0]].shape[-1])], device=model.device)
     path, all_heads = trace.attention_paths(kinds[-1])[-1], [(0, 0), (1, 1)]
     x, logits = trace[f"{stack}.embedding.output"], trace["output.logits"]
-    source = lens.source_tokens(TEXT)
-    target = lens.target_tokens("师学") if lens.kind == "encoder-decoder" else None
+    source = model.source_tokens(TEXT)
+    target = model.target_tokens("师学") if model.kind == "encoder-decoder" else None
     names = logit_lens.stream_names(trace)
-    actual = torch.arange(len(logits), device=lens.device) % logits.shape[1] - 1
+    actual = torch.arange(len(logits), device=model.device) % logits.shape[1] - 1
     parts = residual.blocks(config, stack)
-    three, units = torch.tensor([[3, 4, 5]], device=lens.device), trace[f"{stack}.layers.0.feed_forward.hidden"]
+    three, units = torch.tensor([[3, 4, 5]], device=model.device), trace[f"{stack}.layers.0.feed_forward.hidden"]
     comparison, seen = differences.Comparison(trace, before), feed_forward.Seen()
     seen.add(trace, config)
     seen.add(before, config)
@@ -60,7 +60,7 @@ def analyses(lens: TextModel, trace: Trace, before: Trace) -> dict[str, Callable
             metric(maps[kinds[0]], marked) for name, metric in head_metrics.METRICS.items() if name != "induction"
         ],
         "induction": lambda: head_metrics.induction(
-            maps[kinds[0]], head_metrics.after_the_same(trace.source_tokens).to(lens.device)
+            maps[kinds[0]], head_metrics.after_the_same(trace.source_tokens).to(model.device)
         ),
         "average": lambda: attention_maps.average(Maps(trace, kinds[0]), all_heads),
         "maximum": lambda: attention_maps.maximum(Maps(trace, kinds[0]), all_heads),
@@ -75,13 +75,13 @@ def analyses(lens: TextModel, trace: Trace, before: Trace) -> dict[str, Callable
         "contributions": lambda: residual.contributions(trace.__getitem__, parts),
         "cosines": lambda: residual.cosines(torch.stack([trace[name].float() for name in residual.states(parts)])),
         "sums": lambda: residual.sum_error(trace, config, parts) < 1e-5,
-        "lens": lambda: logit_lens.read_layers(network, [trace[name] for name in names], actual.clamp(min=0)[None]),
+        "model": lambda: logit_lens.read_layers(network, [trace[name] for name in names], actual.clamp(min=0)[None]),
         "losses": lambda: predictions.losses(logits, actual),
         "ranks": lambda: predictions.ranks(logits, actual),
         "entropies": lambda: predictions.entropies(logits),
         "sampled": lambda: predictions.sampled(logits[0], Sampling(temperature=0.7, top_k=5, top_p=0.9)),
         "saturation": lambda: predictions.saturation(logits[0], [0.5, 1.0, 2.0]),
-        "text losses": lambda: loss.text_losses(lens, trace, source, target)[:3],
+        "text losses": lambda: loss.text_losses(model, trace, source, target)[:3],
         "perplexity": lambda: loss.perplexity(predictions.losses(logits, actual)),
         "nearest": lambda: embeddings.nearest(network.get_submodule(f"{stack}.embedding.tokens").weight, 3, 4)[0],
         "plane": lambda: embeddings.principal_plane(x).project(x).abs(),
@@ -108,26 +108,26 @@ def analyses(lens: TextModel, trace: Trace, before: Trace) -> dict[str, Callable
         "similar": lambda: head_weights.head_similarity(list(head_weights.attentions(network).values())[:2], "scores"),
         "singular": lambda: spectra.singular_values(next(network.parameters()).cpu()),
         "idle": lambda: seen.on(network, feed_forward.path_of(stack, 0)),
-        "reads": lambda: feed_forward.reads(network, stack, 0, 3, lens.target_tokenizer),
-        "writes": lambda: feed_forward.writes(network, stack, 1, 3, lens.target_tokenizer),
+        "reads": lambda: feed_forward.reads(network, stack, 0, 3, model.target_tokenizer),
+        "writes": lambda: feed_forward.writes(network, stack, 1, 3, model.target_tokenizer),
         "unit order": lambda: [feed_forward.order_of(units, each) for each in ("index", "strength")],
         "apart": lambda: feed_forward.positions_apart(trace, stack, 0, range(len(x))[::-1]).alone < 1e-5,
         "dropped": lambda: dropout.over_masks(x[0], 0.25, 20, "seed").counts,
     }
     if config.norm != "none":
         made["placements"] = lambda: residual.placements(network, parts[-1], x, trace[parts[-1].read])
-    if batch := batches.batch_of(lens, source, target):
+    if batch := batches.batch_of(model, source, target):
         name = f"{norms.stack_norms(trace, stack)[0]}.input"
-        alone = lens.trace_tokens(source, target)[name]
+        alone = model.trace_tokens(source, target)[name]
         made["batch"] = lambda: batches.batch_statistics(batch.stacked(name), batch.real[stack], alone, 1e-5)
     return made
 
 
 @pytest.mark.parametrize(("kind", "options"), [(KINDS[0], {}), (KINDS[1], OPTIONS[2]), (KINDS[2], OPTIONS[0])])
 def test_every_analysis(pretended, kind, options):
-    lens = lens_of(kind, **options)
+    model = model_of(kind, **options)
     results = []
-    for each in (lens, elsewhere(lens)):
+    for each in (model, elsewhere(model)):
         results.append(analyses(each, trace_of(each), trace_of(each, "The dog likes a cat.")))
     for name, here in results[0].items():
         there = results[1][name]()

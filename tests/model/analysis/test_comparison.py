@@ -9,7 +9,7 @@ from model.analysis.comparison import Comparison, align
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from tests.model.examples import one_stack
-from tests.viz.small import parts, small_lens
+from tests.viz.small import parts, small_model
 
 
 def test_the_same_text_is_aligned_with_itself():
@@ -28,7 +28,7 @@ def test_insertions_and_deletions_are_found():
 
 
 def test_a_trace_does_not_differ_from_itself(tmp_path):
-    trace = small_lens(tmp_path).trace("The cat sees.", "我")
+    trace = small_model(tmp_path).trace("The cat sees.", "我")
     comparison = Comparison(trace, trace)
     for name in trace.names():
         difference = comparison.difference(name)
@@ -39,7 +39,7 @@ def test_a_trace_does_not_differ_from_itself(tmp_path):
 
 
 def test_the_heads_of_a_kind_are_compared_without_those_of_others(tmp_path, monkeypatch):
-    trace = small_lens(tmp_path).trace("The cat sees.", "我")
+    trace = small_model(tmp_path).trace("The cat sees.", "我")
     comparison, asked, own = Comparison(trace, trace), [], Comparison.counterpart
     monkeypatch.setattr(Comparison, "counterpart", lambda self, name: asked.append(name) or own(self, name))
     assert comparison.head_changes("encoder").shape == (2, 2)
@@ -47,8 +47,8 @@ def test_the_heads_of_a_kind_are_compared_without_those_of_others(tmp_path, monk
 
 
 def test_counterparts_stand_at_this_traces_tokens(tmp_path):
-    lens = small_lens(tmp_path)
-    now, before = lens.trace("The dog sees the cat.", "我"), lens.trace("The dog the cat.", "我")
+    model = small_model(tmp_path)
+    now, before = model.trace("The dog sees the cat.", "我"), model.trace("The dog the cat.", "我")
     comparison = Comparison(now, before)
     places = align(now.source_tokens, before.source_tokens).places
     assert -1 in places
@@ -67,8 +67,8 @@ def test_counterparts_stand_at_this_traces_tokens(tmp_path):
 
 
 def test_the_change_of_a_head_is_the_total_variation_of_its_rows(tmp_path):
-    lens = small_lens(tmp_path)
-    now, before = lens.trace("The dog sees the cat.", "我"), lens.trace("The dog the cat.", "我")
+    model = small_model(tmp_path)
+    now, before = model.trace("The dog sees the cat.", "我"), model.trace("The dog the cat.", "我")
     table = Comparison(now, before).changes
     places = align(now.source_tokens, before.source_tokens)
     path = "encoder.layers.1.self_attention"
@@ -89,8 +89,8 @@ def test_the_change_of_a_head_is_the_total_variation_of_its_rows(tmp_path):
 
 
 def test_the_change_of_a_prediction_is_torchs_divergence(tmp_path):
-    lens = small_lens(tmp_path)
-    now, before = lens.trace("The dog sees.", "我"), lens.trace("The cat sees.", "我")
+    model = small_model(tmp_path)
+    now, before = model.trace("The dog sees.", "我"), model.trace("The cat sees.", "我")
     table = Comparison(now, before).changes
     rows = table[table["kind"] == "prediction"].sort_values("position")
     log_now, log_before = (each["output.logits"].double().log_softmax(-1) for each in (now, before))
@@ -101,7 +101,7 @@ def test_the_change_of_a_prediction_is_torchs_divergence(tmp_path):
 
 
 def test_what_the_pinned_model_has_not_is_none(tmp_path):
-    deep, other = small_lens(tmp_path / "a"), small_lens(tmp_path / "b", n_encoder_layers=1)
+    deep, other = small_model(tmp_path / "a"), small_model(tmp_path / "b", n_encoder_layers=1)
     comparison = Comparison(deep.trace("The cat.", "我"), other.trace("The cat.", "我"))
     assert comparison.counterpart("encoder.layers.1.self_attention.weights") is None
     assert comparison.attention("encoder") is None
@@ -111,7 +111,7 @@ def test_what_the_pinned_model_has_not_is_none(tmp_path):
 
 def test_a_decoder_of_another_kind_of_model_is_compared_by_the_tokens_it_reads(tmp_path):
     """The decoder of one stack reads the source, that of two the target: its rows are found by their own tokens."""
-    translating = small_lens(tmp_path / "two").trace("the cat sees the dog the cat sees the dog", "")
+    translating = small_model(tmp_path / "two").trace("the cat sees the dog the cat sees the dog", "")
     network, tokenizer = one_stack("decoder-only", vocabulary=len(parts()[0]), norm_placement="pre"), parts()[0]
     save_checkpoint(tmp_path / "one", network, (tokenizer, tokenizer))
     writing = open_checkpoint(tmp_path / "one").trace("the cat sees the dog the cat sees the dog")

@@ -21,7 +21,7 @@ from model.analysis.feed_forward import (
 )
 from model.capture.trace import Trace, record
 from tests.model.examples import config, network, one_stack
-from tests.viz.small import small_lens
+from tests.viz.small import small_model
 
 PLACED = [
     {"norm_placement": "pre"},
@@ -102,20 +102,20 @@ def test_units_seen_are_those_of_all_texts_and_repeats_do_not_count():
 
 
 def test_a_unit_reads_and_writes_what_its_weights_say(tmp_path):
-    lens = small_lens(tmp_path / "small")
-    transformer, unit = lens.network, 7
+    model = small_model(tmp_path / "small")
+    transformer, unit = model.network, 7
     network_ = layer_of(transformer, "decoder", 1)
     logits = (transformer.output.logits.weight.double() @ network_.output.weight[:, unit].double()).detach()
-    found = writes(transformer, "decoder", 1, unit, lens.target_tokenizer, keep=5)
+    found = writes(transformer, "decoder", 1, unit, model.target_tokenizer, keep=5)
     best = logits.topk(5)
-    assert [label for label, _ in found.towards] == [lens.target_tokenizer.label(int(t)) for t in best.indices]
+    assert [label for label, _ in found.towards] == [model.target_tokenizer.label(int(t)) for t in best.indices]
     assert [value for _, value in found.towards] == pytest.approx(best.values.tolist(), rel=1e-4)
     assert found.away[0][1] == pytest.approx(float(logits.min()), rel=1e-4)
     embedding = transformer.encoder.embedding.tokens.weight.double()
     weight = layer_of(transformer, "encoder", 0).hidden.weight[unit].double()
     cosines = F.cosine_similarity(embedding, weight[None]).detach()
-    read = reads(transformer, "encoder", 0, unit, lens.source_tokenizer, keep=3)
+    read = reads(transformer, "encoder", 0, unit, model.source_tokenizer, keep=3)
     assert [value for _, value in read.towards] == pytest.approx(cosines.topk(3).values.tolist(), rel=1e-4)
-    assert read.towards[0][0] == lens.source_tokenizer.label(int(cosines.argmax()))
+    assert read.towards[0][0] == model.source_tokenizer.label(int(cosines.argmax()))
     assert [reaches_output(transformer.config, stack) for stack in ("encoder", "decoder")] == [False, True]
     assert reaches_output(one_stack("encoder-only").config, "encoder")

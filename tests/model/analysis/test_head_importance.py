@@ -24,7 +24,7 @@ SOURCE, TARGET = tokenizers(PAIRS)
 KINDS = {"encoder-decoder": ["encoder", "decoder", "cross"], "decoder-only": ["decoder"], "encoder-only": ["encoder"]}
 
 
-def lens_of(kind: str, **options) -> TextModel:
+def model_of(kind: str, **options) -> TextModel:
     if kind == "encoder-decoder":
         sizes = {"source_vocabulary": len(SOURCE), "target_vocabulary": len(TARGET)}
         return Translator("one", network(**sizes, **options).double(), (SOURCE, TARGET), {})
@@ -33,13 +33,13 @@ def lens_of(kind: str, **options) -> TextModel:
     return (LanguageModel if kind == "decoder-only" else MaskedLanguageModel)("one", made, (TARGET, TARGET), {})
 
 
-def texts(lens: TextModel) -> tuple[Tokens, Tokens | None, list[int]]:
-    if lens.kind == "encoder-decoder":
-        source, target = lens.source_tokens(PAIRS[0].source), lens.target_tokens(PAIRS[0].target)
+def texts(model: TextModel) -> tuple[Tokens, Tokens | None, list[int]]:
+    if model.kind == "encoder-decoder":
+        source, target = model.source_tokens(PAIRS[0].source), model.target_tokens(PAIRS[0].target)
     else:
-        source, target = lens.source_tokens(PAIRS[0].target), None
+        source, target = model.source_tokens(PAIRS[0].target), None
     written = target or source
-    return source, target, actual_tokens(lens.kind, written.ids, TARGET.end, None)
+    return source, target, actual_tokens(model.kind, written.ids, TARGET.end, None)
 
 
 def logs_of(network, source: Tokens, target: Tokens | None) -> np.ndarray:
@@ -58,16 +58,16 @@ def mean_loss(logs: np.ndarray, actual: list[int]) -> float:
 def test_it_is_what_a_model_loses_whose_matrix_was_cut(kind, at_once, places, monkeypatch):
     monkeypatch.setattr(head_importance, "AT_ONCE", at_once)
     monkeypatch.setattr(head_importance, "PLACES", places)
-    lens = lens_of(kind)
-    source, target, actual = texts(lens)
-    removals = Removals(lens, source, target, actual)
+    model = model_of(kind)
+    source, target, actual = texts(model)
+    removals = Removals(model, source, target, actual)
     found = dict(removals.each(KINDS[kind]))
     assert list(found) == removals.places(KINDS[kind])
     assert len(found) == 2 * 2 * len(KINDS[kind])
-    plain = logs_of(lens.network, source, target)
+    plain = logs_of(model.network, source, target)
     assert removals.loss == pytest.approx(mean_loss(plain, actual), abs=1e-5)
     for place, effect in found.items():
-        logs = logs_of(without_columns(lens.network, RemovedHead(*place)), source, target)
+        logs = logs_of(without_columns(model.network, RemovedHead(*place)), source, target)
         kl = (np.exp(plain) * (plain - logs)).sum(axis=-1)
         assert effect.loss == pytest.approx(mean_loss(logs, actual) - mean_loss(plain, actual), abs=1e-5)
         assert effect.moved == pytest.approx(kl.max(), abs=1e-5)
@@ -75,37 +75,37 @@ def test_it_is_what_a_model_loses_whose_matrix_was_cut(kind, at_once, places, mo
 
 
 def test_a_bare_encoder_loses_a_share_of_its_states():
-    lens = lens_of("encoder-only", output_head="none")
-    source, target, actual = texts(lens)
-    removals = Removals(lens, source, target, actual)
+    model = model_of("encoder-only", output_head="none")
+    source, target, actual = texts(model)
+    removals = Removals(model, source, target, actual)
     assert np.isnan(removals.loss)
     ids = torch.tensor([source.ids])
     for place, effect in removals.each(["encoder"]):
         with torch.inference_mode():
-            plain = lens.network.states(ids)[0].numpy()
-            moved = without_columns(lens.network, RemovedHead(*place)).states(ids)[0].numpy() - plain
+            plain = model.network.states(ids)[0].numpy()
+            moved = without_columns(model.network, RemovedHead(*place)).states(ids)[0].numpy() - plain
         each = np.linalg.norm(moved, axis=-1) / np.linalg.norm(plain, axis=-1)
         assert effect.loss == pytest.approx(np.linalg.norm(moved) / np.linalg.norm(plain), abs=1e-5)
         assert (effect.moved, effect.position) == (pytest.approx(each.max(), abs=1e-5), int(each.argmax()))
 
 
 def test_several_heads_are_removed_together_and_beside_other_changes():
-    lens = lens_of("encoder-decoder")
-    source, target, actual = texts(lens)
-    both = without_columns(without_columns(lens.network, RemovedHead("encoder", 0, 1)), RemovedHead("cross", 1, 0))
+    model = model_of("encoder-decoder")
+    source, target, actual = texts(model)
+    both = without_columns(without_columns(model.network, RemovedHead("encoder", 0, 1)), RemovedHead("cross", 1, 0))
     expected = mean_loss(logs_of(both, source, target), actual) - mean_loss(
-        logs_of(lens.network, source, target), actual
+        logs_of(model.network, source, target), actual
     )
-    found = Removals(lens, source, target, actual).without(("encoder", 0, 1), ("cross", 1, 0))
+    found = Removals(model, source, target, actual).without(("encoder", 0, 1), ("cross", 1, 0))
     assert found.loss == pytest.approx(expected, abs=1e-5)
     changes = [Causal("decoder", False), RemovedHead("decoder", 0, 0)]
-    with intervening(lens.network, changes):
-        plain = logs_of(lens.network, source, target)
-        without = logs_of(without_columns(lens.network, RemovedHead("cross", 1, 0)), source, target)
-    cut = without_columns(lens.network, RemovedHead("cross", 1, 0))
+    with intervening(model.network, changes):
+        plain = logs_of(model.network, source, target)
+        without = logs_of(without_columns(model.network, RemovedHead("cross", 1, 0)), source, target)
+    cut = without_columns(model.network, RemovedHead("cross", 1, 0))
     with intervening(cut, changes):
         without = logs_of(cut, source, target)
-    removals = Removals(lens, source, target, actual, changes)
+    removals = Removals(model, source, target, actual, changes)
     assert removals.loss == pytest.approx(mean_loss(plain, actual), abs=1e-5)
     found = removals.without(("cross", 1, 0)).loss
     assert found == pytest.approx(mean_loss(without, actual) - mean_loss(plain, actual), abs=1e-5)
@@ -115,26 +115,26 @@ def test_several_heads_are_removed_together_and_beside_other_changes():
 
 def test_nothing_changes_outside_of_the_generator():
     """It can be left at any head: no change stays behind."""
-    lens = lens_of("decoder-only")
-    source, target, actual = texts(lens)
-    before = logs_of(lens.network, source, target)
-    measuring = Removals(lens, source, target, actual).each(["decoder"])
+    model = model_of("decoder-only")
+    source, target, actual = texts(model)
+    before = logs_of(model.network, source, target)
+    measuring = Removals(model, source, target, actual).each(["decoder"])
     next(measuring)
-    assert np.array_equal(logs_of(lens.network, source, target), before)
+    assert np.array_equal(logs_of(model.network, source, target), before)
     measuring.close()
     assert not torch.is_inference_mode_enabled()
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_likeness_is_that_of_numpy(kind):
-    lens = lens_of("encoder-decoder")
-    source, target, _actual = texts(lens)
-    trace = lens.trace_tokens(source, target)
+    model = model_of("encoder-decoder")
+    source, target, _actual = texts(model)
+    trace = model.trace_tokens(source, target)
     found = likeness(trace, kind, 1, 0)
     given, weights = [], trace.attention(kind).numpy()
     for path in trace.attention_paths(kind):
         matrix = trace.module(path).output.weight.detach().numpy()
-        width = lens.config.d_head
+        width = model.config.d_head
         heads = trace[f"{path}.heads"].numpy()
         given.append([heads[h] @ matrix[:, h * width : (h + 1) * width].T for h in range(2)])
     for layer in range(2):
@@ -162,10 +162,10 @@ def test_the_distance_is_0_of_one_map_and_1_of_two_that_share_no_key():
 
 
 def test_a_removed_head_is_like_no_other():
-    lens = lens_of("decoder-only")
-    source, _target, _actual = texts(lens)
-    with intervening(lens.network, [RemovedHead("decoder", 0, 1)]):
-        trace = lens.trace_tokens(source)
+    model = model_of("decoder-only")
+    source, _target, _actual = texts(model)
+    with intervening(model.network, [RemovedHead("decoder", 0, 1)]):
+        trace = model.trace_tokens(source)
     found = likeness(trace, "decoder", 0, 0)
     assert found.outputs[0, 1].isnan()
     assert found.nearest(0, 0) in [(1, 0), (1, 1)]
@@ -173,8 +173,8 @@ def test_a_removed_head_is_like_no_other():
 
 
 def test_a_long_text_is_compared_at_queries_spread_over_it():
-    lens = lens_of("decoder-only", max_length=200)
-    trace = lens.trace_tokens(lens.source_tokens(" ".join(pair.target for pair in PAIRS[:12])))
+    model = model_of("decoder-only", max_length=200)
+    trace = model.trace_tokens(model.source_tokens(" ".join(pair.target for pair in PAIRS[:12])))
     found = likeness(trace, "decoder", 0, 0)
     length = len(trace.source_tokens)
     assert length > 64
@@ -186,8 +186,8 @@ def test_a_long_text_is_compared_at_queries_spread_over_it():
 
 
 def test_the_model_is_what_it_was():
-    lens = lens_of("encoder-decoder")
-    kept = copy.deepcopy(lens.network).state_dict()
-    source, target, actual = texts(lens)
-    list(Removals(lens, source, target, actual).each(["cross"]))
-    assert all(torch.equal(kept[name], value) for name, value in lens.network.state_dict().items())
+    model = model_of("encoder-decoder")
+    kept = copy.deepcopy(model.network).state_dict()
+    source, target, actual = texts(model)
+    list(Removals(model, source, target, actual).each(["cross"]))
+    assert all(torch.equal(kept[name], value) for name, value in model.network.state_dict().items())

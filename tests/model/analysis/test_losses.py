@@ -12,7 +12,7 @@ from model.checkpoints.native import save_checkpoint
 from model.text.tokenizer import MASK
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
-from tests.viz.small import small_lens
+from tests.viz.small import small_model
 
 
 def one(kind, folder):
@@ -34,19 +34,22 @@ def test_token_losses_are_cross_entropies():
 
 
 def test_a_translator_is_measured_on_the_target_and_its_end(tmp_path):
-    lens = small_lens(tmp_path / "a")
-    source, target = lens.source_tokens("The cat sees the dog."), lens.target_tokens(lens.target_tokenizer.label(6) * 3)
-    trace = lens.trace_tokens(source, target)
-    labels = torch.tensor([*target.ids[1:], lens.target_tokenizer.end])
+    model = small_model(tmp_path / "a")
+    source, target = (
+        model.source_tokens("The cat sees the dog."),
+        model.target_tokens(model.target_tokenizer.label(6) * 3),
+    )
+    trace = model.trace_tokens(source, target)
+    labels = torch.tensor([*target.ids[1:], model.target_tokenizer.end])
     expected = torch.nn.functional.cross_entropy(trace["output.logits"], labels, reduction="none")
-    assert_close(text_losses(lens, trace, source, target), expected.double(), atol=1e-5, rtol=0)
+    assert_close(text_losses(model, trace, source, target), expected.double(), atol=1e-5, rtol=0)
 
 
 def test_a_language_model_is_measured_on_the_next_token(tmp_path):
-    lens = one("decoder-only", tmp_path / "a")
-    source = lens.source_tokens("The cat")
-    trace = lens.trace("The cat")
-    losses = text_losses(lens, trace, source)
+    model = one("decoder-only", tmp_path / "a")
+    source = model.source_tokens("The cat")
+    trace = model.trace("The cat")
+    losses = text_losses(model, trace, source)
     expected = torch.nn.functional.cross_entropy(
         trace["output.logits"][:-1], torch.tensor(source.ids[1:]), reduction="none"
     )
@@ -55,21 +58,21 @@ def test_a_language_model_is_measured_on_the_next_token(tmp_path):
 
 
 def test_a_masked_model_is_measured_on_each_token_hidden_alone(tmp_path):
-    lens = one("encoder-only", tmp_path / "a")
+    model = one("encoder-only", tmp_path / "a")
     text = f"The cat {MASK} the dog."
-    source = lens.source_tokens(text)
-    losses = text_losses(lens, lens.trace(text), source)
-    tokenizer = lens.source_tokenizer
+    source = model.source_tokens(text)
+    losses = text_losses(model, model.trace(text), source)
+    tokenizer = model.source_tokenizer
     for place, token in enumerate(source.ids):
         if token in tokenizer.special:
             assert losses[place].isnan()
             continue
         hidden = torch.tensor([[*source.ids[:place], tokenizer.mask, *source.ids[place + 1 :]]])
         with torch.inference_mode():
-            expected = torch.nn.functional.cross_entropy(lens.network(hidden)[0, place][None], torch.tensor([token]))
+            expected = torch.nn.functional.cross_entropy(model.network(hidden)[0, place][None], torch.tensor([token]))
         assert float(losses[place]) == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_a_text_of_nothing_has_no_loss(tmp_path):
-    lens = one("encoder-only", tmp_path / "a")
-    assert text_losses(lens, lens.trace(""), lens.source_tokens("")).isnan().all()
+    model = one("encoder-only", tmp_path / "a")
+    assert text_losses(model, model.trace(""), model.source_tokens("")).isnan().all()

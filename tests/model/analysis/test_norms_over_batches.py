@@ -10,38 +10,41 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
-from tests.viz.small import small_lens
+from tests.viz.small import small_model
 
 
 @pytest.fixture
-def lens(tmp_path):
-    return small_lens(tmp_path / "small")
+def model(tmp_path):
+    return small_model(tmp_path / "small")
 
 
-def test_sentences_are_the_pieces_and_halves_of_one_alone(lens):
-    tokenizer = lens.source_tokenizer
-    whole = lens.source_tokens("The cat sees. The dog hears.")
+def test_sentences_are_the_pieces_and_halves_of_one_alone(model):
+    tokenizer = model.source_tokenizer
+    whole = model.source_tokens("The cat sees. The dog hears.")
     two = [[whole.labels[place] for place in piece] for piece in pieces(whole, tokenizer)]
     assert [piece[-1] for piece in two] == ["</s>", "</s>"]
     assert "".join(two[0]).replace("▁", " ").strip() == "The cat sees.</s>"
-    one = lens.source_tokens("The cat sees the dog")
+    one = model.source_tokens("The cat sees the dog")
     halves = pieces(one, tokenizer)
     assert [*halves[0][:-1], *halves[1]] == [*range(len(one))]
     assert abs(len(halves[0]) - len(halves[1])) <= 1
-    assert len(pieces(lens.source_tokens("A. B. C."), tokenizer, 2)) == 2
-    assert pieces(lens.source_tokens(""), tokenizer) == []
+    assert len(pieces(model.source_tokens("A. B. C."), tokenizer, 2)) == 2
+    assert pieces(model.source_tokens(""), tokenizer) == []
 
 
-def test_every_row_is_what_the_model_computes_of_it_alone(lens):
-    source, target = lens.source_tokens("The cat sees the dog."), lens.target_tokens(lens.target_tokenizer.label(7) * 5)
-    batch = batch_of(lens, source, target)
+def test_every_row_is_what_the_model_computes_of_it_alone(model):
+    source, target = (
+        model.source_tokens("The cat sees the dog."),
+        model.target_tokens(model.target_tokenizer.label(7) * 5),
+    )
+    batch = batch_of(model, source, target)
     assert {stack: len(rows) for stack, rows in batch.rows.items()} == {"encoder": 3, "decoder": 3}
     assert int((~batch.real["encoder"]).sum()) > 0
     assert batch.places["encoder"][0] == [*range(len(source))]
     for row in range(3):
         places = batch.places["encoder"][row]
         assert batch.rows["encoder"][row].labels == [source.labels[place] for place in places]
-        alone = lens.trace_tokens(batch.rows["encoder"][row], batch.rows["decoder"][row])
+        alone = model.trace_tokens(batch.rows["encoder"][row], batch.rows["decoder"][row])
         for stack in ("encoder", "decoder"):
             name = f"{stack}.layers.1.feed_forward_block.norm.input"
             own = batch.stacked(name)[row][batch.real[stack][row]]
@@ -52,10 +55,10 @@ def test_every_row_is_what_the_model_computes_of_it_alone(lens):
 def test_models_of_one_stack_have_a_batch_of_their_text(kind, tmp_path):
     made = TOKENIZERS[kind]
     save_checkpoint(tmp_path / "one", one_stack(kind, vocabulary=len(made)), (made, made))
-    lens = open_checkpoint(tmp_path / "one")
-    batch = batch_of(lens, lens.source_tokens("The cat sees"), None)
+    model = open_checkpoint(tmp_path / "one")
+    batch = batch_of(model, model.source_tokens("The cat sees"), None)
     assert list(batch.rows) == [kind.split("-")[0]]
-    assert batch_of(lens, lens.source_tokens(""), None) is None
+    assert batch_of(model, model.source_tokens(""), None) is None
 
 
 def test_statistics_are_torchs():

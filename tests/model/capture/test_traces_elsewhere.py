@@ -16,7 +16,7 @@ from model.capture.trace import record
 from model.inference.copies import vary
 from model.network.attention import MultiHeadAttention, for_each_head
 from model.network.masks import Mask
-from tests.model.elsewhere import KINDS, OPTIONS, alike, elsewhere, lens_of, trace_of
+from tests.model.elsewhere import KINDS, OPTIONS, alike, elsewhere, model_of, trace_of
 from tests.model.examples import config
 from tests.pretended_device import NAME
 
@@ -25,9 +25,9 @@ from tests.pretended_device import NAME
     ("kind", "options"), [*zip(KINDS, OPTIONS[2:], strict=True), *zip(KINDS[:2], OPTIONS, strict=False)]
 )
 def test_every_quantity_of_a_trace(pretended, kind, options):
-    lens = lens_of(kind, **options)
-    other = elsewhere(lens)
-    ours, theirs = trace_of(lens), trace_of(other)
+    model = model_of(kind, **options)
+    other = elsewhere(model)
+    ours, theirs = trace_of(model), trace_of(other)
     assert theirs.names() == ours.names()
     for name in theirs.names():
         assert theirs[name].device.type == NAME, name
@@ -51,9 +51,9 @@ CHANGES: list[list[Intervention]] = [
 
 @pytest.mark.parametrize("changes", CHANGES)
 def test_every_change_to_masks(pretended, changes):
-    lens = lens_of("decoder-only", n_key_value_heads=1, position="alibi")
+    model = model_of("decoder-only", n_key_value_heads=1, position="alibi")
     found = []
-    for each in (lens, elsewhere(lens)):
+    for each in (model, elsewhere(model)):
         with intervening(each.network, changes):
             trace = trace_of(each)
         found.append({name: trace[name] for name in trace.names()} | {"checks": [c.cells for c in checks(trace)]})
@@ -62,10 +62,10 @@ def test_every_change_to_masks(pretended, changes):
 
 @pytest.mark.parametrize("position", ["rotary", "alibi", "none"])
 def test_every_other_position(pretended, position):
-    lens = lens_of("encoder-decoder", position="sinusoidal")
+    model = model_of("encoder-decoder", position="sinusoidal")
     found = [
         trace_of(vary(each, position=position, position_base=500.0, max_length=40))["output.logits"]
-        for each in (lens, elsewhere(lens))
+        for each in (model, elsewhere(model))
     ]
     alike(found[1], found[0])
 

@@ -63,7 +63,7 @@ def one_tokenizer():
     return train_bpe([pair.source for pair in sentences(30)], 90, mask=True)
 
 
-def lens_of(kind: str, options: dict) -> TextModel:
+def model_of(kind: str, options: dict) -> TextModel:
     both = both_tokenizers() if kind == "encoder-decoder" else (one_tokenizer(), one_tokenizer())
     sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
     if kind == "encoder-decoder":
@@ -86,58 +86,58 @@ def tokenizer_of(folder):
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def ids(lens: TextModel, text: str) -> torch.Tensor:
-    return torch.tensor([lens.source_tokens(text).ids])
+def ids(model: TextModel, text: str) -> torch.Tensor:
+    return torch.tensor([model.source_tokens(text).ids])
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_is_the_same_in_transformers(name, tmp_path):
-    lens = lens_of("decoder-only", DECODERS[name])
-    export_huggingface(lens, tmp_path)
+    model = model_of("decoder-only", DECODERS[name])
+    export_huggingface(model, tmp_path)
     theirs = opened(transformers.AutoModelForCausalLM, tmp_path)
-    read = ids(lens, "The cat sees the doctor.")
+    read = ids(model, "The cat sees the doctor.")
     assert tokenizer_of(tmp_path)("The cat sees the doctor.").input_ids == read[0].tolist()
-    assert_close(theirs(read).logits, lens.network(read), rtol=1e-5, atol=1e-5)
+    assert_close(theirs(read).logits, model.network(read), rtol=1e-5, atol=1e-5)
     matrix = theirs.get_output_embeddings().weight
     assert (matrix is theirs.get_input_embeddings().weight) == (DECODERS[name].items() >= TIED.items())
 
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_an_encoder_is_the_same_in_transformers(name, tmp_path):
-    lens = lens_of("encoder-only", ENCODERS[name])
-    export_huggingface(lens, tmp_path)
+    model = model_of("encoder-only", ENCODERS[name])
+    export_huggingface(model, tmp_path)
     states = name.endswith("-states")
     auto = transformers.AutoModel if states else transformers.AutoModelForMaskedLM
     theirs = opened(auto, tmp_path)
     tokenizer = tokenizer_of(tmp_path)
-    read = ids(lens, "The cat <mask> the doctor.")
-    assert tokenizer("The cat sees the doctor.").input_ids == ids(lens, "The cat sees the doctor.")[0].tolist()
-    assert tokenizer.mask_token_id == lens.source_tokenizer.mask
+    read = ids(model, "The cat <mask> the doctor.")
+    assert tokenizer("The cat sees the doctor.").input_ids == ids(model, "The cat sees the doctor.")[0].tolist()
+    assert tokenizer.mask_token_id == model.source_tokenizer.mask
     if states:  # as the card says
         found = theirs(read).last_hidden_state @ theirs.get_input_embeddings().weight.T
-        found = found / lens.config.d_model**0.5 if lens.config.scale_embedding else found
+        found = found / model.config.d_model**0.5 if model.config.scale_embedding else found
         assert "get_input_embeddings().weight.T" in (tmp_path / "README.md").read_text()
     else:
         found = theirs(read).logits
-    assert_close(found, lens.network(read), rtol=1e-5, atol=1e-5)
+    assert_close(found, model.network(read), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_an_encoder_decoder_is_the_same_in_transformers(name, tmp_path):
-    lens = lens_of("encoder-decoder", PAIRS[name])
-    export_huggingface(lens, tmp_path)
+    model = model_of("encoder-decoder", PAIRS[name])
+    export_huggingface(model, tmp_path)
     theirs = opened(transformers.AutoModelForSeq2SeqLM, tmp_path)
-    read, written = ids(lens, "The cat sees the doctor."), lens.target_tokens("一")
+    read, written = ids(model, "The cat sees the doctor."), model.target_tokens("一")
     target = torch.tensor([written.ids])
     assert_close(
-        theirs(input_ids=read, decoder_input_ids=target).logits, lens.network(read, target), rtol=1e-5, atol=1e-5
+        theirs(input_ids=read, decoder_input_ids=target).logits, model.network(read, target), rtol=1e-5, atol=1e-5
     )
     both = [tokenizer_of(folder) for folder in (tmp_path, tmp_path / "target_tokenizer")]
     assert both[0]("The cat sees the doctor.").input_ids == read[0].tolist()
     assert both[1]("一").input_ids == written.ids
     made = theirs.generate(read, num_beams=1, do_sample=False, max_length=8)[0].tolist()
-    assert made[0] == lens.target_tokenizer.start
-    assert made[1:] == lens.generate("The cat sees the doctor.", length=7).ids
+    assert made[0] == model.target_tokenizer.start
+    assert made[1:] == model.generate("The cat sees the doctor.", length=7).ids
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_an_encoder_decoder_is_the_same_in_transformers(name, tmp_path):
 )
 def test_what_no_family_has_is_named(kind, options, named, tmp_path):
     with pytest.raises(CheckpointError, match=named):
-        export_huggingface(lens_of(kind, options), tmp_path / "out")
+        export_huggingface(model_of(kind, options), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -170,8 +170,8 @@ def test_every_option_of_a_config_is_either_free_or_asked_for():
 
 
 def test_the_card_keeps_its_text_under_a_front_matter_for_the_hub(tmp_path):
-    lens = lens_of("decoder-only", DECODERS["llama"])
-    export_huggingface(lens, tmp_path, "---\nold: front\n---\n# Mine\n\nAbout **it**.\n")
+    model = model_of("decoder-only", DECODERS["llama"])
+    export_huggingface(model, tmp_path, "---\nold: front\n---\n# Mine\n\nAbout **it**.\n")
     text = (tmp_path / "README.md").read_text()
     front, _, rest = text.removeprefix("---\n").partition("\n---\n")
     assert "license: cc-by-2.0" in front.splitlines()
@@ -184,8 +184,8 @@ def test_the_card_keeps_its_text_under_a_front_matter_for_the_hub(tmp_path):
 
 
 def test_a_zip_unpacks_into_one_folder(tmp_path):
-    lens = lens_of("decoder-only", DECODERS["llama"])
-    with zipfile.ZipFile(io.BytesIO(huggingface_zipped(lens, "mine"))) as archive:
+    model = model_of("decoder-only", DECODERS["llama"])
+    with zipfile.ZipFile(io.BytesIO(huggingface_zipped(model, "mine"))) as archive:
         assert {name.partition("/")[0] for name in archive.namelist()} == {"mine"}
         assert json.loads(archive.read("mine/config.json"))["model_type"] == "llama"
     folder = tmp_path / "own"
@@ -208,17 +208,17 @@ def test_every_bundled_model_has_a_counterpart(name):
     ids=["llama", "gpt2", "pre"],
 )
 def test_an_export_opens_here_again(kind, options, tmp_path):
-    lens = lens_of(kind, options)
-    export_huggingface(lens, tmp_path / "out")
+    model = model_of(kind, options)
+    export_huggingface(model, tmp_path / "out")
     again = open_checkpoint(tmp_path / "out", torch.device("cpu"), torch.float32)
-    tokens = [lens.source_tokens("The cat sees the doctor.")]
-    tokens += [lens.target_tokens("一")] if kind == "encoder-decoder" else []
-    first, second = lens.trace_tokens(*tokens), again.trace_tokens(*tokens)
+    tokens = [model.source_tokens("The cat sees the doctor.")]
+    tokens += [model.target_tokens("一")] if kind == "encoder-decoder" else []
+    first, second = model.trace_tokens(*tokens), again.trace_tokens(*tokens)
     assert_close(second["output.logits"], first["output.logits"], rtol=1e-5, atol=2e-5)
     assert again.source_tokens("The cat sees the doctor.") == tokens[0]
     if kind == "encoder-decoder":  # each language by its own tokenizer
         assert again.target_tokens("一") == tokens[1]
-        one, other = (each.generate("The cat sees the doctor.", length=6) for each in (lens, again))
+        one, other = (each.generate("The cat sees the doctor.", length=6) for each in (model, again))
         assert (one.ids, one.text) == (other.ids, other.text)
 
 

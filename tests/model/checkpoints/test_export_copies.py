@@ -23,14 +23,14 @@ from tests.model.text.huggingface.test_tokenizer import byte_level, word_piece
 )
 def test_a_copy_saved_as_ours_opens_as_the_same(kind, made, settings, tmp_path):
     saved(tmp_path / "theirs", kind, made(), **settings)
-    lens = opened(tmp_path / "theirs")
-    save_checkpoint(tmp_path / "ours", lens.network, (lens.source_tokenizer, lens.target_tokenizer))
+    model = opened(tmp_path / "theirs")
+    save_checkpoint(tmp_path / "ours", model.network, (model.source_tokenizer, model.target_tokenizer))
     again = opened(tmp_path / "ours")
-    one, other = lens.trace(TEXT), again.trace(TEXT)
+    one, other = model.trace(TEXT), again.trace(TEXT)
     assert (one.source_tokens, one.target_tokens) == (other.source_tokens, other.target_tokens)
     last = [name for name in one.names() if name.endswith(".residual")][-1]
     torch.testing.assert_close(other[last], one[last])
-    assert again.source_tokenizer.to_json() == lens.source_tokenizer.to_json()
+    assert again.source_tokenizer.to_json() == model.source_tokenizer.to_json()
     path = next((tmp_path / "ours").glob("*tokenizer.json"))
     path.write_text(path.read_text().replace('"size": ', '"size": -'))
     with pytest.raises(CheckpointError, match=r"tokenizer.json cannot be read as a tokenizer"):
@@ -39,8 +39,8 @@ def test_a_copy_saved_as_ours_opens_as_the_same(kind, made, settings, tmp_path):
 
 def test_a_copy_of_theirs_leaves_in_their_form_with_their_tokens_and_logits(tmp_path):
     saved(tmp_path / "theirs", "GPT2LMHeadModel", byte_level(), **GPT2)
-    lens = opened(tmp_path / "theirs")
-    save_checkpoint(tmp_path / "ours", lens.network, (lens.source_tokenizer, lens.target_tokenizer))
+    model = opened(tmp_path / "theirs")
+    save_checkpoint(tmp_path / "ours", model.network, (model.source_tokenizer, model.target_tokenizer))
     again = opened(tmp_path / "ours")
     export_huggingface(again, tmp_path / "back")
     ids = again.source_tokens(TEXT).ids

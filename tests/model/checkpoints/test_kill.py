@@ -35,10 +35,10 @@ def save_version(folder: Path, version: int) -> None:
 
 def opened_version(folder: Path) -> int:
     """The version of the checkpoint, which all of its files agree on."""
-    lens = open_checkpoint(folder)
-    version = lens.training["version"]
-    assert lens.config.d_ff == 8 + version % 2
-    assert all(bool((parameter == version).all()) for parameter in lens.network.parameters())
+    model = open_checkpoint(folder)
+    version = model.training["version"]
+    assert model.config.d_ff == 8 + version % 2
+    assert all(bool((parameter == version).all()) for parameter in model.network.parameters())
     return version
 
 

@@ -56,29 +56,29 @@ BART = {
 
 def test_a_gpt2_reads_and_goes_on_without_special_tokens(tmp_path):
     network = saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
-    lens = opened(tmp_path)
-    read = lens.source_tokens(TEXT)
+    model = opened(tmp_path)
+    read = model.source_tokens(TEXT)
     assert (read.before, read.labels[:2]) == (0, ["I", "▁am"])
     expected = network.generate(torch.tensor([read.ids]), max_new_tokens=6, do_sample=False, eos_token_id=None)
-    made = lens.generate(TEXT, length=6)
+    made = model.generate(TEXT, length=6)
     assert made.ids == expected[0, len(read) :].tolist()[: len(made.ids)]
-    assert lens.source_tokens("").labels == ["<|endoftext|>"]
-    trace = lens.trace(TEXT)
-    assert [guess.place for guess in lens.guesses(trace)] == [len(read) - 1]
-    assert lens.take(TEXT, 0, read.ids[1]) == f"{TEXT} am"
-    assert text_losses(lens, trace, read).isnan().sum() == 1
+    assert model.source_tokens("").labels == ["<|endoftext|>"]
+    trace = model.trace(TEXT)
+    assert [guess.place for guess in model.guesses(trace)] == [len(read) - 1]
+    assert model.take(TEXT, 0, read.ids[1]) == f"{TEXT} am"
+    assert text_losses(model, trace, read).isnan().sum() == 1
     long = "a " * 99
-    assert len(lens.source_tokens(long)) == 24
-    assert len(lens.generate(long, length=3).ids) == 3
+    assert len(model.source_tokens(long)) == 24
+    assert len(model.generate(long, length=3).ids) == 3
 
 
 def test_writing_ends_at_any_of_several_tokens(tmp_path):
     saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
     first = opened(tmp_path).generate(TEXT, length=8).ids
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [first[2], 0]}))
-    lens = opened(tmp_path)
-    assert lens.generate(TEXT, length=8).ids == first[: first.index(first[2]) + 1]
-    assert lens.generate(TEXT, length=8, beam=2).ids
+    model = opened(tmp_path)
+    assert model.generate(TEXT, length=8).ids == first[: first.index(first[2]) + 1]
+    assert model.generate(TEXT, length=8, beam=2).ids
 
 
 @pytest.mark.parametrize("forced", [None, 7])
@@ -87,77 +87,77 @@ def test_a_bart_writes_what_transformers_writes(forced, tmp_path):
     settings = json.loads((tmp_path / "config.json").read_text()) | {"forced_bos_token_id": forced}
     (tmp_path / "config.json").write_text(json.dumps(settings))
     (tmp_path / "generation_config.json").unlink()
-    lens = opened(tmp_path)
-    source = lens.source_tokens(TEXT)
+    model = opened(tmp_path)
+    source = model.source_tokens(TEXT)
     assert (source.labels[0], source.labels[-1]) == ("<s>", "</s>")
     first = [2, 0] if forced is None else [2, forced]
-    assert lens.target_tokens("I").ids == [*first, *lens.target_tokenizer.encode("I").ids]
+    assert model.target_tokens("I").ids == [*first, *model.target_tokenizer.encode("I").ids]
     given = torch.tensor([source.ids]), torch.tensor([first])
     expected = network.generate(given[0], decoder_input_ids=given[1], max_new_tokens=5, num_beams=1, do_sample=False,
                               forced_bos_token_id=None)  # fmt: skip
-    assert lens.generate(TEXT, length=5).ids == expected[0, 2:].tolist()
-    trace = lens.trace(TEXT)
-    assert trace.target_tokens[:2] == lens.target_tokenizer.tokens(first).labels
-    texts = lens.generate_batch([TEXT, "I am"], length=5)
-    assert [each.ids for each in texts] == [lens.generate(text, length=5).ids for text in (TEXT, "I am")]
+    assert model.generate(TEXT, length=5).ids == expected[0, 2:].tolist()
+    trace = model.trace(TEXT)
+    assert trace.target_tokens[:2] == model.target_tokenizer.tokens(first).labels
+    texts = model.generate_batch([TEXT, "I am"], length=5)
+    assert [each.ids for each in texts] == [model.generate(text, length=5).ids for text in (TEXT, "I am")]
 
 
 @pytest.mark.parametrize("made", [word_piece, lambda: byte_level(True)], ids=["WordPiece", "bytes"])
 def test_a_masked_model_fills_in_its_own_mask(made, tmp_path):
     network = saved(tmp_path, "BertForMaskedLM", made(), **BERT)
-    lens = opened(tmp_path)
-    mask = lens.source_tokenizer.mask_label
+    model = opened(tmp_path)
+    mask = model.source_tokenizer.mask_label
     assert mask == ("[MASK]" if made is word_piece else "<mask>")
     text = f"I am a {mask}."
-    tokens = lens.source_tokens(text)
-    place = tokens.ids.index(lens.source_tokenizer.mask)
+    tokens = model.source_tokens(text)
+    place = tokens.ids.index(model.source_tokenizer.mask)
     with torch.no_grad():
         logits = network(torch.tensor([tokens.ids])).logits[0, place]
-    logits[lens.source_tokenizer.special] = -torch.inf
+    logits[model.source_tokenizer.special] = -torch.inf
     best = int(logits.argmax())
-    assert lens.guesses(lens.trace(text))[0].choices[0].token == best
-    filled = lens.take(text, 0, lens.source_tokenizer.encode(" teacher").ids[0])
-    assert filled == "I am a teacher." or lens.source_tokenizer.continues == ""
-    assert mask not in lens.generate(text).text
-    assert not text_losses(lens, lens.trace(text), tokens)[1:place].isnan().any()
+    assert model.guesses(model.trace(text))[0].choices[0].token == best
+    filled = model.take(text, 0, model.source_tokenizer.encode(" teacher").ids[0])
+    assert filled == "I am a teacher." or model.source_tokenizer.continues == ""
+    assert mask not in model.generate(text).text
+    assert not text_losses(model, model.trace(text), tokens)[1:place].isnan().any()
 
 
 def test_the_rest_of_a_word_is_put_beside_it_and_words_apart(tmp_path):
     saved(tmp_path, "BertForMaskedLM", word_piece(), **BERT)
-    lens = opened(tmp_path)
-    tokenizer = lens.source_tokenizer
+    model = opened(tmp_path)
+    tokenizer = model.source_tokenizer
     rest = next(token for token in range(len(tokenizer)) if tokenizer.label(token).startswith("##"))
     word = tokenizer.encode("i").ids[0]
-    assert lens.take("teach [MASK] us", 0, rest) == f"teach{tokenizer.label(rest)[2:]} us"
-    assert lens.take("teach[MASK]us", 0, word) == "teach i us"
-    assert lens.take("[MASK] am [MASK].", 1, word) == "[MASK] am i."
+    assert model.take("teach [MASK] us", 0, rest) == f"teach{tokenizer.label(rest)[2:]} us"
+    assert model.take("teach[MASK]us", 0, word) == "teach i us"
+    assert model.take("[MASK] am [MASK].", 1, word) == "[MASK] am i."
 
 
 def test_a_bare_encoder_reads_and_predicts_nothing(tmp_path):
     network = saved(tmp_path, "BertModel", word_piece(), **BERT)
-    lens = opened(tmp_path)
-    trace, other = lens.trace(TEXT), lens.trace("I am a teacher.")
+    model = opened(tmp_path)
+    trace, other = model.trace(TEXT), model.trace("I am a teacher.")
     with torch.inference_mode():
-        states = network(torch.tensor([lens.source_tokens(TEXT).ids])).last_hidden_state[0]
+        states = network(torch.tensor([model.source_tokens(TEXT).ids])).last_hidden_state[0]
     torch.testing.assert_close(trace["encoder.layers.1.feed_forward_block.norm.output"], states, atol=1e-5, rtol=1e-5)
-    assert (lens.predicts, lens.fills, lens.guesses(trace)) == (False, False, [])
+    assert (model.predicts, model.fills, model.guesses(trace)) == (False, False, [])
     assert all(check.passed for check in checks(trace))
-    assert text_losses(lens, trace, lens.source_tokens(TEXT)).isnan().all()
+    assert text_losses(model, trace, model.source_tokens(TEXT)).isnan().all()
     changes = Comparison(trace, other).changes
     assert set(changes["kind"]) == {"head", "layer", "position"}
     with pytest.raises(ValueError, match="only reads: it has no output that predicts tokens"):
-        lens.generate(TEXT)
+        model.generate(TEXT)
 
 
 def test_a_bare_encoder_and_decoder_read_a_target_and_write_none(tmp_path):
     saved(tmp_path, "BartModel", byte_level(start=True), **BART)
-    lens = opened(tmp_path)
-    trace, target, made = lens.trace_generated(lens.source_tokens(TEXT))
+    model = opened(tmp_path)
+    trace, target, made = model.trace_generated(model.source_tokens(TEXT))
     assert (trace.target_tokens, made.ids) == (["</s>", "<s>"], [])
-    assert text_losses(lens, trace, lens.source_tokens(TEXT), target).isnan().all()
-    assert lens.trace(TEXT, "I am").target_tokens == ["</s>", "<s>", *lens.target_tokenizer.encode("I am").labels]
+    assert text_losses(model, trace, model.source_tokens(TEXT), target).isnan().all()
+    assert model.trace(TEXT, "I am").target_tokens == ["</s>", "<s>", *model.target_tokenizer.encode("I am").labels]
     with pytest.raises(ValueError, match="no output head"):
-        lens.generate(TEXT)
+        model.generate(TEXT)
 
 
 def test_what_is_not_rebuilt_runs_as_it_is(tmp_path, monkeypatch):
@@ -185,16 +185,16 @@ def test_a_damaged_config_is_refused(config, sentence, tmp_path):
 @pytest.mark.skipif(find_spec(MINILM) is None, reason=f"{MINILM} is not installed")
 def test_a_trained_sentence_encoder_opens_with_sensible_heads():
     folder = Path(str(find_spec(MINILM).submodule_search_locations[0])) / "model"
-    lens = opened(folder)
-    trace = lens.trace("The cat sat on the mat because it was tired.")
-    assert (lens.kind, lens.predicts, lens.example) == ("encoder-only", False, "")  # nothing to fill in
+    model = opened(folder)
+    trace = model.trace("The cat sat on the mat because it was tired.")
+    assert (model.kind, model.predicts, model.example) == ("encoder-only", False, "")  # nothing to fill in
     assert (trace.source_tokens[0], trace.source_tokens[-1]) == ("[CLS]", "[SEP]")
     weights = trace.attention("encoder")
     assert weights.shape == (6, 12, 13, 13)
     torch.testing.assert_close(weights.sum(-1), torch.ones(6, 12, 13), atol=1e-5, rtol=0)
     network = transformers.BertModel.from_pretrained(folder, local_files_only=True, attn_implementation="eager").eval()
     with torch.inference_mode():
-        expected = network(torch.tensor([lens.source_tokens("The cat sat on the mat because it was tired.").ids]),
+        expected = network(torch.tensor([model.source_tokens("The cat sat on the mat because it was tired.").ids]),
                          output_hidden_states=True, output_attentions=True)  # fmt: skip
     for layer, (states, maps) in enumerate(zip(expected.hidden_states[1:], expected.attentions, strict=True)):
         own = trace[f"encoder.layers.{layer}.feed_forward_block.norm.output"]

@@ -36,15 +36,15 @@ def folder(tmp_path):
 
 def test_what_was_saved_comes_back(folder):
     transformer = network(**SIZES, tied_embeddings="output")
-    lens = open_checkpoint(folder)
-    assert lens.config == transformer.config
-    assert (lens.kind, lens.name) == ("encoder-decoder", "eng-cmn")
-    assert lens.training == {"steps": 3, "data": "é.tsv"}
-    assert lens.source_tokenizer.to_json() == BOTH[0].to_json()
-    assert lens.target_tokenizer.to_json() == BOTH[1].to_json()
+    model = open_checkpoint(folder)
+    assert model.config == transformer.config
+    assert (model.kind, model.name) == ("encoder-decoder", "eng-cmn")
+    assert model.training == {"steps": 3, "data": "é.tsv"}
+    assert model.source_tokenizer.to_json() == BOTH[0].to_json()
+    assert model.target_tokenizer.to_json() == BOTH[1].to_json()
     source, target = torch.randint(len(BOTH[0]), (2, 5)), torch.randint(len(BOTH[1]), (2, 4))
-    assert torch.equal(lens.network(source, target), transformer(source, target))
-    assert lens.network.output.logits.weight is lens.network.decoder.embedding.tokens.weight
+    assert torch.equal(model.network(source, target), transformer(source, target))
+    assert model.network.output.logits.weight is model.network.decoder.embedding.tokens.weight
 
 
 def test_the_folder_holds_these_files_and_nothing_is_beside_it(folder):
@@ -56,9 +56,9 @@ def test_the_folder_holds_these_files_and_nothing_is_beside_it(folder):
 
 
 def test_an_opened_model_is_read_only_and_does_not_drop_out(folder):
-    lens = open_checkpoint(folder)
-    assert not lens.network.training
-    assert not any(parameter.requires_grad for parameter in lens.network.parameters())
+    model = open_checkpoint(folder)
+    assert not model.network.training
+    assert not any(parameter.requires_grad for parameter in model.network.parameters())
 
 
 def test_half_precision_on_disk(folder):
@@ -83,8 +83,8 @@ def test_a_new_checkpoint_replaces_every_file(folder):
     (folder / "extra.txt").write_text("of the old one")
     save_checkpoint(folder, network(**SIZES, d_ff=8), BOTH, {"steps": 4})
     assert {path.name for path in folder.iterdir()} == FILES
-    lens = open_checkpoint(folder)
-    assert (lens.config.d_ff, lens.training) == (8, {"steps": 4})
+    model = open_checkpoint(folder)
+    assert (model.config.d_ff, model.training) == (8, {"steps": 4})
 
 
 @pytest.mark.parametrize("name", sorted(FILES - {"README.md", "training.json"}))

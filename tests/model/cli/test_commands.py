@@ -29,8 +29,8 @@ def checkpoint(folder: Path) -> Path:
 def test_generate_prints_a_line_for_each_text(tmp_path, capsys):
     texts = [PAIRS[0].source, "😀 ??", ""]
     assert main(["generate", str(checkpoint(tmp_path / "c")), *texts]) == 0
-    lens = open_checkpoint(tmp_path / "c")
-    assert capsys.readouterr().out.split("\n") == [*(made.text for made in lens.generate_batch(texts)), ""]
+    model = open_checkpoint(tmp_path / "c")
+    assert capsys.readouterr().out.split("\n") == [*(made.text for made in model.generate_batch(texts)), ""]
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_generate_searches_and_draws(tmp_path, capsys, arguments, options):
     texts = [pair.source for pair in PAIRS[:6]]
     assert main(["generate", str(checkpoint(tmp_path / "c")), *texts, *arguments]) == 0
     written = capsys.readouterr().out
-    lens = open_checkpoint(tmp_path / "c")
-    made = lens.generate_batch(texts, **options)
+    model = open_checkpoint(tmp_path / "c")
+    made = model.generate_batch(texts, **options)
     assert written.split("\n") == [*(each.text for each in made), ""]
     if "sampling" in options:
-        assert [each.ids for each in made] != [each.ids for each in lens.generate_batch(texts)]
+        assert [each.ids for each in made] != [each.ids for each in model.generate_batch(texts)]
     else:
         assert all(len(each.tree.ranked()) >= options["beam"] for each in made)
 
@@ -64,10 +64,10 @@ def test_options_of_generate_that_make_no_sense_are_refused(tmp_path, capsys, ar
 
 @pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(temperature=2.0)}])
 def test_a_generation_reports_each_token(tmp_path, options):
-    lens = open_checkpoint(checkpoint(tmp_path / "c"))
-    made = lens.generate(PAIRS[0].source, **options)
-    target = lens.target_tokenizer.tokens([lens.target_tokenizer.start, *made.ids[:-1]])
-    logits = lens.trace_tokens(lens.source_tokens(PAIRS[0].source), target)["output.logits"]
+    model = open_checkpoint(checkpoint(tmp_path / "c"))
+    made = model.generate(PAIRS[0].source, **options)
+    target = model.target_tokenizer.tokens([model.target_tokenizer.start, *made.ids[:-1]])
+    logits = model.trace_tokens(model.source_tokens(PAIRS[0].source), target)["output.logits"]
     expected = logits.log_softmax(dim=-1)
     own = expected.gather(1, torch.tensor(made.ids)[:, None])[:, 0]
     assert made.log_probabilities == pytest.approx(own.tolist(), abs=1e-4)
@@ -103,8 +103,8 @@ def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path
         Pair("bb", "他正在看一本书。"),
         Pair("ccc", "天气好。"),
     ]
-    lens = open_checkpoint(checkpoint(tmp_path / "c"))
-    fixed = Fixed("fixed", lens.network, (lens.source_tokenizer, lens.target_tokenizer), {})
+    model = open_checkpoint(checkpoint(tmp_path / "c"))
+    fixed = Fixed("fixed", model.network, (model.source_tokenizer, model.target_tokenizer), {})
     figures, outputs = translation_figures(fixed, pairs, beam=3)
     references = [["我是老师。", "他正在看一本书。", "天气好。"], ["我是一个老师。", None, None]]
     expected = corpus_bleu(list(table.values()), references, tokenize="zh").score

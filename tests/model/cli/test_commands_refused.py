@@ -97,8 +97,8 @@ def test_a_language_model_writes_as_much_as_it_is_told(tmp_path, capsys):
     network = one_stack("decoder-only", vocabulary=len(tokenizer))
     save_checkpoint(tmp_path / "c", network, (tokenizer, tokenizer))
     assert main(["generate", str(tmp_path / "c"), "The c", "--length", "7"]) == 0
-    lens = open_checkpoint(tmp_path / "c")
-    assert capsys.readouterr().out == lens.generate("The c", length=7).text + "\n"
+    model = open_checkpoint(tmp_path / "c")
+    assert capsys.readouterr().out == model.generate("The c", length=7).text + "\n"
     assert main(["generate", str(tmp_path / "c"), "The c", "--length", "0"]) == 2
     assert "length (0) must be at least 1" in capsys.readouterr().err
     data = write_pairs(tmp_path / "pairs.tsv", PAIRS[:60])

@@ -125,12 +125,12 @@ def test_what_a_launcher_passes_on_again_stops_no_step():
 
 
 def test_the_trained_checkpoint_says_how_it_was_made(uninterrupted):
-    lens = open_checkpoint(uninterrupted)
-    assert lens.config.d_model == 16
-    assert lens.training["data"] == "pairs.tsv"
-    assert lens.training["settings"]["batch_tokens"] == 500
-    assert lens.training["validation_loss"] == min(loss for _, loss in lens.training["validations"])
-    assert lens.training["validation_loss"] < 0.8 * lens.training["validations"][0][1]
+    model = open_checkpoint(uninterrupted)
+    assert model.config.d_model == 16
+    assert model.training["data"] == "pairs.tsv"
+    assert model.training["settings"]["batch_tokens"] == 500
+    assert model.training["validation_loss"] == min(loss for _, loss in model.training["validations"])
+    assert model.training["validation_loss"] < 0.8 * model.training["validations"][0][1]
 
 
 def test_an_error_is_one_sentence_without_a_traceback():

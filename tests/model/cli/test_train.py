@@ -52,9 +52,9 @@ def test_a_run_that_diverges_leaves_what_was_good(data, tmp_path, monkeypatch, c
     assert error.endswith(
         f"; {out}.resume holds step 10, the last good one: go on with another --seed, which takes other batches"
     )
-    lens = open_checkpoint(out)
-    assert lens.training["steps"] in (4, 8)
-    assert all(bool(tensor.isfinite().all()) for tensor in lens.network.parameters())
+    model = open_checkpoint(out)
+    assert model.training["steps"] in (4, 8)
+    assert all(bool(tensor.isfinite().all()) for tensor in model.network.parameters())
     assert logged(tmp_path / "curves") == list(range(1, 11))
     assert main(command(data, out, *options, "--seed", "2")) == 0
     printed = capsys.readouterr().out
@@ -168,9 +168,9 @@ def test_only_the_run_of_a_checkpoint_replaces_it(data, tmp_path, capsys):
 
 def test_one_embedding_for_all_gets_one_vocabulary(data, tmp_path):
     assert main(command(data, tmp_path / "run", "--epochs", "1", "--tied-embeddings", "all")) == 0
-    lens = open_checkpoint(tmp_path / "run")
-    assert lens.source_tokenizer.to_json() == lens.target_tokenizer.to_json()
-    assert lens.training["settings"]["undo_merges"] == 0.1
+    model = open_checkpoint(tmp_path / "run")
+    assert model.source_tokenizer.to_json() == model.target_tokenizer.to_json()
+    assert model.training["settings"]["undo_merges"] == 0.1
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_right_to_the_character_is_what_is_written(kind, monkeypatch) -> None:
         asked.extend(sources)
         return [SimpleNamespace(text=pair.target if number else "wrong") for number, pair in enumerate(pairs)]
 
-    monkeypatch.setattr(made[0].lens, "generate_batch", answers)
+    monkeypatch.setattr(made[0].model, "generate_batch", answers)
     assert lengths.answered_at(made[0], chosen, pairs, 4).exact == pytest.approx(5 / 6)
     assert asked == [pair.source + ("=" if kind == "decoder-only" else "") for pair in pairs]
 

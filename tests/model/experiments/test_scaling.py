@@ -10,7 +10,7 @@ import torch
 
 from model.analysis.attention_maps import Maps
 from model.experiments.softmax import against_width, attend, both_ways, first_below, last_alike, scaled_by
-from tests.viz.small import small_lens
+from tests.viz.small import small_model
 
 TEXT = "The cat sees the dog."
 
@@ -59,8 +59,8 @@ def test_where_ratios_stay_below_and_up_to_where_they_are_alike():
 @pytest.mark.parametrize("position", ["sinusoidal", "alibi", "relative"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_a_models_heads_both_ways(tmp_path, kind, position):
-    lens = small_lens(tmp_path / "a", position=position)
-    trace = lens.trace(TEXT, lens.target_tokenizer.label(6) * 4)
+    model = small_model(tmp_path / "a", position=position)
+    trace = model.trace(TEXT, model.target_tokenizer.label(6) * 4)
     maps = Maps(trace, kind)
     found = both_ways(maps)
     assert found.d_k == 8
@@ -81,7 +81,7 @@ def test_a_models_heads_both_ways(tmp_path, kind, position):
 
 
 def test_of_a_long_text_every_kth_query_is_taken(tmp_path, monkeypatch):
-    maps = Maps(small_lens(tmp_path / "a").trace(TEXT), "encoder")
+    maps = Maps(small_model(tmp_path / "a").trace(TEXT), "encoder")
     monkeypatch.setattr("model.analysis.attention_maps.CELLS", maps.heads * maps.queries * maps.keys // 2)
     weights = maps.trace[f"{maps.paths[0]}.weights"].double()[:, ::2]
     expected = torch.special.entr(weights).sum(dim=-1).mean(dim=-1)

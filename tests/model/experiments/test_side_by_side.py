@@ -70,7 +70,7 @@ def test_gradients_of_the_first_step_are_those_of_autograd() -> None:
     side = last(train([Arm("pre")], chosen)).result
     learnt = material(chosen, 300)
     (made,), _chance = learners([Arm("pre")], chosen, 300)
-    model = fresh("again", made.lens.config, learnt, 1).network
+    model = fresh("again", made.model.config, learnt, 1).network
     corpus = learnt.corpora(chosen.max_length, 0.0)[0]
     indices = corpus.order(chosen.batch_tokens, random.Random("1 epoch 0"))[0]
     batch = corpus.batch(indices, None)
@@ -140,15 +140,15 @@ def test_the_recipe_switches_off_one_thing_in_each_arm() -> None:
     assert arms["no Adam"].trainer.settings == replace(usual, rate=SGD_RATE * usual.rate)
     query = "encoder.layers.0.feed_forward.hidden.weight"
     xavier, torchs = (
-        dict(arms[name].lens.network.named_parameters())[query].detach() for name in ("whole", "no Xavier")
+        dict(arms[name].model.network.named_parameters())[query].detach() for name in ("whole", "no Xavier")
     )
     assert float(xavier.abs().max()) > 8**-0.5  # √(6 / (8 + 32)) = 0.387
     assert 8**-0.5 * 0.8 < float(torchs.abs().max()) <= 8**-0.5
     descent = arms["no Adam"]
-    before = {name: each.detach().clone() for name, each in descent.lens.network.named_parameters()}
+    before = {name: each.detach().clone() for name, each in descent.model.network.named_parameters()}
     descent.step()
     norm = math.hypot(*descent.trainer.gradients.norms().values())
-    after = {name: each.detach() for name, each in descent.lens.network.named_parameters()}
+    after = {name: each.detach() for name, each in descent.model.network.named_parameters()}
     moved = math.sqrt(sum(float((after[name] - before[name]).square().sum()) for name in before))
     assert moved == pytest.approx(norm * SGD_RATE * usual.rate / 2, rel=1e-3)
 
@@ -158,7 +158,7 @@ def test_an_arm_that_draws_anew_draws_from_its_seed() -> None:
 
     def begun(*seeds: int) -> list[float]:
         made, _chance = learners([arm], setup(seeds=seeds), 300)
-        return [float(sum(weight.detach().sum() for weight in each.lens.network.parameters())) for each in made]
+        return [float(sum(weight.detach().sum() for weight in each.model.network.parameters())) for each in made]
 
     torch.manual_seed(5)
     expected = torch.rand(2)

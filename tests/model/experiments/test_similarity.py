@@ -13,7 +13,7 @@ from model.capture.trace import record
 from model.experiments.similarity import agreement, cosines, dots, plane, rank_keys, ranks, spearman
 from model.runtime.errors import MissingQuantityError
 from tests.model.checkpoints.bridge.models import hosted, inputs
-from tests.viz.small import small_lens
+from tests.viz.small import small_model
 
 
 def ranked(values: np.ndarray) -> np.ndarray:
@@ -51,8 +51,8 @@ def test_the_rank_correlation_counts_visible_keys_alone():
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_a_models_agreement_is_that_counted_query_by_query(tmp_path, kind):
-    lens = small_lens(tmp_path / "a", n_key_value_heads=1)
-    trace = lens.trace("The cat sees the dog.", lens.target_tokenizer.label(6) * 4)
+    model = small_model(tmp_path / "a", n_key_value_heads=1)
+    trace = model.trace("The cat sees the dog.", model.target_tokenizer.label(6) * 4)
     maps = Maps(trace, kind)
     found = agreement(maps)
     assert found.same_best.shape == (maps.layers, maps.heads, maps.queries)
@@ -87,7 +87,7 @@ def test_a_model_that_shows_no_queries_says_so(compared):
 
 
 def test_a_vector_without_a_direction_has_no_rank(tmp_path):
-    trace = small_lens(tmp_path / "a").trace("The cat sees the dog.")
+    trace = small_model(tmp_path / "a").trace("The cat sees the dog.")
     maps = Maps(trace, "encoder")
     with torch.inference_mode():
         trace[f"{maps.paths[0]}.query"][0, 1] = 0.0
@@ -100,8 +100,8 @@ def test_a_vector_without_a_direction_has_no_rank(tmp_path):
 
 
 def test_of_a_long_text_every_kth_query_is_ranked(tmp_path, monkeypatch):
-    lens = small_lens(tmp_path / "a")
-    trace = lens.trace("The cat sees the dog.")
+    model = small_model(tmp_path / "a")
+    trace = model.trace("The cat sees the dog.")
     maps = Maps(trace, "encoder")
     whole = agreement(maps)
     monkeypatch.setattr("model.analysis.attention_maps.CELLS", maps.heads * maps.queries * maps.keys // 2)

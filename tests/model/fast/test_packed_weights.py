@@ -123,19 +123,19 @@ def test_who_watches_a_training_sees_its_newest_weights():
 
 
 def test_room_is_given_back_with_the_weight(monkeypatch):
-    lens = Translator("a", make().network, tokenizers(PAIRS), {})
+    model = Translator("a", make().network, tokenizers(PAIRS), {})
     gc.collect()
-    before, first = packed_weights._taken, lens.network.output.logits.weight
+    before, first = packed_weights._taken, model.network.output.logits.weight
     monkeypatch.setattr(packed_weights, "ROOM", before + first.nbytes)
     assert made(first, 1) is not None
-    other = alone(lens)
+    other = alone(model)
     second = other.network.output.logits.weight
     assert made(second, 1) is None
     with torch.no_grad():
         first.add_(1)
     assert made(first, 1) is not None  # instead of its own older one
     assert packed_weights._taken == before + first.nbytes
-    del lens, first
+    del model, first
     gc.collect()
     assert packed_weights._taken == before
     assert made(second, 1) is not None

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tests.model.network.test_kinds import TOKENIZERS, lens
-from tests.viz.small import small_lens
+from tests.model.network.test_kinds import TOKENIZERS, model
+from tests.viz.small import small_model
 
 SOURCE = "The cat sees the dog."
 
@@ -19,7 +19,7 @@ def greedily(network, source, ids, end, limit):
 
 @torch.inference_mode()
 def test_a_translator_goes_on_from_the_chosen_token(tmp_path):
-    translator = small_lens(tmp_path / "small", seed=3)
+    translator = small_model(tmp_path / "small", seed=3)
     tokenizer = translator.target_tokenizer
     assert tokenizer.start == 2
     target = translator.generate(SOURCE).text
@@ -35,7 +35,7 @@ def test_a_translator_goes_on_from_the_chosen_token(tmp_path):
 
 
 def test_the_end_ends_the_target_and_what_was_typed_stays(tmp_path):
-    translator = small_lens(tmp_path / "small")
+    translator = small_model(tmp_path / "small")
     label, end = translator.target_tokenizer.label(7), translator.target_tokenizer.end
     assert translator.continue_from(SOURCE, f"🙂{label}🙂{label}", 3, [end]) == f"🙂{label}🙂"
     long = label * 100
@@ -43,7 +43,7 @@ def test_the_end_ends_the_target_and_what_was_typed_stays(tmp_path):
 
 
 def test_a_language_models_text_ends_with_the_chosen_tokens(tmp_path):
-    writer = lens("decoder-only", tmp_path / "one")
+    writer = model("decoder-only", tmp_path / "one")
     tokenizer = TOKENIZERS["decoder-only"]
     tokens = tokenizer.encode("dog").ids
     assert writer.continue_from("The ☂ cat sees", "", 5, tokens) == "The ☂dog"
@@ -53,4 +53,4 @@ def test_a_language_models_text_ends_with_the_chosen_tokens(tmp_path):
 
 def test_a_model_that_fills_in_does_not_write(tmp_path):
     with pytest.raises(ValueError, match="encoder-only: it does not write from left to right"):
-        lens("encoder-only", tmp_path / "one").continue_from("The cat", "", 1, [5])
+        model("encoder-only", tmp_path / "one").continue_from("The cat", "", 1, [5])

@@ -35,11 +35,11 @@ def language_model(folder, **options):
     return open_checkpoint(folder)
 
 
-def rebuilt(lens, **changes):
+def rebuilt(model, **changes):
     """The same from scratch: a network of the changed config, its parameters copied by name."""
-    config = dataclasses.replace(lens.config, **changes)
+    config = dataclasses.replace(model.config, **changes)
     network = build(config).eval()
-    weights = {name: each for name, each in lens.network.named_parameters() if not name.endswith(".positions.table")}
+    weights = {name: each for name, each in model.network.named_parameters() if not name.endswith(".positions.table")}
     network.load_weights(weights)
     return network
 
@@ -47,45 +47,45 @@ def rebuilt(lens, **changes):
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary", "alibi", "none"])
 @pytest.mark.parametrize("options", OPTIONS)
 def test_it_computes_what_a_network_of_that_config_computes(tmp_path, options, position):
-    lens = two_stacks(tmp_path / "a", **options)
+    model = two_stacks(tmp_path / "a", **options)
     changes = {"position": position, "position_base": 50.0, "max_length": 200}
-    varied = vary(lens, **changes)
-    source, target = lens.source_tokens(TEXT), lens.target_tokens("")
+    varied = vary(model, **changes)
+    source, target = model.source_tokens(TEXT), model.target_tokens("")
     trace = varied.trace_tokens(source, target)
     with torch.inference_mode():
-        expected = rebuilt(lens, **changes)(torch.tensor([source.ids]), torch.tensor([target.ids]))
+        expected = rebuilt(model, **changes)(torch.tensor([source.ids]), torch.tensor([target.ids]))
     assert_close(trace["output.logits"], expected[0])
     assert all(check.passed for check in checks(trace))
-    assert varied.config == dataclasses.replace(lens.config, **changes)
+    assert varied.config == dataclasses.replace(model.config, **changes)
 
 
 def test_the_weights_are_shared_and_the_checkpoint_stays_as_it_was(tmp_path):
-    lens = two_stacks(tmp_path / "a", tied_embeddings="output")
-    before = lens.trace(TEXT)["output.logits"].clone()
+    model = two_stacks(tmp_path / "a", tied_embeddings="output")
+    before = model.trace(TEXT)["output.logits"].clone()
     generator = torch.get_rng_state()
-    varied = vary(lens, position="rotary")
+    varied = vary(model, position="rotary")
     assert torch.equal(torch.get_rng_state(), generator)
-    own = {id(each) for each in lens.network.parameters()}
+    own = {id(each) for each in model.network.parameters()}
     assert {id(each) for each in varied.network.parameters()} == own
-    assert varied.network.parameter_count() == lens.network.parameter_count()
+    assert varied.network.parameter_count() == model.network.parameter_count()
     assert varied.network.output.logits.weight is varied.network.decoder.embedding.tokens.weight
-    assert not torch.equal(varied.trace(TEXT, "")["output.logits"], lens.trace(TEXT, "")["output.logits"])
-    assert torch.equal(lens.trace(TEXT)["output.logits"], before)
-    assert lens.config.position == "sinusoidal"
-    assert not any(each.requires_grad for network in (lens.network, varied.network) for each in network.parameters())
+    assert not torch.equal(varied.trace(TEXT, "")["output.logits"], model.trace(TEXT, "")["output.logits"])
+    assert torch.equal(model.trace(TEXT)["output.logits"], before)
+    assert model.config.position == "sinusoidal"
+    assert not any(each.requires_grad for network in (model.network, varied.network) for each in network.parameters())
 
 
 def test_what_is_asked_for_as_trained_is_the_checkpoint_itself(tmp_path):
-    lens = two_stacks(tmp_path / "a")
-    assert vary(lens) is lens
-    assert vary(lens, position="sinusoidal", position_base=10_000.0, max_length=32) is lens
+    model = two_stacks(tmp_path / "a")
+    assert vary(model) is model
+    assert vary(model, position="sinusoidal", position_base=10_000.0, max_length=32) is model
 
 
 def test_a_longer_input_than_trained_on_is_read(tmp_path):
-    lens = language_model(tmp_path / "a")
+    model = language_model(tmp_path / "a")
     text = "The cat sees. " * 6
-    assert lens.source_tokens(text).left_out > 0
-    varied = vary(lens, max_length=100)
+    assert model.source_tokens(text).left_out > 0
+    varied = vary(model, max_length=100)
     tokens = varied.source_tokens(text)
     assert (len(tokens), tokens.left_out) == (len(text) + 1, 0)
     assert varied.trace(text)["output.logits"].shape[0] == len(tokens)
@@ -93,16 +93,16 @@ def test_a_longer_input_than_trained_on_is_read(tmp_path):
 
 
 def test_learned_positions_are_kept_cut_or_left_out(tmp_path):
-    lens = language_model(tmp_path / "a", position="learned", max_length=32)
-    shorter = vary(lens, max_length=8)
-    table = lens.network.decoder.embedding.positions.table
+    model = language_model(tmp_path / "a", position="learned", max_length=32)
+    shorter = vary(model, max_length=8)
+    table = model.network.decoder.embedding.positions.table
     assert torch.equal(shorter.network.decoder.embedding.positions.table, table[:8])
     assert not shorter.network.decoder.embedding.positions.table.requires_grad
-    assert_close(shorter.trace("The c")["output.logits"], lens.trace("The c")["output.logits"])
-    without = vary(lens, position="none", max_length=64).network
+    assert_close(shorter.trace("The c")["output.logits"], model.trace("The c")["output.logits"])
+    without = vary(model, position="none", max_length=64).network
     assert not [name for name, _ in without.named_parameters() if "positions" in name]
     with pytest.raises(ValueError, match=r"max_length \(33\) is above 32: the learned positions of a end there"):
-        vary(lens, max_length=33)
+        vary(model, max_length=33)
 
 
 @pytest.mark.parametrize(
@@ -122,19 +122,19 @@ def test_impossible_wishes_are_sentences(tmp_path, changes, message):
 
 
 def test_heads_of_odd_width_cannot_be_turned(tmp_path):
-    lens = two_stacks(tmp_path / "a", d_model=18, n_heads=2)
+    model = two_stacks(tmp_path / "a", d_model=18, n_heads=2)
     with pytest.raises(ValueError, match=r"a head's width \(9\) must be even"):
-        vary(lens, position="rotary")
+        vary(model, position="rotary")
 
 
 def test_learned_distances_are_left_out_and_only_taken_where_they_are(tmp_path):
-    lens = two_stacks(tmp_path / "a", position="relative", position_buckets=4, position_reach=9)
-    varied = vary(lens, position="none")
+    model = two_stacks(tmp_path / "a", position="relative", position_buckets=4, position_reach=9)
+    varied = vary(model, position="none")
     assert not any(".biased." in name for name, _parameter in varied.network.named_parameters())
     assert "biased" not in varied.trace(TEXT, "").maps_of("encoder.layers.0.self_attention")
-    longer = vary(lens, max_length=500)
+    longer = vary(model, max_length=500)
     shared = longer.network.get_parameter("encoder.layers.1.self_attention.biased.table")
     assert shared is longer.network.get_parameter("encoder.layers.0.self_attention.biased.table")
-    assert shared is lens.network.get_parameter("encoder.layers.0.self_attention.biased.table")
+    assert shared is model.network.get_parameter("encoder.layers.0.self_attention.biased.table")
     with pytest.raises(ValueError, match=r"has no encoder.layers.0.*, which positions of type relative need"):
         vary(two_stacks(tmp_path / "b"), position="relative")

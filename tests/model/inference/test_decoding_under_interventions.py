@@ -55,26 +55,26 @@ def language_model(**options) -> LanguageModel:
     return LanguageModel("story", transformer.double().eval(), (target, target), {})
 
 
-def whole(lens, changes, count: int) -> tuple[list[int], list[float]]:
+def whole(model, changes, count: int) -> tuple[list[int], list[float]]:
     """Greedy writing by nothing but whole passes: the most probable token after the last, again and again."""
-    source, ids, values = lens.source_tokens(PAIRS[0].target if lens.kind == "decoder-only" else TEXT).ids, [], []
-    two = lens.kind == "encoder-decoder"
-    begun = lens.target_tokenizer.margins("target")[0] if two else source
+    source, ids, values = model.source_tokens(PAIRS[0].target if model.kind == "decoder-only" else TEXT).ids, [], []
+    two = model.kind == "encoder-decoder"
+    begun = model.target_tokenizer.margins("target")[0] if two else source
     for _step in range(count):
         target = torch.tensor([[*begun, *ids]])
-        with torch.inference_mode(), intervening(lens.network, changes):
-            logits = lens.network(torch.tensor([source]), target) if two else lens.network(target)
+        with torch.inference_mode(), intervening(model.network, changes):
+            logits = model.network(torch.tensor([source]), target) if two else model.network(target)
         value, token = logits[0, -1].float().log_softmax(dim=-1).max(dim=-1)
         ids.append(int(token))
         values.append(float(value))
     return ids, values
 
 
-def check(lens, change) -> list[int]:
-    text = PAIRS[0].target if lens.kind == "decoder-only" else TEXT
-    with intervening(lens.network, [change]):
-        made = lens.generate(text, length=8)
-    ids, values = whole(lens, [change], len(made.ids))
+def check(model, change) -> list[int]:
+    text = PAIRS[0].target if model.kind == "decoder-only" else TEXT
+    with intervening(model.network, [change]):
+        made = model.generate(text, length=8)
+    ids, values = whole(model, [change], len(made.ids))
     assert made.ids == ids
     assert_close(torch.tensor(made.log_probabilities), torch.tensor(values), rtol=0, atol=1e-5)
     return ids
@@ -82,11 +82,11 @@ def check(lens, change) -> list[int]:
 
 @pytest.mark.parametrize(("change", "ahead"), [*DECODER, *OTHERS])
 def test_a_translation_is_that_of_whole_changed_passes(change, ahead):
-    lens = translator()
-    check(lens, change)
-    with intervening(lens.network, [change]):
-        assert looks_ahead(lens.network) is ahead
-    assert not looks_ahead(lens.network)
+    model = translator()
+    check(model, change)
+    with intervening(model.network, [change]):
+        assert looks_ahead(model.network) is ahead
+    assert not looks_ahead(model.network)
 
 
 @pytest.mark.parametrize("options", [{}, {"position": "rotary", "n_key_value_heads": 1}, {"position": "alibi"}])
@@ -107,39 +107,39 @@ def test_a_written_target_is_changed_as_a_traced_one():
 
 
 def test_the_changes_are_seen_in_what_is_written():
-    lens = translator()
-    plain = lens.generate(TEXT, length=8)
+    model = translator()
+    plain = model.generate(TEXT, length=8)
     for change in (Cells("cross", False, 2), Causal("decoder", False), Causal("encoder", True)):
-        with intervening(lens.network, [change]):
-            made = lens.generate(TEXT, length=8)
+        with intervening(model.network, [change]):
+            made = model.generate(TEXT, length=8)
         assert made.log_probabilities != plain.log_probabilities
-    assert lens.generate(TEXT, length=8).ids == plain.ids
+    assert model.generate(TEXT, length=8).ids == plain.ids
 
 
 @pytest.mark.parametrize("change", [Causal("decoder", False), Cells("cross", False, 1, 0), Window("decoder", 2)])
 def test_a_beam_search_keeps_or_reads_again_what_it_must(change):
-    lens = translator()
-    with intervening(lens.network, [change]):
-        tree = lens.generate(TEXT, beam=3, length=6).tree
+    model = translator()
+    with intervening(model.network, [change]):
+        tree = model.generate(TEXT, beam=3, length=6).tree
     path = tree.path(tree.ranked()[1])  # not the greedy one: rows of the beam have changed places
-    begun = [*lens.target_tokenizer.margins("target")[0]]
-    source = torch.tensor([lens.source_tokens(TEXT).ids])
+    begun = [*model.target_tokenizer.margins("target")[0]]
+    source = torch.tensor([model.source_tokens(TEXT).ids])
     for index in path:
         node = tree.nodes[index]
-        with torch.inference_mode(), intervening(lens.network, [change]):
-            logits = lens.network(source, torch.tensor([begun]))[0, -1]
+        with torch.inference_mode(), intervening(model.network, [change]):
+            logits = model.network(source, torch.tensor([begun]))[0, -1]
         assert node.log_probability == pytest.approx(float(logits.float().log_softmax(dim=-1)[node.token]), abs=1e-5)
         begun.append(node.token)
 
 
 def test_drawing_and_a_draft_follow_the_changed_model():
-    lens, change = language_model(), Causal("decoder", False)
-    with intervening(lens.network, [change]):
-        made = lens.generate(PAIRS[0].target, sampling=Sampling(seed=1), length=6)
-        begun = list(lens.source_tokens(PAIRS[0].target).ids)
+    model, change = language_model(), Causal("decoder", False)
+    with intervening(model.network, [change]):
+        made = model.generate(PAIRS[0].target, sampling=Sampling(seed=1), length=6)
+        begun = list(model.source_tokens(PAIRS[0].target).ids)
         for token, value in zip(made.ids, made.log_probabilities, strict=True):
             with torch.inference_mode():
-                logits = lens.network(torch.tensor([begun]))[0, -1]
+                logits = model.network(torch.tensor([begun]))[0, -1]
             assert value == pytest.approx(float(logits.float().log_softmax(dim=-1)[token]), abs=1e-5)
             begun.append(token)
     other = translator()

@@ -8,11 +8,11 @@ from model.checkpoints.native import save_checkpoint
 from model.text.tokenizer import MASK
 from model.text.tokenizer_training import train_characters
 from tests.model.examples import one_stack
-from tests.model.network.test_kinds import PAIRS, TOKENIZERS, lens
+from tests.model.network.test_kinds import PAIRS, TOKENIZERS, model
 
 
 def test_masks_are_filled_with_what_is_most_probable(tmp_path):
-    given = lens("encoder-only", tmp_path / "c")
+    given = model("encoder-only", tmp_path / "c")
     text = f"The {MASK} sees the {MASK}."
     tokens = given.source_tokens(text)
     places = [place for place, label in enumerate(tokens.labels) if label == MASK]
@@ -30,7 +30,7 @@ def test_masks_are_filled_with_what_is_most_probable(tmp_path):
 
 
 def test_a_language_model_guesses_what_comes_next(tmp_path):
-    given = lens("decoder-only", tmp_path / "c")
+    given = model("decoder-only", tmp_path / "c")
     (guess,) = given.guesses(given.trace("The cat"))
     expected = given.network(torch.tensor([given.source_tokens("The cat").ids]))[0, -1].log_softmax(dim=-1)
     ordinary = [token for token in expected.argsort(descending=True).tolist() if token > 3]  # 0 to 3 are special
@@ -42,7 +42,7 @@ def test_a_language_model_guesses_what_comes_next(tmp_path):
 
 
 def test_a_guess_is_put_in_the_place_of_its_mask(tmp_path):
-    given, tokenizer = lens("encoder-only", tmp_path / "c"), TOKENIZERS["encoder-only"]
+    given, tokenizer = model("encoder-only", tmp_path / "c"), TOKENIZERS["encoder-only"]
     text = f"The {MASK} sees the {MASK}."
     guesses = given.guesses(given.trace(text))
     assert [each.choices for each in guesses] == given.generate(text).alternatives
@@ -59,7 +59,7 @@ def test_a_guess_is_put_in_the_place_of_its_mask(tmp_path):
 
 def test_what_is_filled_in_is_what_the_model_read(tmp_path):
     """The text with its masks filled is cut into the tokens that the model saw and chose."""
-    given, tokenizer = lens("encoder-only", tmp_path / "c"), TOKENIZERS["encoder-only"]
+    given, tokenizer = model("encoder-only", tmp_path / "c"), TOKENIZERS["encoder-only"]
     for text in (f"The {MASK} sees the {MASK}.", f"{MASK} cat", f"the cat {MASK}", f"The {MASK}dog {MASK}. {MASK}"):
         tokens, made = given.source_tokens(text), given.generate(text)
         chosen = iter(made.ids)

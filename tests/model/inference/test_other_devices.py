@@ -60,7 +60,7 @@ def test_the_test_above_sees_a_tensor_on_the_cpu():
         transformer(ids, ids)
 
 
-def lenses() -> list[TextModel]:
+def models() -> list[TextModel]:
     both = tokenizers(sentences(60))
     sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
     translator = Translator("pairs", network(**sizes), both, {})
@@ -71,12 +71,12 @@ def lenses() -> list[TextModel]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("number", [0, 1])
 def test_cuda_traces_and_writes_what_the_cpu_does(number, dtype):
-    lens = lenses()[number]
-    other = type(lens)("cuda", copy.deepcopy(lens.network).to("cuda", dtype), (lens.source_tokenizer,) * 2, {})
-    other.target_tokenizer = lens.target_tokenizer
+    model = models()[number]
+    other = type(model)("cuda", copy.deepcopy(model.network).to("cuda", dtype), (model.source_tokenizer,) * 2, {})
+    other.target_tokenizer = model.target_tokenizer
     text, loose = sentences(60)[0].source, {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 2e-2}[dtype]
-    tokens = [lens.source_tokens(text)] if number else [lens.source_tokens(text), lens.target_tokens("师学")]
-    ours, theirs = lens.trace_tokens(*tokens), other.trace_tokens(*tokens)
+    tokens = [model.source_tokens(text)] if number else [model.source_tokens(text), model.target_tokens("师学")]
+    ours, theirs = model.trace_tokens(*tokens), other.trace_tokens(*tokens)
     assert all(check.passed for check in checks(theirs))
     for name in ours.names():
         assert theirs[name].is_cuda
@@ -85,7 +85,7 @@ def test_cuda_traces_and_writes_what_the_cpu_does(number, dtype):
         made = other.generate(text, **options)
         assert len(made.log_probabilities) == len(made.ids)
         if dtype == torch.float32 and "sampling" not in options:
-            assert made.ids == lens.generate(text, **options).ids
+            assert made.ids == model.generate(text, **options).ids
 
 
 @pytest.mark.gpu

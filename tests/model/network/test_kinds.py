@@ -38,7 +38,7 @@ OPTIONS = [
 POSITIONS = [{"position": position} for position in get_args(Position)[1:]]  # sinusoidal is what they have unless told
 
 
-def lens(kind, folder, seed=0, **options):
+def model(kind, folder, seed=0, **options):
     made = TOKENIZERS[kind]
     save_checkpoint(folder, one_stack(kind, seed, vocabulary=len(made), **options), (made, made))
     return open_checkpoint(folder)
@@ -63,7 +63,7 @@ def one_config(kind) -> TransformerConfig:
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("kind", STACKS)
 def test_a_trace_has_everything_and_proves_itself(kind, options, tmp_path):
-    given = lens(kind, tmp_path / "c", **options)
+    given = model(kind, tmp_path / "c", **options)
     trace = given.trace("The cat sees the dog.")
     stack = STACKS[kind]
     assert trace.target_tokens == []
@@ -89,7 +89,7 @@ def test_a_trace_has_everything_and_proves_itself(kind, options, tmp_path):
 
 def test_two_texts_belong_to_two_stacks(tmp_path):
     with pytest.raises(ValueError, match="c is decoder-only: it reads one text and has no target"):
-        lens("decoder-only", tmp_path / "c").trace("a", "b")
+        model("decoder-only", tmp_path / "c").trace("a", "b")
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -127,13 +127,13 @@ def test_cached_writing_is_the_uncached_one(options):
 
 @pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(temperature=2.0)}])
 def test_prompts_are_continued_alone_as_together(options, tmp_path):
-    compare(lens("decoder-only", tmp_path / "c"), options)
+    compare(model("decoder-only", tmp_path / "c"), options)
 
 
 @pytest.mark.parametrize("options", [{"beam": 2}, {"sampling": Sampling(temperature=2.0)}])
 @pytest.mark.parametrize("position", POSITIONS)
 def test_with_any_positions_prompts_are_continued_alone_as_together(options, position, tmp_path):
-    compare(lens("decoder-only", tmp_path / "c", **position), options, length=3)
+    compare(model("decoder-only", tmp_path / "c", **position), options, length=3)
 
 
 def compare(given, options, length=6):
@@ -152,7 +152,7 @@ def compare(given, options, length=6):
 
 
 def test_a_long_prompt_is_cut_and_still_continued(tmp_path):
-    given = lens("decoder-only", tmp_path / "c", position="learned")
+    given = model("decoder-only", tmp_path / "c", position="learned")
     tokens = given.source_tokens("a" * 100)
     assert (len(tokens), tokens.left_out) == (32, 69)
     assert tokens.ids[1:] == TOKENIZERS["decoder-only"].encode("a" * 31).ids
@@ -186,7 +186,7 @@ def test_every_kind_learns():
 
 @pytest.mark.parametrize("kind", STACKS)
 def test_weights_of_another_kind_are_refused(kind, tmp_path):
-    lens(kind, tmp_path / "c")
+    model(kind, tmp_path / "c")
     (other,) = set(STACKS) - {kind}
     (tmp_path / "c" / "config.json").write_text(one_stack(other, vocabulary=len(TOKENIZERS[kind])).config.to_json())
     with pytest.raises(ValueError, match=r"the weights hold|has no <mask> token"):

@@ -70,23 +70,23 @@ def opened(family: str, kind: str, folder: Path):
     [("marian", "none"), ("marian", "suppressed"), ("marian", "end"), ("mbart", "end"), ("mbart", "runs")],
 )
 def test_greedy_and_beams_are_those_of_generate(family, kind, tmp_path):
-    network, lens, said, free = opened(family, kind, tmp_path)
-    written = lens.generate(TEXTS[0], length=LENGTH)
+    network, model, said, free = opened(family, kind, tmp_path)
+    written = model.generate(TEXTS[0], length=LENGTH)
     assert written.ids == generated(network, said)
     assert (written.ids != free) == bool(RULES[kind])
-    assert lens.generate(TEXTS[0], beam=4, length_penalty=0.0, length=LENGTH).ids == generated(network, said, 4)
+    assert model.generate(TEXTS[0], beam=4, length_penalty=0.0, length=LENGTH).ids == generated(network, said, 4)
 
 
 def test_rules_hold_however_a_text_is_written_and_in_a_copy_of_ours(tmp_path):
-    _model, lens, asked, _free = opened("marian", "runs", tmp_path)
-    rules = lens.target_tokenizer.rules
+    _model, model, asked, _free = opened("marian", "runs", tmp_path)
+    rules = model.target_tokenizer.rules
     assert len(rules.runs) == 3
-    alone = [lens.generate(text, length=LENGTH).ids for text in TEXTS]
-    assert [each.ids for each in lens.generate_batch(TEXTS, length=LENGTH)] == alone
-    whole = lens.generate(TEXTS[0])
-    assert lens.trace_generated(lens.source_tokens(TEXTS[0]), whole)[2].ids == whole.ids
-    assert lens.generate(TEXTS[0], sampling=Sampling(seed=1), length=1).ids[0] not in rules.first
-    save_checkpoint(tmp_path / "ours", lens.network, (lens.source_tokenizer, lens.target_tokenizer))
+    alone = [model.generate(text, length=LENGTH).ids for text in TEXTS]
+    assert [each.ids for each in model.generate_batch(TEXTS, length=LENGTH)] == alone
+    whole = model.generate(TEXTS[0])
+    assert model.trace_generated(model.source_tokens(TEXTS[0]), whole)[2].ids == whole.ids
+    assert model.generate(TEXTS[0], sampling=Sampling(seed=1), length=1).ids[0] not in rules.first
+    save_checkpoint(tmp_path / "ours", model.network, (model.source_tokenizer, model.target_tokenizer))
     again = open_checkpoint(tmp_path / "ours", CPU)
     assert again.target_tokenizer.rules == rules
     assert again.generate(TEXTS[0], length=LENGTH).ids == alone[0]

@@ -28,19 +28,21 @@ from tests.model.training.live.live_examples import PAIRS, SETTINGS, material, s
 
 
 def test_the_forecast_is_that_of_the_largest_batch():
-    learned, lens = material(), start(material())
+    learned, model = material(), start(material())
     train, _ = learned.corpora(16, 0.0)
     assert isinstance(train, PairDataset)
-    found = forecast(lens.config, train, SETTINGS)
+    found = forecast(model.config, train, SETTINGS)
     sizes = []
     for indices in train.order(SETTINGS.batch_tokens, random.Random(SETTINGS.seed)):
         batch = train.batch(indices, None)
         source, target = batch.inputs[0], batch.inputs[1]
         assert source is not None
         assert target is not None
-        sizes.append(costs(lens.config, len(source), source.shape[1], target.shape[1], batch.predicted).training_memory)
+        sizes.append(
+            costs(model.config, len(source), source.shape[1], target.shape[1], batch.predicted).training_memory
+        )
     assert found.training_memory == max(sizes)
-    assert found.parameter_count == sum(weights.numel() for weights in build(lens.config).parameters())
+    assert found.parameter_count == sum(weights.numel() for weights in build(model.config).parameters())
 
 
 def test_nothing_to_train_on_is_said():
@@ -51,10 +53,10 @@ def test_nothing_to_train_on_is_said():
 
 def test_a_measured_step_leaves_the_model_as_it_was():
     learned = material()
-    lens = start(learned)
-    before = [weights.clone() for weights in lens.network.parameters()]
-    assert 0 < timed_step(lens, learned.corpora(16, 0.0), SETTINGS) < 10
-    assert all(torch.equal(old, new) for old, new in zip(before, lens.network.parameters(), strict=True))
+    model = start(learned)
+    before = [weights.clone() for weights in model.network.parameters()]
+    assert 0 < timed_step(model, learned.corpora(16, 0.0), SETTINGS) < 10
+    assert all(torch.equal(old, new) for old, new in zip(before, model.network.parameters(), strict=True))
 
 
 def test_more_memory_than_there_is_is_refused():

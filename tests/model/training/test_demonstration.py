@@ -44,8 +44,8 @@ def anti_diagonal(weights: np.ndarray) -> float:
 
 @pytest.mark.slow
 def test_from_nothing_to_99_percent_of_unseen_words_turned_round():
-    lens, learned, probe = REVERSE.begin()
-    given = LiveTraining(lens, learned, REVERSE.settings, probe, source=REVERSE.source, unseen=SECONDS)
+    model, learned, probe = REVERSE.begin()
+    given = LiveTraining(model, learned, REVERSE.settings, probe, source=REVERSE.source, unseen=SECONDS)
     given.run()
     assert given.settled(SECONDS)
     assert given.snapshot.status == "finished"
@@ -53,7 +53,7 @@ def test_from_nothing_to_99_percent_of_unseen_words_turned_round():
     assert given.snapshot.step <= 1500
     test = [pair.source for pair in in_split(read_pairs_from(REVERSE.source.data), "test")]
     assert len(test) > 300
-    written = [made.text for made in given.view().lens.generate_batch(test)]
+    written = [made.text for made in given.view().model.generate_batch(test)]
     assert exact_match(REVERSE.task, test, written) >= 0.99
     film = given.current.film.attention("cross")
     assert anti_diagonal(film[0]) < 0.2

@@ -18,15 +18,17 @@ pytestmark = pytest.mark.unchecked
 )
 def test_texts_count_as_exact_that_are_written_to_the_character(kind, made, separator):
     learned = made(task_pairs("brackets", 200, [2, 4, 6], seed=1), "brackets", "characters", 0, held=20)
-    lens = start(learned, kind)
+    model = start(learned, kind)
     settings = replace(SETTINGS, rate=1e-2, batch_tokens=200, steps=60)
-    given = RecordedTrainer(lens, learned, settings, probe(lens, "()" + separator))
+    given = RecordedTrainer(model, learned, settings, probe(model, "()" + separator))
     sources = [pair.source for pair in learned.pairs["validation"]]
     found, written = [], []
     for _ in range(12):
         for _ in range(settings.validate_every):
             given.step()
-        texts = [each.text for each in given.lens.generate_batch([source + separator for source in sources], length=12)]
+        texts = [
+            each.text for each in given.model.generate_batch([source + separator for source in sources], length=12)
+        ]
         found.append(given.run.curves.latest("exact match"))
         written.append(exact_match("brackets", sources, texts))
     assert found == written

@@ -65,14 +65,14 @@ def test_a_measurement_draws_nothing_from_what_others_draw_from(monkeypatch):
 
 def test_the_estimate_is_right_to_a_factor_of_two(monkeypatch):
     learned = material()
-    lens = start(learned, d_model=64, d_ff=256)
+    model = start(learned, d_model=64, d_ff=256)
     corpora = learned.corpora(16, 0.0)
-    found = forecast(lens.config, corpora[0], SETTINGS)
+    found = forecast(model.config, corpora[0], SETTINGS)
     ratios = []
     for _ in range(3):  # these machines are shared: what hits only one of the two is tried again
         monkeypatch.setattr(cost, "_measured", {})
-        measured = min(timed_step(lens, corpora, SETTINGS) for _ in range(3))
-        ratios.append(estimated_step(lens.config, found, SETTINGS, CPU) / measured)
+        measured = min(timed_step(model, corpora, SETTINGS) for _ in range(3))
+        ratios.append(estimated_step(model.config, found, SETTINGS, CPU) / measured)
         if 1 / 2 < ratios[-1] < 2:
             return
     raise AssertionError(ratios)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tests.test_app_kinds import write
-from tests.viz.small import small_lens
+from tests.viz.small import small_model
 from viz.frame.token_bar import pinned
 from viz.state.session import Session
 
 
 def test_a_model_that_shares_nothing_with_the_pinned_one_is_not_said_to_be_the_same(tmp_path):
-    lens, session = small_lens(tmp_path / "small"), Session()
-    session.look(lens, "The cat sees.", "")
+    model, session = small_model(tmp_path / "small"), Session()
+    session.look(model, "The cat sees.", "")
     session.keep()
     said = pinned(session)
     assert (said["changes"], said["words"]["none"]) == ([], "nothing differs from the pin")

@@ -30,7 +30,7 @@ from model.runtime.errors import (
 ROOT = Path(__file__).resolve().parents[3]
 # What `_()` is given that is not a literal, and every value it can have.
 DYNAMIC = {
-    "lens.kind": set(get_args(Kind)),
+    "model.kind": set(get_args(Kind)),
     "found.kind": set(get_args(Kind)),
     "HELP[name]": set(HELP.values()),
     "task.description": {task.description for task in TASKS.values()},

@@ -15,34 +15,34 @@ def english_again():
     use("en")
 
 
-def lens(training, **network):
+def model(training, **network):
     return SimpleNamespace(name="theirs", training=training, network=SimpleNamespace(**network))
 
 
 def test_what_was_assumed_is_said_in_both_languages():
-    given = lens({"assumed": ["norms behind each block (norm_first is not said)"]})
+    given = model({"assumed": ["norms behind each block (norm_first is not said)"]})
     assert in_short(given) == "- Assumed: norms behind each block (norm_first is not said)"
     use("zh")
     assert assumed(given) == ["归一化在每个块之后（没有写明 norm_first）"]
 
 
 def test_what_a_file_says_was_assumed_is_no_markdown_and_need_not_be_a_list():
-    given = lens({"assumed": ["[x](http://example.org)", 3]})
+    given = model({"assumed": ["[x](http://example.org)", 3]})
     assert in_short(given) == r"- Assumed: \[x\](http://example.org)"
     for nothing in (5, "norms", {"norms": 1}, None):
-        assert in_short(lens({"assumed": nothing})) == assumptions(lens({"assumed": nothing})) == ""
+        assert in_short(model({"assumed": nothing})) == assumptions(model({"assumed": nothing})) == ""
 
 
 def test_a_sentence_of_assumptions_is_in_the_language_of_the_page():
     use("zh")
-    sentence = assumptions(lens({"assumed": ["targets begin with token 0 (there is no tokenizer)"]}))
+    sentence = assumptions(model({"assumed": ["targets begin with token 0 (there is no tokenizer)"]}))
     assert "目标序列以词元 0 开始" in sentence
     assert "targets" not in sentence
 
 
 def test_missing_quantities_of_all_layers_are_one_line_a_reason():
     names = [f"decoder.layers.{layer}.self_attention.{part}" for layer in range(3) for part in ("scores", "masked")]
-    given = lens({}, missing=dict.fromkeys(names, Reason.STEPS) | {"output.logits": Reason.OUTPUT})
+    given = model({}, missing=dict.fromkeys(names, Reason.STEPS) | {"output.logits": Reason.OUTPUT})
     assert list(missing(given).values()) == [
         ["decoder.layers.*.self_attention.scores", "decoder.layers.*.self_attention.masked"],
         ["output.logits"],
@@ -51,4 +51,4 @@ def test_missing_quantities_of_all_layers_are_one_line_a_reason():
 
 
 def test_nothing_is_said_of_a_model_of_ours():
-    assert in_short(lens({"task": "sort"})) == ""
+    assert in_short(model({"task": "sort"})) == ""

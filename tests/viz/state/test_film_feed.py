@@ -57,8 +57,8 @@ def test_each_frame_comes_once_and_as_it_is(kind):
     assert_allclose([row[1] for row in browser.frames.values()], film.series(LOSS), rtol=1e-6)
     tokens = film.series(TOKENS).astype(int)
     assert_array_equal([row[2] for row in browser.frames.values()], tokens)
-    assert browser.names == {token: film.lens.target_tokenizer.label(token) for token in np.unique(tokens).tolist()}
-    assert browser.header["answers"] == film.probe.labels(film.lens)
+    assert browser.names == {token: film.model.target_tokenizer.label(token) for token in np.unique(tokens).tolist()}
+    assert browser.header["answers"] == film.probe.labels(film.model)
 
 
 def test_all_comes_again_when_the_film_is_another_one():
@@ -71,7 +71,7 @@ def test_all_comes_again_when_the_film_is_another_one():
     browser.receive()
     assert list(browser.frames) == [0, 1, 2, 3, 4]
     own.step()
-    own.show(probe(own.lens, "dcba"))
+    own.show(probe(own.model, "dcba"))
     assert browser.receive() == 1
     assert browser.header["tokens"]["source"][:4] == list("dcba")
     list(own.run.film.rerender(own.probe))

@@ -11,7 +11,7 @@ import viz.state.checkpoints
 import viz.state.session
 from model.analysis.checks import checks
 from model.text.tokenizer_training import train_characters
-from tests.viz.small import small_lens, write_small
+from tests.viz.small import small_model, write_small
 from viz.state.checkpoints import checkpoint_names, find, open_place, places
 from viz.state.session import Key, Parameter, Selection, Session, attention_kinds
 
@@ -25,48 +25,48 @@ def address(monkeypatch):
 
 
 def test_look_traces_once_per_change(tmp_path):
-    lens, session = small_lens(tmp_path / "small"), Session()
-    first = session.look(lens, "The cat sees.", "")
-    assert session.look(lens, "The cat sees.", "") is first is session.trace
-    second = session.look(lens, "The cat hears.", "")
+    model, session = small_model(tmp_path / "small"), Session()
+    first = session.look(model, "The cat sees.", "")
+    assert session.look(model, "The cat sees.", "") is first is session.trace
+    second = session.look(model, "The cat hears.", "")
     assert second is not first
-    assert second.source_tokens == lens.source_tokens("The cat hears.").labels
-    other = small_lens(tmp_path / "other", seed=1)
+    assert second.source_tokens == model.source_tokens("The cat hears.").labels
+    other = small_model(tmp_path / "other", seed=1)
     third = session.look(other, "The cat hears.", "")
     assert third is not second
-    assert session.lens is other
+    assert session.model is other
 
 
 def test_an_empty_target_is_the_models_and_a_typed_one_the_users(tmp_path):
-    lens, session = small_lens(tmp_path / "small"), Session()
-    session.look(lens, "The cat sees.", "")
-    written = lens.generate("The cat sees.")
+    model, session = small_model(tmp_path / "small"), Session()
+    session.look(model, "The cat sees.", "")
+    written = model.generate("The cat sees.")
     assert session.generation.text == written.text
-    tokenizer = lens.target_tokenizer
+    tokenizer = model.target_tokenizer
     assert session.target.ids == [tokenizer.start, *(token for token in written.ids if token != tokenizer.end)]
     character = next(label for label in tokenizer.tokens(range(4, 20)).labels if label != "。")
-    trace = session.look(lens, "The cat sees.", character * 3)
+    trace = session.look(model, "The cat sees.", character * 3)
     assert session.generation is None
     assert trace.target_tokens == ["<s>", *character * 3]
-    again = session.look(lens, "The cat sees.", "")
+    again = session.look(model, "The cat sees.", "")
     assert session.generation.text == written.text
-    assert again.target_tokens == lens.trace("The cat sees.").target_tokens
+    assert again.target_tokens == model.trace("The cat sees.").target_tokens
 
 
 @pytest.mark.slow
 def test_typing_on_gives_what_a_new_session_gives(tmp_path):
-    lens, session = small_lens(tmp_path / "small"), Session()
+    model, session = small_model(tmp_path / "small"), Session()
     text = "The cat sees the doctor."
     for end in range(len(text) + 1):
-        session.look(lens, text[:end], "")
-        assert session.generation.ids == lens.generate(text[:end]).ids
+        session.look(model, text[:end], "")
+        assert session.generation.ids == model.generate(text[:end]).ids
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\t", "🙂" * 500, "\ud800", "مرحبا", "</s><pad>"])
 def test_any_text_on_either_side_leaves_a_sound_trace(tmp_path, text):
-    lens, session = small_lens(tmp_path / "small"), Session()
+    model, session = small_model(tmp_path / "small"), Session()
     for source, target in ((text, ""), ("The cat", text), (text, text)):
-        trace = session.look(lens, source, target)
+        trace = session.look(model, source, target)
         assert len(trace.source_tokens) <= 32
         assert len(trace.target_tokens) <= 32
         assert trace["output.logits"].isfinite().all()
@@ -151,8 +151,8 @@ def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
     (tmp_path / "no checkpoint").mkdir()
     (tmp_path / "file.json").write_text("{}")
     assert checkpoint_names() == ["first", "second"]
-    lens = open_place(find("first", places()))
-    assert (lens.name, attention_kinds(lens.network)) == ("first", ["encoder", "decoder", "cross"])
+    model = open_place(find("first", places()))
+    assert (model.name, attention_kinds(model.network)) == ("first", ["encoder", "decoder", "cross"])
 
 
 @pytest.mark.parametrize("name", ["", "missing", "..", "../first", "first/", "/etc", "\0", "<b>"])
@@ -178,17 +178,17 @@ def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monke
 
 
 def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path):
-    lens, session = small_lens(tmp_path / "small"), Session()
-    session.look(lens, "The cat sees.", "")
+    model, session = small_model(tmp_path / "small"), Session()
+    session.look(model, "The cat sees.", "")
     session.step = 3  # in a training, where a pin has the step in its name
     session.keep()
-    session.look(lens, "The cat hears.", "")
+    session.look(model, "The cat hears.", "")
     assert session.comparison.counterpart("output.logits") is not None
-    own = lens.target_tokenizer
+    own = model.target_tokenizer
     shifted = "".join(chr(ord(own.label(token)) + 999) for token in range(len(own)) if token not in own.special)
     others = train_characters([shifted])
     assert len(others) == len(own)
-    stranger = type(lens)("stranger", lens.network, (lens.source_tokenizer, others), {})
+    stranger = type(model)("stranger", model.network, (model.source_tokenizer, others), {})
     session.look(stranger, "The cat hears.", "")
     assert session.comparison.counterpart("output.logits") is None
     assert "prediction" not in set(session.comparison.changes["kind"])

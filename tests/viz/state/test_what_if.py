@@ -10,12 +10,12 @@ import viz.state.session
 from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, RemovedHead, Window
 from model.checkpoints.bridge.load import open_hosted
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
-from tests.viz.small import small_lens
+from tests.viz.small import small_model
 from viz.state.session import Session
 from viz.state.what_if import WhatIf, change_name, note
 
 
-def hosted_lens(folder, name):
+def bridged_model(folder, name):
     shutil.copytree(theirs(name)[1], folder)
     write_tokenizer(folder)
     return open_hosted(folder, settings_in(folder), torch.device("cpu"), torch.float32)
@@ -30,28 +30,28 @@ def address(monkeypatch):
 
 
 def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address):
-    lens, session = small_lens(tmp_path / "small"), Session()
-    plain = session.look(lens, "The cat sees.", "")
+    model, session = small_model(tmp_path / "small"), Session()
+    plain = session.look(model, "The cat sees.", "")
     assert session.what_if.plain is plain is session.trace
     session.change([Causal("decoder", False)])
-    trace = session.look(lens, "The cat sees.", "")
-    assert session.look(lens, "The cat sees.", "") is trace is session.trace is not plain
+    trace = session.look(model, "The cat sees.", "")
+    assert session.look(model, "The cat sees.", "") is trace is session.trace is not plain
     assert session.what_if.plain is plain
     assert trace.target_tokens == plain.target_tokens
     assert trace["decoder.layers.0.self_attention.visible"].all()
     assert not torch.equal(trace["output.logits"], plain["output.logits"])
     assert address == {"changes": "decoder:causal:off"}
-    other = session.look(lens, "The dog sees.", "")
+    other = session.look(model, "The dog sees.", "")
     assert other["decoder.layers.0.self_attention.visible"].all()
     assert not session.what_if.plain["decoder.layers.0.self_attention.visible"].all()
     session.change([])
-    assert session.look(lens, "The dog sees.", "") is session.what_if.plain
+    assert session.look(model, "The dog sees.", "") is session.what_if.plain
     assert address == {}
 
 
 def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
     """The pages show it as it is and say why, so that nobody is caught on it."""
-    able, unable, session = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gptj", "gptj"), Session()
+    able, unable, session = small_model(tmp_path / "small"), bridged_model(tmp_path / "gptj", "gptj"), Session()
     session.change([RemovedHead("decoder", 0, 0)])
     changed = session.look(able, "The cat sees.", "")
     assert not changed["decoder.layers.0.self_attention.heads"][0].any()
@@ -70,7 +70,7 @@ def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
 
 def test_what_a_model_can_make_of_the_changes_is_made_and_a_click_there_loses_nothing(tmp_path, address):
     """A mask of code of its own, heads that can be removed."""
-    able, partly = small_lens(tmp_path / "small"), hosted_lens(tmp_path / "gpt_oss", "gpt_oss")
+    able, partly = small_model(tmp_path / "small"), bridged_model(tmp_path / "gpt_oss", "gpt_oss")
     removed, other, unmasked = RemovedHead("decoder", 0, 0), RemovedHead("decoder", 1, 1), Causal("decoder", False)
     session = Session()
     session.change([unmasked, removed])

@@ -50,15 +50,15 @@ DRAWINGS = ("map", "lines")
 BELOW = ("steps", "importance")
 
 
-def show_controls(lens: TextModel) -> HeadView:
+def show_controls(model: TextModel) -> HeadView:
     """What is drawn of every head."""
-    kinds = attention_kinds(lens.network)
+    kinds = attention_kinds(model.network)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     kind = kinds[0]
     if len(kinds) > 1:
         kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
     quantity = str(Quantity.WEIGHT)
-    if not lacks(lens.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
+    if not lacks(model.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
         quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
     low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
@@ -67,7 +67,7 @@ def show_controls(lens: TextModel) -> HeadView:
     return HeadView(kind, Quantity(quantity), scale, threshold=threshold)
 
 
-def show_head_controls(wish: HeadView, lens: TextModel) -> HeadView:
+def show_head_controls(wish: HeadView, model: TextModel) -> HeadView:
     """Which heads there are, in which order, and with which number."""
     row = st.container(horizontal=True, vertical_alignment="center")
     metric = pick(_("Number of each head"), list(METRICS), Choice.METRIC, metric_name, row)
@@ -75,12 +75,12 @@ def show_head_controls(wish: HeadView, lens: TextModel) -> HeadView:
     wish = replace(wish, metric=metric, order=order)
     filters = row.popover(_("Heads"), width="content", key=FILTERS, on_change="rerun")
     if not filters.open:  # its controls need not be drawn at every look: the address bar has their values
-        layers = asked_several(depth(lens, wish.kind), Choice.LAYERS)
-        heads = asked_several(lens.config.n_heads, Choice.HEADS)
+        layers = asked_several(depth(model, wish.kind), Choice.LAYERS)
+        heads = asked_several(model.config.n_heads, Choice.HEADS)
         return replace(wish, layers=layers, heads=heads, least=asked(Choice.LEAST), most=asked(Choice.MOST))
     with filters:
-        layers = several(_("Layers"), depth(lens, wish.kind), Choice.LAYERS)
-        heads = several(_("Heads"), lens.config.n_heads, Choice.HEADS)
+        layers = several(_("Layers"), depth(model, wish.kind), Choice.LAYERS)
+        heads = several(_("Heads"), model.config.n_heads, Choice.HEADS)
         st.caption(_("Only heads whose number lies between these; the figure combines those that are shown."))
         low, high = st.columns(2)
         least = number(low, _("at least"), Choice.LEAST, None)
@@ -166,5 +166,5 @@ def asked(key: str, low: float | None = None) -> float | None:
     return found if math.isfinite(found) and (low is None or found >= low) else None
 
 
-def depth(lens: TextModel, kind: AttentionKind) -> int:
-    return lens.config.n_encoder_layers if kind == "encoder" else lens.config.n_decoder_layers
+def depth(model: TextModel, kind: AttentionKind) -> int:
+    return model.config.n_encoder_layers if kind == "encoder" else model.config.n_decoder_layers

@@ -65,20 +65,20 @@ class Places:
     table: ExpanderContainer
 
 
-def show(places: Places, lens: TextModel, kind: AttentionKind, chosen: Selection) -> Iterator[None]:
+def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selection) -> Iterator[None]:
     """What stands under the heads and under the chosen one: packed up to the one `yield`, then mounted.
 
     Raises:
         AbsentError: the model does not show its heads apart.
     """
-    require(lens.network, removable(kind))
+    require(model.network, removable(kind))
     session = current_session()
     if session.moving and session.step is not None:
         yield
         with places.heads:
             hold(session)
         return
-    found = measured(session, lens)
+    found = measured(session, model)
     weighed = weigh(session, found)
     if weighed is None or found.measuring is None:
         yield
@@ -189,7 +189,7 @@ def open_head(place: Place) -> None:
     """Show this head large, of whichever kind of attention it is."""
     session, (kind, layer, head) = current_session(), place
     session.select(layer=layer, head=head)
-    if len(attention_kinds(session.lens.network) if session.lens else []) > 1:
+    if len(attention_kinds(session.model.network) if session.model else []) > 1:
         session.asked[Key.KIND] = kind
         session.say(Key.KIND, kind)
         arrange_again()
@@ -248,7 +248,7 @@ class Measured:
             self.measuring.go_on()
 
 
-def measured(session: Session, lens: TextModel) -> Measured:
+def measured(session: Session, model: TextModel) -> Measured:
     """What there is of the session's trace; begun now, where it is quick."""
     assert session.trace is not None
     kept: list[Measured] = st.session_state.setdefault(KEPT, [])
@@ -258,9 +258,9 @@ def measured(session: Session, lens: TextModel) -> Measured:
             return each
         if each.measuring is not None and each.trace is not pinned:
             each.measuring.stop()  # nobody will see it
-    made = _new(session, session.trace, lens)
+    made = _new(session, session.trace, model)
     kept[:] = [*(each for each in kept if each.trace is pinned), made]
-    work = 2.0 * lens.network.parameter_count() * made.removals.length * len(made.removals.places(made.kinds))
+    work = 2.0 * model.network.parameter_count() * made.removals.length * len(made.removals.places(made.kinds))
     if work < LIGHT or made.most < QUICK:
         made.begin()
     return made
@@ -272,11 +272,11 @@ def shown(session: Session) -> Measured:
     return next(each for each in kept if each.trace is session.trace)
 
 
-def _new(session: Session, trace: Trace, lens: TextModel) -> Measured:
+def _new(session: Session, trace: Trace, model: TextModel) -> Measured:
     assert session.source is not None
-    actual = subject_of(session).ids if lens.predicts else []
-    kinds = [kind for kind in attention_kinds(lens.network) if not lacks(lens.network, removable(kind))]
-    removals = Removals(lens, session.source, session.target, actual, trace.changes)
+    actual = subject_of(session).ids if model.predicts else []
+    kinds = [kind for kind in attention_kinds(model.network) if not lacks(model.network, removable(kind))]
+    removals = Removals(model, session.source, session.target, actual, trace.changes)
     return Measured(trace, removals, kinds, removals.seconds() * len(removals.places(kinds)))
 
 

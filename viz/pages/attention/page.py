@@ -37,12 +37,12 @@ class Part(StrEnum):
     BERTVIZ = "bertviz_open"
 
 
-def page(lens: TextModel) -> Views:
+def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
-    wish = show_controls(lens)
+    wish = show_controls(model)
     grid, figures = st.columns([11, 9], gap="medium")
     with grid:
-        wish = show_head_controls(wish, lens)
+        wish = show_head_controls(wish, model)
         heads = st.container()
         below = show_below()
         steps = st.container()
@@ -50,14 +50,14 @@ def page(lens: TextModel) -> Views:
         wish = show_figure_controls(wish)
         figure = st.container()
         beside = st.container()
-        explain(Part.EXPLANATION, lens.network, wish, below)
+        explain(Part.EXPLANATION, model.network, wish, below)
         data, numbers = expander(Part.DATA, _("Data")), expander(Part.METRICS, _("Data: every head"))
         places = None
         if below == "importance":
             places = Places(steps, beside, expander(importance.Part.DATA, _("Data: importance")))
     others = expander(Part.BERTVIZ, "BertViz")
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         trace = session.trace
         assert trace is not None
@@ -76,7 +76,7 @@ def page(lens: TextModel) -> Views:
         if places is None:
             staged, lacking = unless_absent(lambda: pack_stages(shown, chosen, Part.STAGES, on_query))
         else:
-            weighing = importance.show(places, lens, wish.kind, chosen)
+            weighing = importance.show(places, model, wish.kind, chosen)
             lacking = unless_absent(partial(next, weighing))[1]
         if staged is not None:
             parts.append((steps, staged))

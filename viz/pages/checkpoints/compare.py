@@ -33,7 +33,7 @@ from viz.pages.checkpoints.subjects import (
     choose_tensor,
     chosen_place,
     follow_sidebar,
-    lens_of,
+    model_of,
     nearest,
     subjects,
 )
@@ -192,7 +192,7 @@ def draw(mount: object) -> None:
 
 def trace_button(session: Session, place: DeltaGenerator, before: Subject, after: Subject) -> None:
     """Pins A's trace and shows B's."""
-    openable = lens_of(before) is not None and lens_of(after) is not None
+    openable = model_of(before) is not None and model_of(after) is not None
     place.button(
         _("Their traces on the same sentence"),
         on_click=pin_and_show,
@@ -208,18 +208,18 @@ def pin_and_show(before: Subject, after: Subject) -> None:
 
     Where the text is only the example of the shown model, both get B's.
     """
-    session, lens, shown = current_session(), lens_of(before), lens_of(after)
-    assert lens is not None
+    session, model, shown = current_session(), model_of(before), model_of(after)
+    assert model is not None
     assert shown is not None
-    now = session.lens or shown
+    now = session.model or shown
     source, target = texts.texts(now)
     if source == texts.first_source(now):
         source = texts.first_source(shown)
         texts.write_source(source)
     other = Session()
-    trace = other.look(lens, source, target)
+    trace = other.look(model, source, target)
     assert other.source is not None
-    session.pin, session.differing = Pin(before.name, source, trace, lens, (other.source, other.target)), True
+    session.pin, session.differing = Pin(before.name, source, trace, model, (other.source, other.target)), True
     st.session_state[Key.MODEL] = after.name
     st.session_state[LEAVE] = "attention"
 

@@ -20,7 +20,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant
 from viz.pages.checkpoints.measuring import Measured
-from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, lens_of
+from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, model_of
 from viz.pages.checkpoints.tensor import beside
 from viz.state.session import Key, Session, attention_kinds, choose, current_session
 from viz.ui.parts import data_table, explanation, plot_words
@@ -42,14 +42,14 @@ BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET, CHECKPOINT, "compare_a", "compare_b"
 def show(session: Session, subject: Subject, found: Measured) -> None:
     """Norms of four matrices a head, and which heads are alike; only of what opens as a model."""
     leave()
-    lens = lens_of(subject)
-    kinds = kinds_of(lens) if lens else []
-    reason = head_weights.unclear(lens.network) if lens else None
+    model = model_of(subject)
+    kinds = kinds_of(model) if model else []
+    reason = head_weights.unclear(model.network) if model else None
     if reason is not None:
         st.info(f"{literal(subject.name)}: {reason_words(reason)}")
     if reason is not None and not kinds:
         return
-    if lens is None or not kinds:
+    if model is None or not kinds:
         st.info(
             _("{name} does not open as a model whose heads are known: its tensors can be read, but not cut into heads.")
             .format(name=literal(subject.name))
@@ -58,7 +58,7 @@ def show(session: Session, subject: Subject, found: Measured) -> None:
     row = st.container(horizontal=True)
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, row))
     circuit = choose(_("Circuit"), ("scores", "output"), "scores", CIRCUIT, circuit_name, row)
-    norms = norms_of(lens, kind, found.remember)
+    norms = norms_of(model, kind, found.remember)
     layers, heads = norms.shape[1:]
     chosen = session.selection
     framed = (min(chosen.layer, layers - 1), min(chosen.head, heads - 1))
@@ -67,7 +67,7 @@ def show(session: Session, subject: Subject, found: Measured) -> None:
     with left:
         norm_panels(norms, subject.name, _("Norms of the projections"), framed, NORMS, partial(clicked, NORMS))()
     with right:
-        similarity = similarity_of(lens, kind, circuit, found.remember)
+        similarity = similarity_of(model, kind, circuit, found.remember)
         labels = head_labels(layers, heads)
         similarity_map(similarity, labels, circuit, subject.name, ALIKE, partial(clicked, ALIKE))()
     beside(
@@ -135,22 +135,22 @@ NAMES = ("W_Q", "W_K", "W_V", "W_O")
 Remember = Callable[[Hashable, Callable[[], Any]], Any]
 
 
-def attentions_of(lens: TextModel, kind: AttentionKind) -> list[MultiHeadAttention]:
+def attentions_of(model: TextModel, kind: AttentionKind) -> list[MultiHeadAttention]:
     """The attentions of that kind, layer by layer."""
-    found = attentions(lens.network)
+    found = attentions(model.network)
     paths = (ATTENTION_PATHS[kind].format(layer) for layer in range(len(found)))
     return [found[path] for path in paths if path in found]
 
 
-def kinds_of(lens: TextModel) -> list[AttentionKind]:
+def kinds_of(model: TextModel) -> list[AttentionKind]:
     """The kinds of attention whose heads' weights are known."""
-    return [kind for kind in attention_kinds(lens.network) if attentions_of(lens, kind)]
+    return [kind for kind in attention_kinds(model.network) if attentions_of(model, kind)]
 
 
-def norms_of(lens: TextModel, kind: AttentionKind, remember: Remember) -> Tensor:
+def norms_of(model: TextModel, kind: AttentionKind, remember: Remember) -> Tensor:
     """(projection, layer, head)"""
     found: Tensor = remember(
-        ("norms", kind), lambda: torch.stack([head_norms(each) for each in attentions_of(lens, kind)], dim=1)
+        ("norms", kind), lambda: torch.stack([head_norms(each) for each in attentions_of(model, kind)], dim=1)
     )
     return found
 
@@ -236,12 +236,12 @@ def similarity_map(
     return heatmap(values, np.ones(values.shape, np.bool_), header, key, on_cell=on_cell)
 
 
-def similarity_of(lens: TextModel, kind: AttentionKind, circuit: str, remember: Remember) -> Tensor:
+def similarity_of(model: TextModel, kind: AttentionKind, circuit: str, remember: Remember) -> Tensor:
     """(head, head) over all layers of that kind."""
     assert circuit in ("scores", "output")
     found: Tensor = remember(
         ("similarity", kind, circuit),
-        lambda: head_similarity(attentions_of(lens, kind), "scores" if circuit == "scores" else "output"),
+        lambda: head_similarity(attentions_of(model, kind), "scores" if circuit == "scores" else "output"),
     )
     return found
 

@@ -18,7 +18,7 @@ from viz.i18n.format import bytes_text, significant, token_sign
 from viz.pages.checkpoints import tensor, tensor_figures
 from viz.pages.checkpoints.components import findings
 from viz.pages.checkpoints.measuring import Examined, Measured
-from viz.pages.checkpoints.subjects import Subject, choose_tensor, chosen_place, lens_of, subjects
+from viz.pages.checkpoints.subjects import Subject, choose_tensor, chosen_place, model_of, subjects
 from viz.pages.checkpoints.tensor_figures import short
 from viz.state.session import Session
 from viz.ui.background import AT_ONCE, CHOSEN, Filling, follow
@@ -89,7 +89,7 @@ def report(subject: Subject, found: Measured, examined: Examined, other: Subject
 def labels(subject: Subject, found: Measured, name: str) -> Callable[[int], str] | None:
     """What the rows of a tensor are called, where there is a tokenizer."""
     info = next(each for each in found.table if each.name == name)
-    tokenizer = tensor_figures.tokenizer_of(info, lens_of(subject))
+    tokenizer = tensor_figures.tokenizer_of(info, model_of(subject))
     return tokenizer.label if tokenizer else None
 
 

@@ -99,14 +99,14 @@ def _take_away(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     from model.checkpoints.manage import read_card
 
     try:
-        lens = shown_model.open_named(kept.name)
-        family = counterpart(lens.config).title
+        model = shown_model.open_named(kept.name)
+        family = counterpart(model.config).title
     except ValueError as error:
         place.info(as_sentence(translate_error(error)))
         return
     place.download_button(
         _("Hugging Face's folder as .zip"),
-        lambda: huggingface_zipped(lens, kept.name, read_card(kept.path)),
+        lambda: huggingface_zipped(model, kept.name, read_card(kept.path)),
         f"{kept.name}-huggingface.zip",
         "application/zip",
         key=Part.HUGGING,
@@ -214,8 +214,8 @@ def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     form = f"{found.format}: {found.family}" if found.family else found.format
     sentence = _("{name} is not of Vitrine ({format}): it stays as it came.")
     place.caption(sentence.format(name=literal(kept.name), format=literal(form)))
-    lens = current_session().lens
-    if lens is None or not lens.network.ours:
+    model = current_session().model
+    if model is None or not model.network.ours:
         place.caption(not_ours())
         place.caption(
             _(
@@ -225,16 +225,16 @@ def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
         )
         return
     place.markdown(_("Saved as a model of Vitrine it can be taken away, renamed and described; so can what you train."))
-    ask(place, kept, _("Its name"), _("Save it as a model of Vitrine"), _keep, lens)
+    ask(place, kept, _("Its name"), _("Save it as a model of Vitrine"), _keep, model)
 
 
-def _keep(lens: TextModel, name: str) -> None:
+def _keep(model: TextModel, name: str) -> None:
     from model.checkpoints.manage import keep_as_ours
 
     if refused_name(name):
         return
     if attempt(
-        lambda: keep_as_ours(saved_folder() / name, lens),
+        lambda: keep_as_ours(saved_folder() / name, model),
         _("Saved as {name}: it is in the list of models.").format(name=name),
     ):
         shown_model.show(name)

@@ -50,16 +50,16 @@ def show(session: Session) -> None:
 
 def unsaid_row(session: Session) -> None:
     """Of the shown model what its weights do not tell; some of it can be told."""
-    lens = session.lens
-    if lens is None:
+    model = session.model
+    if model is None:
         return
     row = st.container(horizontal=True, vertical_alignment="bottom")
-    if text := assumptions.in_short(lens):
-        row.popover(assumptions.title(lens)).markdown(text)
-    values, width = assumptions.chosen(lens), lens.config.d_model
-    if values and lens.name == st.session_state.get(Key.MODEL):
+    if text := assumptions.in_short(model):
+        row.popover(assumptions.title(model)).markdown(text)
+    values, width = assumptions.chosen(model), model.config.d_model
+    if values and model.name == st.session_state.get(Key.MODEL):
         heads = [each for each in range(1, width + 1) if width % each == 0]
-        assumptions.fields(row, lens.name, values, heads, lens.config.vocabulary, shown_model.show)
+        assumptions.fields(row, model.name, values, heads, model.config.vocabulary, shown_model.show)
 
 
 def _groups(session: Session, here: Sequence[CheckpointEntry], space: Room) -> list[dict[str, Any]]:

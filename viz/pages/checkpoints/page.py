@@ -68,12 +68,12 @@ class Part(StrEnum):
     SEGMENT = "checkpoints_part"
 
 
-def page(_lens: TextModel) -> Views:
+def page(_model: TextModel) -> Views:
     """What is shown reads files and not the trace, and is drawn last."""
     return views
 
 
-def views(_lens: TextModel) -> Iterator[None]:
+def views(_model: TextModel) -> Iterator[None]:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), tuple(SEGMENTS), "open", Part.SEGMENT, segment_name, row)
     # Each part has a place of its own: what another one has drawn there goes at once, and not when this one is done.

@@ -118,11 +118,11 @@ def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:
         st.session_state[key] = ""
 
 
-def lens_of(subject: Subject) -> TextModel | None:
+def model_of(subject: Subject) -> TextModel | None:
     """The model in that file, if it is one that opens."""
-    lens = current_session().lens
-    if lens is not None and st.session_state.get(Key.MODEL) == subject.name:
-        return lens
+    model = current_session().model
+    if model is not None and st.session_state.get(Key.MODEL) == subject.name:
+        return model
     try:
         return shown_model.open_named(subject.name)
     except ValueError:

@@ -17,7 +17,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import bytes_text, literal, shape_text, token_code, type_text
 from viz.pages.checkpoints import tensor_figures
 from viz.pages.checkpoints.measuring import Measured, measured
-from viz.pages.checkpoints.subjects import REGION, Subject, lens_of
+from viz.pages.checkpoints.subjects import REGION, Subject, model_of
 from viz.pages.checkpoints.tensor_figures import Blocks, Region, Weight, short, summary, whole
 from viz.state.session import choose, current_session
 from viz.ui.parts import explanation
@@ -178,7 +178,7 @@ def asked(takes: float, weight: Weight) -> bool:
 
 def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     """Rows near to that of a token that is typed."""
-    tokenizer = tensor_figures.tokenizer_of(weight.info, lens_of(subject))
+    tokenizer = tensor_figures.tokenizer_of(weight.info, model_of(subject))
     label = _("Token, or # and a row's number") if tokenizer else _("Row")
     key, rows = f"{ROW}_{subject.name}", weight.info.shape[0]
     first = tensor_figures.first_row(current_session().traced[0], rows, tokenizer)

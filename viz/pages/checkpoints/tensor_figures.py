@@ -264,11 +264,11 @@ def is_embedding(weight: Weight) -> bool:
     return len(shape) == 2 and shape[0] > 1 and bool(TOKENS.search(weight.info.name)) and not is_positions(weight)
 
 
-def tokenizer_of(info: TensorInfo, lens: TextModel | None) -> Tokenizer | None:
+def tokenizer_of(info: TensorInfo, model: TextModel | None) -> Tokenizer | None:
     """The model's tokenizer whose tokens are the rows."""
-    if lens is None:
+    if model is None:
         return None
-    both = [lens.source_tokenizer, lens.target_tokenizer]
+    both = [model.source_tokenizer, model.target_tokenizer]
     if not info.name.startswith("encoder"):
         both.reverse()
     return next((each for each in both if len(each) == info.shape[0]), None)

@@ -80,17 +80,17 @@ def direction_charts(
 ) -> tuple[list[Mount], str]:
     """Tokens that a unit's output pushes up and down, and those that its input is like; and a sentence on how."""
     assert session.trace is not None
-    assert session.lens is not None
-    network, stack = session.lens.network, chosen.stack
+    assert session.model is not None
+    network, stack = session.model.network, chosen.stack
     side = "source" if stack == "encoder" else "target"
-    tokenizer = session.lens.source_tokenizer if side == "source" else session.lens.target_tokenizer
+    tokenizer = session.model.source_tokenizer if side == "source" else session.model.target_tokenizer
     mounts, said = [], []
-    if not session.lens.predicts:
+    if not session.model.predicts:
         said.append(no_predictions())
     elif reaches_output(config, stack):
         said.append(_("Its output weights through the unembedding, without the final norm and the layers above."))
         try:
-            written = writes(network, stack, chosen.layer, chosen.unit, session.lens.target_tokenizer)
+            written = writes(network, stack, chosen.layer, chosen.unit, session.model.target_tokenizer)
             title, axis = _("It writes: logits"), _("logit of activation 1")
             before, lacking = pinned_direction(session, chosen, written, write_scores, "target")
             mounts.append(_direction(session, title, axis, written, before, FIRST, "writes", keys[0]))

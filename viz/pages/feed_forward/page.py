@@ -42,13 +42,13 @@ class Part(StrEnum):
     DATA = "units_data"
 
 
-def page(lens: TextModel) -> Views:
+def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    names, parts = stacks(lens.config), quantities(lens.config)
+    names, parts = stacks(model.config), quantities(model.config)
     choose(_("Quantity"), parts, parts[0], Part.QUANTITY, unit_quantity, row)
     choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
-    turn_page(lens, row)
+    turn_page(model, row)
     if len(names) > 1:
         choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row)
     said = st.container()
@@ -59,21 +59,21 @@ def page(lens: TextModel) -> Views:
         overview = st.container()
         view = choose(_("View"), UNIT_VIEWS, UNIT_VIEWS[0], Part.VIEW, unit_view, right)
         detail = st.container()
-    data = under_figures(partial(layer.explain, Part.EXPLANATION, lens.config), Part.DATA)
+    data = under_figures(partial(layer.explain, Part.EXPLANATION, model.config), Part.DATA)
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         session, seen = current_session(), units_seen()
         assert session.trace is not None
-        seen.add(session.trace, lens.config)
-        chosen = current(session, lens.config)
+        seen.add(session.trace, model.config)
+        chosen = current(session, model.config)
         mounts = [
-            (overview, units.layer_map(session, lens.config, chosen, Part.LAYERS, on_layer)),
+            (overview, units.layer_map(session, model.config, chosen, Part.LAYERS, on_layer)),
             (figure, units.unit_map(session, chosen, Part.UNITS, on_cell)),
             (everything, units.all_units(session, chosen, Part.ALL, on_rank)),
         ]
         sentence, table = "", None
         if view == "unit":
-            found, sentence = layer.direction_charts(session, lens.config, chosen, (Part.SECOND, Part.THIRD))
+            found, sentence = layer.direction_charts(session, model.config, chosen, (Part.SECOND, Part.THIRD))
             parts_of_unit = [units.unit_chart(session, chosen, Part.FIRST, on_token), *found]
             mounts += [(detail, part) for part in parts_of_unit]
         elif view == "token":
@@ -82,7 +82,7 @@ def page(lens: TextModel) -> Views:
             mounts.append((detail, layer.histogram(session, chosen, Part.FIRST)))
         else:
             table, sentence = layer.apart_table(session, chosen)
-        summary = layer.layer_sentence(session, lens.config, chosen, seen)
+        summary = layer.layer_sentence(session, model.config, chosen, seen)
         yield
         said.markdown(summary)
         mount(mounts)
@@ -90,7 +90,7 @@ def page(lens: TextModel) -> Views:
             detail.caption(sentence)
         if table is not None:
             detail.dataframe(table.style.format("{:.3g}", subset=list(table.columns[1:])), hide_index=True)
-        every = partial(layer.unit_table, session, lens.config, chosen, seen)
+        every = partial(layer.unit_table, session, model.config, chosen, seen)
         more = {} if table is None else {unit_view(view): lambda: table}
         data_table(Part.DATA, every, f"units-{chosen.name}", place=data, parts=mounts, more=more)
 
@@ -118,10 +118,10 @@ def page_number(config: TransformerConfig) -> int:
     return max(1, min(number, units.pages(config))) - 1
 
 
-def turn_page(lens: TextModel, place: DeltaGenerator) -> None:
+def turn_page(model: TextModel, place: DeltaGenerator) -> None:
     """The field that turns the pages of units."""
-    last = units.pages(lens.config)
-    st.session_state[Part.PAGE_FIELD] = page_number(lens.config) + 1
+    last = units.pages(model.config)
+    st.session_state[Part.PAGE_FIELD] = page_number(model.config) + 1
     label = _("page of {count}").format(count=last)
     field = place.container(horizontal=True, vertical_alignment="center", width="content")
     field.caption(_("page"), width="content")
@@ -138,8 +138,8 @@ def units_seen() -> Seen:
 
 def chosen_now() -> tuple[Session, units.Chosen]:
     session = current_session()
-    assert session.lens is not None
-    return session, current(session, session.lens.config)
+    assert session.model is not None
+    return session, current(session, session.model.config)
 
 
 def on_page() -> None:

@@ -265,7 +265,7 @@ Scores = Callable[[Network, str, int, int], Tensor]
 
 def pinned_layer(pin: Pin, chosen: Chosen) -> str:
     """Why the pinned model has no such layer; nothing, if it has."""
-    config = pin.lens.config
+    config = pin.model.config
     layers = config.n_encoder_layers if chosen.stack == "encoder" else config.n_decoder_layers
     if chosen.layer < layers:
         return ""
@@ -276,16 +276,16 @@ def pinned_direction(
     session: Session, chosen: Chosen, found: Direction, scores: Scores, side: str
 ) -> tuple[Numbers | None, str]:
     """The pinned model's scores of the same unit at the same tokens of the vocabulary; or a sentence why not."""
-    pin, lens = session.pin, session.lens
-    if pin is None or lens is None:
+    pin, model = session.pin, session.model
+    if pin is None or model is None:
         return None, ""
     network = pin.trace.network
-    if network is lens.network:
+    if network is model.network:
         return None, _("The pinned trace is of the same weights: what a unit reads and writes depends on no text.")
     if lacking := pinned_layer(pin, chosen):
         return None, lacking
-    reaches = side == "source" or not lens.predicts or reaches_output(pin.lens.config, chosen.stack)
-    if chosen.unit >= pin.lens.config.d_ff or not reaches or not pin.same_words(lens, side):
+    reaches = side == "source" or not model.predicts or reaches_output(pin.model.config, chosen.stack)
+    if chosen.unit >= pin.model.config.d_ff or not reaches or not pin.same_words(model, side):
         return None, _("The pinned model has no such unit, or other words: there is nothing to compare with.")
     assert isinstance(network, Network)
     of = chosen.stack, chosen.layer, chosen.unit
@@ -307,6 +307,6 @@ def pinned_share(session: Session, config: TransformerConfig, chosen: Chosen) ->
     known = None if units is None else units[~units.isnan().any(dim=-1)].float()
     if known is None or not len(known):
         return " · " + _("pinned: nothing of this shape")
-    silent = off(known, threshold(session.pin.lens.config))
+    silent = off(known, threshold(session.pin.model.config))
     sentence = _("pinned, at the tokens of both: **{share:.1%}**, **{dead}** off at all of them")
     return " · " + sentence.format(share=float(silent.float().mean()), dead=int(silent.all(dim=0).sum()))

@@ -270,7 +270,7 @@ def table(found: Growth) -> pd.DataFrame:
 LONGEST = 16384
 
 
-def show(lens: TextModel) -> None:
+def show(model: TextModel) -> None:
     show_claim(
         _("Attention costs O(n² d): Q Kᵀ O(n² d), softmax O(n²), weighting the values O(n² d)."),
         _(
@@ -279,8 +279,8 @@ def show(lens: TextModel) -> None:
             "grows with n² only where the maps are written down."
         ),
     )
-    asked = fields(lens)
-    given = sizes_of(lens, "growth", asked)
+    asked = fields(model)
+    given = sizes_of(model, "growth", asked)
     if given is None:
         return
     longest = given["cost_longest"]
@@ -288,8 +288,8 @@ def show(lens: TextModel) -> None:
         batch=given["cost_batch"],
         heads=given["cost_heads"],
         width=given["cost_width"],
-        device=lens.device,
-        dtype=lens.dtype,
+        device=model.device,
+        dtype=model.dtype,
     )
     words = _("{count} lengths, each at least {seconds} s and {runs} runs; in the background")
     forecast = words.format(count=len(lengths_up_to(longest)), seconds=f"{SECONDS:g}", runs=ROUNDS)
@@ -299,8 +299,8 @@ def show(lens: TextModel) -> None:
     explain()
 
 
-def fields(lens: TextModel) -> list[Field]:
-    config = lens.config
+def fields(model: TextModel) -> list[Field]:
+    config = model.config
     return [
         Field("cost_longest", _("largest n"), "2048", 128, LONGEST, log=True),
         Field("cost_width", "d_k", str(config.d_head), 1, max(512, config.d_head)),

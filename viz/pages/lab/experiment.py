@@ -173,11 +173,11 @@ Found = TypeVar("Found")
 MODEL = "cost_model"  # whose sizes the fields of each view began with
 
 
-def sizes_of(lens: TextModel, view: str, fields: Sequence[Field]) -> Mapping[str, int] | None:
+def sizes_of(model: TextModel, view: str, fields: Sequence[Field]) -> Mapping[str, int] | None:
     """The number in each field, by its key; None while one of them holds none."""
     known = st.session_state.setdefault(MODEL, {})
-    if known.setdefault(view, lens.name) != lens.name:
-        known[view] = lens.name
+    if known.setdefault(view, model.name) != model.name:
+        known[view] = model.name
         for field in fields:
             st.session_state[field.key] = field.default
     places = st.columns(max(3, len(fields)), gap="medium")

@@ -98,9 +98,9 @@ def heading(title: str) -> DeltaGenerator:
     return row
 
 
-def choose_kind(lens: TextModel, place: DeltaGenerator) -> AttentionKind:
+def choose_kind(model: TextModel, place: DeltaGenerator) -> AttentionKind:
     """Chosen by the user where the model has several."""
-    kinds = attention_kinds(lens.network)
+    kinds = attention_kinds(model.network)
     if len(kinds) == 1:
         return kinds[0]
     return cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, place))

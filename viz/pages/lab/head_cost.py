@@ -279,7 +279,7 @@ def timed_table(found: Timed) -> pd.DataFrame:
 SHORTEST, LONGEST, WIDEST = 2, 4096, 4096
 
 
-def show_heads(lens: TextModel) -> None:
+def show_heads(model: TextModel) -> None:
     show_claim(
         _("h heads of d/h channels cost the same as one head of d channels."),
         _(
@@ -288,24 +288,24 @@ def show_heads(lens: TextModel) -> None:
         ),
     )
     fields = [
-        *_common(lens, "cost_heads"),
-        Field("cost_heads_d", "d", str(lens.config.d_model), 2, max(WIDEST, lens.config.d_model)),
+        *_common(model, "cost_heads"),
+        Field("cost_heads_d", "d", str(model.config.d_model), 2, max(WIDEST, model.config.d_model)),
     ]
-    given = sizes_of(lens, "heads", fields)
+    given = sizes_of(model, "heads", fields)
     if given is None:
         return
     length, d_model = given["cost_heads_n"], given["cost_heads_d"]
-    sizes = _sizes(lens, given["cost_heads_batch"], 1, d_model)
+    sizes = _sizes(model, given["cost_heads_batch"], 1, d_model)
     several = {heads: with_heads(sizes, heads) for heads in head_counts(d_model)}
 
     def before() -> None:
-        st.text(counts_verdict(several, length, nearest(several, lens.config.n_heads)))
+        st.text(counts_verdict(several, length, nearest(several, model.config.n_heads)))
         left, right = st.columns(2, gap="medium")
         right.dataframe(head_table(several, length, None), hide_index=True)
         mount([(left, pack_head_counts(several, length, "cost_heads_counts"))])
 
     def draw(found: Timed) -> None:
-        own = nearest(found.sizes, lens.config.n_heads)
+        own = nearest(found.sizes, model.config.n_heads)
         counts = counts_verdict(found.sizes, found.length, own)
         st.text("\n".join([*head_verdicts(found, own), counts]))
         left, right = st.columns(2, gap="medium")
@@ -323,7 +323,7 @@ def show_heads(lens: TextModel) -> None:
     explain_heads()
 
 
-def show_ways(lens: TextModel) -> None:
+def show_ways(model: TextModel) -> None:
     show_claim(
         _(
             "Each head attends in a space of its own; some split the d channels among the heads, some give each head "
@@ -335,19 +335,19 @@ def show_ways(lens: TextModel) -> None:
         ),
     )
     fields = [
-        *_common(lens, "cost_ways"),
-        Field("cost_ways_h", _("heads h"), str(lens.config.n_heads), 1, max(64, lens.config.n_heads)),
+        *_common(model, "cost_ways"),
+        Field("cost_ways_h", _("heads h"), str(model.config.n_heads), 1, max(64, model.config.n_heads)),
     ]
-    given = sizes_of(lens, "ways", fields)
+    given = sizes_of(model, "ways", fields)
     if given is None:
         return
-    length, heads, d_model = given["cost_ways_n"], given["cost_ways_h"], lens.config.d_model
+    length, heads, d_model = given["cost_ways_n"], given["cost_ways_h"], model.config.d_model
     if d_model % heads:
         divisors = ", ".join(str(each) for each in range(1, 65) if d_model % each == 0)
         sentence = _("d = {d} cannot be split among {h} heads: choose one of {divisors}.")
         st.error(sentence.format(d=d_model, h=heads, divisors=divisors))
         return
-    sizes = _sizes(lens, given["cost_ways_batch"], heads, d_model)
+    sizes = _sizes(model, given["cost_ways_batch"], heads, d_model)
     both = narrow_and_wide(sizes)
 
     def before() -> None:
@@ -373,17 +373,17 @@ def nearest(several: Iterable[int], wish: int) -> int:
     return min(several, key=lambda heads: abs(heads - wish))
 
 
-def _common(lens: TextModel, key: str) -> list[Field]:
-    length = min(lens.config.max_length, 1024)
+def _common(model: TextModel, key: str) -> list[Field]:
+    length = min(model.config.max_length, 1024)
     return [
         Field(f"{key}_n", "n", str(length), SHORTEST, LONGEST, log=True),
         Field(f"{key}_batch", _("batch"), "1", 1, 64),
     ]
 
 
-def _sizes(lens: TextModel, batch: int, heads: int, d_model: int) -> Sizes:
+def _sizes(model: TextModel, batch: int, heads: int, d_model: int) -> Sizes:
     width = d_model // heads
-    return Sizes(batch=batch, heads=heads, width=width, device=lens.device, dtype=lens.dtype)
+    return Sizes(batch=batch, heads=heads, width=width, device=model.device, dtype=model.dtype)
 
 
 def _forecast(count: int) -> str:

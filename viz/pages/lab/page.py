@@ -30,10 +30,10 @@ ARITHMETIC = {
 }
 
 
-def arithmetic_section(lens: TextModel, row: DeltaGenerator) -> Views:
+def arithmetic_section(model: TextModel, row: DeltaGenerator) -> Views:
     """One of its claims; what is not shown is not computed."""
     name = choose(_("Claim"), list(ARITHMETIC), "example", "arithmetic", claim_name, row)
-    return ARITHMETIC[name](lens)
+    return ARITHMETIC[name](model)
 
 
 def claim_name(name: str) -> str:
@@ -55,10 +55,10 @@ COSTS = {
 }
 
 
-def costs_section(lens: TextModel, row: DeltaGenerator) -> Views:
+def costs_section(model: TextModel, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text: all stays as it is while the user types."""
     name = choose(_("Claim"), list(COSTS), "growth", "cost", cost_name, row)
-    COSTS[name](lens)
+    COSTS[name](model)
     label = _("Dropout: Norms and residual")
     st.page_link("viz/pages/residual/page.py", label=label, query_params={"residual_view": "dropout"})
     return no_views
@@ -80,12 +80,12 @@ SECTIONS = {
 }
 
 
-def page(lens: TextModel) -> Views:
+def page(model: TextModel) -> Views:
     """One of its sections, each in the parts of a page; what is not shown is not computed."""
     foreign_code.set(())  # here our own code computes, whatever model is loaded
     row = st.container(horizontal=True, vertical_alignment="center")
     name = choose(_("Part"), list(SECTIONS), "arithmetic", "lab_part", section_name, row)
-    return SECTIONS[name](lens, row)
+    return SECTIONS[name](model, row)
 
 
 def section_name(name: str) -> str:

@@ -54,7 +54,7 @@ class Part(StrEnum):
     DATA = "scaling_data"
 
 
-def section(lens: TextModel) -> Views:
+def section(model: TextModel) -> Views:
     show_claim(
         _(
             "Without 1/√d_k a large d_k saturates the softmax and kills the gradient; for a small d_k it does not "
@@ -75,10 +75,10 @@ def section(lens: TextModel) -> Views:
         explain()
         data = expander(Part.DATA, _("Data"))
     with right:
-        kind = choose_kind(lens, heading(_("In the loaded model")))
+        kind = choose_kind(model, heading(_("In the loaded model")))
         said, heads = st.container(), st.container()
 
-    def views(_lens: TextModel) -> Iterator[None]:
+    def views(_model: TextModel) -> Iterator[None]:
         found, lacking = unless_absent(lambda: of_model(current_session(), kind))
         yield
         with random:

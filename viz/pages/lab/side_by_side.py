@@ -222,14 +222,14 @@ BESIDE = {
 TESTING = 1.2  # times the training: what the tests on longer texts take too, about
 
 
-def section(lens: TextModel, row: DeltaGenerator) -> Views:
+def section(model: TextModel, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text."""
     name = choose(_("Claim"), list(COMPARISONS), "norms", "lab_training", comparison_name, row)
     show_claim(said_of(name), truth_of(name))
-    if name == "tying" and lens.network.ours:
-        st.caption(literal(tied_counts(lens)))
+    if name == "tying" and model.network.ours:
+        st.caption(literal(tied_counts(model)))
     place = st.container()
-    found = controls(place, name, lens)
+    found = controls(place, name, model)
     if found is not None:
         with place:
             run(name, *found)
@@ -237,7 +237,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
     return no_views
 
 
-def controls(place: DeltaGenerator, name: str, lens: TextModel) -> tuple[Setup, int] | None:
+def controls(place: DeltaGenerator, name: str, model: TextModel) -> tuple[Setup, int] | None:
     """The setup and the longest text of the test, 0 for none; nothing while a field holds no number that can be."""
     usual = COMPARISONS[name]
     fields = {
@@ -267,7 +267,7 @@ def controls(place: DeltaGenerator, name: str, lens: TextModel) -> tuple[Setup, 
     chosen = {**whole, "rate": given["rate"][0], "seeds": tuple(int(seed) for seed in given["seeds"])}
     if trained:
         chosen["lengths"] = lengths_of(chosen_task, trained)
-    return setup_of(name, lens.kind, task=chosen_task, **chosen), longest
+    return setup_of(name, model.kind, task=chosen_task, **chosen), longest
 
 
 def run(name: str, setup: Setup, longest: int) -> None:
@@ -316,11 +316,11 @@ def draw(name: str, side: Side) -> None:
     data_table(f"lab_{name}_data", lambda: every_number(side), f"trained-{name}")
 
 
-def tied_counts(lens: TextModel) -> str:
+def tied_counts(model: TextModel) -> str:
     """What tying saves in the model that is loaded, by its config."""
-    shared, apart = (tied(lens.config, kind) for kind in ("output", "none"))
+    shared, apart = (tied(model.config, kind) for kind in ("output", "none"))
     if shared.refusal:
         return stopped(translate_error(shared.refusal))
     sentence = _("{name}, with its vocabulary of {words}: {tied} parameters with the output tied, {untied} without.")
-    words = f"{lens.config.vocabulary:,}"
-    return sentence.format(name=lens.name, words=words, tied=f"{shared.total:,}", untied=f"{apart.total:,}")
+    words = f"{model.config.vocabulary:,}"
+    return sentence.format(name=model.name, words=words, tied=f"{shared.total:,}", untied=f"{apart.total:,}")

@@ -249,7 +249,7 @@ class Part(StrEnum):
     DATA = "similarity_data"
 
 
-def section(lens: TextModel) -> Views:
+def section(model: TextModel) -> Views:
     show_claim(
         _("A larger dot product means more similar vectors."),
         _("That is sure only between vectors of equal length: q · k = ‖q‖ ‖k‖ cos(q, k)."),
@@ -261,10 +261,10 @@ def section(lens: TextModel) -> Views:
         explain()
         data = expander(Part.DATA, _("Data"))
     with right:
-        kind = choose_kind(lens, heading(_("In the loaded model")))
+        kind = choose_kind(model, heading(_("In the loaded model")))
         said, heads, queries, scatter = (st.container() for _number in range(4))
 
-    def views(_lens: TextModel) -> Iterator[None]:
+    def views(_model: TextModel) -> Iterator[None]:
         session, places = current_session(), typed_vectors()
         rows = plane_rows(places)
         parts = [(figure, pack_vectors(places, Part.PLANE, on_move))]

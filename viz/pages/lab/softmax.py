@@ -59,7 +59,7 @@ class Part(StrEnum):
     DATA = "softmax_data"
 
 
-def section(lens: TextModel) -> Views:
+def section(model: TextModel) -> Views:
     show_claim(
         _("Softmax turns scores into a distribution, in O(n)."),
         _(
@@ -73,7 +73,7 @@ def section(lens: TextModel) -> Views:
         query = int(choose(_("Query"), ("1", "2", "3"), "2", Part.QUERY, query_name, controls))
         scores_of = partial(of_example, query)
     else:
-        scores_of = partial(of_head, choose_kind(lens, controls))
+        scores_of = partial(of_head, choose_kind(model, controls))
     temperature = slide(controls)
     said = st.container()
     left, right = st.columns(2, gap="medium")
@@ -84,7 +84,7 @@ def section(lens: TextModel) -> Views:
         curves = st.container()
         data = expander(Part.DATA, _("Data"))
 
-    def views(_lens: TextModel) -> Iterator[None]:
+    def views(_model: TextModel) -> Iterator[None]:
         subject, lacking = unless_absent(scores_of)
         if subject is None:
             yield

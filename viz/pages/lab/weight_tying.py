@@ -104,7 +104,7 @@ def table(models: Models) -> pd.DataFrame:
 PAPER = {"base": "paper-base", "big": "paper-big"}
 
 
-def show(lens: TextModel) -> None:
+def show(model: TextModel) -> None:
     show_claim(
         _("One matrix for the embeddings and the output saves weights."),
         _(
@@ -116,18 +116,18 @@ def show(lens: TextModel) -> None:
     fields = [
         Field("cost_vocabulary", _("vocabulary of the paper's models"), "37000", 100, 1_000_000, log=True),
     ]
-    given = sizes_of(lens, "tying", fields)
+    given = sizes_of(model, "tying", fields)
     if given is None:
         return
     models = {}
-    if lens.network.ours:
-        config = lens.config
-        models[lens.name] = every_kind(config)
+    if model.network.ours:
+        config = model.config
+        models[model.name] = every_kind(config)
         if config.kind == "encoder-decoder" and config.source_vocabulary != config.target_vocabulary:
             # All three can be one only with one vocabulary: the larger, at least.
             size = max(config.source_vocabulary, config.target_vocabulary)
             shared = replace(config, source_vocabulary=size, target_vocabulary=size)
-            models[_("{name}, one vocabulary of {size}").format(name=lens.name, size=f"{size:,}")] = every_kind(shared)
+            models[_("{name}, one vocabulary of {size}").format(name=model.name, size=f"{size:,}")] = every_kind(shared)
     else:
         st.info(not_ours())
     for name, preset in PAPER.items():
@@ -139,10 +139,10 @@ def show(lens: TextModel) -> None:
     places = st.columns(len(models), gap="medium")
     for place, (number, (name, kinds)) in zip(places, enumerate(models.items()), strict=True):
         mount([(place, pack_tying(name, kinds, f"cost_tying_{number}"))])
-    if lens.network.ours:
+    if model.network.ours:
         sentence = _("{name} as it is loaded: {kind}, {count} weights.")
-        kind, count = kind_name(lens.config.tied_embeddings), f"{lens.network.parameter_count():,}"
-        st.caption(sentence.format(name=literal(lens.name), kind=kind, count=count))
+        kind, count = kind_name(model.config.tied_embeddings), f"{model.network.parameter_count():,}"
+        st.caption(sentence.format(name=literal(model.name), kind=kind, count=count))
     left, right = st.columns(2, gap="medium")
     with left:
         explain()

@@ -221,7 +221,7 @@ class Part(StrEnum):
     DATA = "example_data"
 
 
-def section(_lens: TextModel) -> Views:
+def section(_model: TextModel) -> Views:
     show_claim(
         _(
             "By hand, without 1/√d_k and with the first input's weights rounded to 0, 0.5, 0.5, the first output is "
@@ -243,7 +243,7 @@ def section(_lens: TextModel) -> Views:
     with right:
         data = expander(Part.DATA, _("Data"))
 
-    def views(_lens: TextModel) -> Iterator[None]:
+    def views(_model: TextModel) -> Iterator[None]:
         typed = texts()
         bad: CellError | None = None
         try:

@@ -43,10 +43,10 @@ def stacks(trace: Trace, found: list[Block]) -> list[dict[str, Any]]:
     return made
 
 
-def describe(block: Block, lens: TextModel, pictures: Pictures, changes: Said) -> dict[str, Any]:
+def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) -> dict[str, Any]:
     """What is said of a block and how thick its arrow is; changes: since the pin."""
     flow = math.nan if block.kind == "output" else pictures.flow(block)
-    said = lines(block, lens.config)
+    said = lines(block, model.config)
     if not math.isnan(flow):
         name = _("mean norm of the change") if pictures.differing else _("mean norm of what it gives")
         said.append((name, significant(flow)))
@@ -55,7 +55,7 @@ def describe(block: Block, lens: TextModel, pictures: Pictures, changes: Said) -
     return {
         "kind": block.kind,
         "name": place_name(block),
-        "title": title(block, pictures.trace, lens.config),
+        "title": title(block, pictures.trace, model.config),
         "short": short_name(block.kind),
         "layer": block.layer,
         "note": note,
@@ -110,13 +110,13 @@ def _largest_change(comparison: Comparison, block: Block) -> tuple[str, str]:
     return name, text.format(size=significant(float(sizes[place])), token=label, position=place)
 
 
-def last_prediction(trace: Trace, lens: TextModel) -> int:
+def last_prediction(trace: Trace, model: TextModel) -> int:
     """The position whose prediction is shown unless another is chosen: the first hidden token, else the last."""
-    guesses = lens.guesses(trace, 1)
+    guesses = model.guesses(trace, 1)
     return guesses[0].place if guesses else len(trace["output.logits"]) - 1
 
 
-def predictions(trace: Trace, comparison: Comparison | None, lens: TextModel, place: int) -> dict[str, Any]:
+def predictions(trace: Trace, comparison: Comparison | None, model: TextModel, place: int) -> dict[str, Any]:
     """The most probable tokens at a position, and how probable they were in the pinned trace."""
     logits = trace["output.logits"][place].float()
     best = logits.softmax(dim=-1).topk(min(GUESSES, len(logits)))
@@ -124,10 +124,10 @@ def predictions(trace: Trace, comparison: Comparison | None, lens: TextModel, pl
     before = comparison.counterpart("output.logits") if comparison else None
     pinned = None if before is None else before[place].float().softmax(dim=-1)[best.indices].tolist()
     side = "target" if trace.target_tokens else "source"
-    name = _("softmax in the place of {token}") if lens.kind == "encoder-only" else _("softmax after {token}")
+    name = _("softmax in the place of {token}") if model.kind == "encoder-only" else _("softmax after {token}")
     return {
         "title": name.format(token=tokens(trace, side)[place]),
-        "labels": [lens.target_tokenizer.label(number) for number in numbers],
+        "labels": [model.target_tokenizer.label(number) for number in numbers],
         "probabilities": best.values.tolist(),
         "pinned": pinned if pinned and not math.isnan(pinned[0]) else None,
         "side": side,
@@ -135,9 +135,9 @@ def predictions(trace: Trace, comparison: Comparison | None, lens: TextModel, pl
     }
 
 
-def summary(lens: TextModel, found: list[Block]) -> Said:
+def summary(model: TextModel, found: list[Block]) -> Said:
     """The whole model in lines."""
-    config = lens.config
+    config = model.config
     by_kind: dict[str, int] = {}
     for block in found:
         by_kind[block.kind] = by_kind.get(block.kind, 0) + block.flops
@@ -147,27 +147,27 @@ def summary(lens: TextModel, found: list[Block]) -> Said:
         "sandwich": _("before and after each block (sandwich)"),
     }[config.norm_placement]
     said = [
-        (_("parameters"), f"{lens.network.parameter_count():,}"),
-        *([(_("in no block"), f"{rest:,}")] if (rest := elsewhere(lens.network, found)) else []),
+        (_("parameters"), f"{model.network.parameter_count():,}"),
+        *([(_("in no block"), f"{rest:,}")] if (rest := elsewhere(model.network, found)) else []),
         (_("matrix products"), flops_text(sum(by_kind.values()))),
         *((f"· {block_name(kind)}", flops_text(flops)) for kind, flops in by_kind.items() if flops),
         (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),
     ]
-    if not lens.predicts:
+    if not model.predicts:
         said.append((_("output"), no_predictions()))
     if config.parallel:
         said.append((_("blocks"), _("parallel: all blocks of a layer read what enters it")))
     if not config.residual:
         said.append((_("residual"), _("no short cut: each block's output replaces the stream")))
-    if lens.kind == "encoder-decoder":
+    if model.kind == "encoder-decoder":
         said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives keys and values")))
     said.append((_("arrows"), _("as thick as the mean norm of what flows")))
     return said
 
 
-def alternative(lens: TextModel, found: list[Block], guess: dict[str, Any], note: str) -> str:
+def alternative(model: TextModel, found: list[Block], guess: dict[str, Any], note: str) -> str:
     """The picture in words."""
-    config = lens.config
+    config = model.config
     sizes = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
     layers = ", ".join(
         _("{stack} of {count} layers").format(stack=attention_name(name), count=count)

@@ -36,12 +36,12 @@ SCALES = ("one", "largest")
 BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
 
 
-def page(lens: TextModel) -> Views:
+def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     place = st.container()
-    data = under_figures(partial(show_explanation, lens), Part.DATA)
+    data = under_figures(partial(show_explanation, model), Part.DATA)
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         if opened := st.session_state.pop(Part.OPENED, None):
             # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
             # what widgets are bound to, they write there again.
@@ -51,24 +51,24 @@ def page(lens: TextModel) -> Views:
         assert session.trace is not None
         found = blocks(session.trace)
         pictures = Pictures(session.trace, session.comparison, session.differing)
-        mount = pack_map(session, lens, found, pictures)
+        mount = pack_map(session, model, found, pictures)
         yield
         with place:
             mount()
-        data_table(Part.DATA, lambda: table(lens, found, pictures), "map", place=data)
+        data_table(Part.DATA, lambda: table(model, found, pictures), "map", place=data)
 
     return views
 
 
-def pack_map(session: Session, lens: TextModel, found: list[Block], pictures: Pictures) -> Mount:
+def pack_map(session: Session, model: TextModel, found: list[Block], pictures: Pictures) -> Mount:
     trace, comparison = pictures.trace, pictures.comparison
     guess = map_header.NOTHING
     session.selection.side = "target" if trace.target_tokens else "source"
-    if lens.predicts:
-        chosen = map_header.last_prediction(trace, lens)
+    if model.predicts:
+        chosen = map_header.last_prediction(trace, model)
         if Parameter.QUERY in st.query_params:
             chosen = min(session.selection.query, len(trace["output.logits"]) - 1)
-        guess = map_header.predictions(trace, comparison, lens, chosen)
+        guess = map_header.predictions(trace, comparison, model, chosen)
     flops = flops_text(sum(block.flops for block in found))
     note = _("matrix products on this input: {flops}").format(flops=flops)
     said = map_header.changes(comparison, found)
@@ -78,28 +78,28 @@ def pack_map(session: Session, lens: TextModel, found: list[Block], pictures: Pi
     header = {
         "stacks": map_header.stacks(trace, found),
         "blocks": [
-            map_header.describe(block, lens, pictures, changes) for block, changes in zip(found, said, strict=True)
+            map_header.describe(block, model, pictures, changes) for block, changes in zip(found, said, strict=True)
         ],
         "predictions": guess,
-        "summary": map_header.summary(lens, found),
-        "bypass": lens.config.residual,
-        "parallel": lens.config.parallel,
+        "summary": map_header.summary(model, found),
+        "bypass": model.config.residual,
+        "parallel": model.config.parallel,
         "differing": session.differing,
         "scale": choice(SCALES, SCALES[0], Key.SCALE),
         "top": pictures.top if session.differing else 1.0,
         "name": _("The whole model"),
         "sentence": sentence,
         "note": note,
-        "alt": map_header.alternative(lens, found, guess, note),
-        "file": f"map-{lens.name}",
+        "alt": map_header.alternative(model, found, guess, note),
+        "file": f"map-{model.name}",
         "stamp": stamp(trace),
         "words": map_header.words(session.differing),
     }
     return model_map([pictures.of(block) for block in found], header, Part.MAP, on_open, on_token, on_scale)
 
 
-def show_explanation(lens: TextModel) -> None:
-    network = lens.network
+def show_explanation(model: TextModel) -> None:
+    network = model.network
     stacks = [stack for stack in (getattr(network, "encoder", None), getattr(network, "decoder", None)) if stack]
     parts = [type(network), *(type(part) for stack in stacks for part in (stack, stack.layers[0]))]
     explanation(
@@ -115,11 +115,11 @@ def show_explanation(lens: TextModel) -> None:
             "Keys and values of cross-attention come from the top of the encoder, which has no softmax. "
             "This is the code that has just run:"
         ),
-        *dict.fromkeys([*parts, BLOCKS[lens.config.norm_placement], Residual]),
+        *dict.fromkeys([*parts, BLOCKS[model.config.norm_placement], Residual]),
     )
 
 
-def table(lens: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFrame:
+def table(model: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFrame:
     """A row for each block, and one for the parameters that are in none."""
     made = pd.DataFrame(
         {
@@ -138,7 +138,7 @@ def table(lens: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFra
         name = _("{name}, pinned").format(name=_("mean norm of what it gives"))
         made[name] = [pictures.pinned_size(block) for block in found]
         made[_("mean norm of the change")] = [pictures.change(block) for block in found]
-    if rest := elsewhere(lens.network, found):
+    if rest := elsewhere(model.network, found):
         made.loc[len(made), [_("block"), _("parameters")]] = [_("in no block"), rest]
     return made
 

@@ -41,21 +41,21 @@ def parts_of(text: str) -> list[str]:
     return [text, text[: len(text) // 2], text[len(text) // 2 :]]
 
 
-def batch_of(lens: TextModel, text: str, source: Tokens, target: Tokens | None) -> tuple[Batch, list[list[Tokens]]]:
+def batch_of(model: TextModel, text: str, source: Tokens, target: Tokens | None) -> tuple[Batch, list[list[Tokens]]]:
     """The current text and its parts as one batch, with the targets that the model writes for the parts."""
-    rows = [[source, *(lens.source_tokens(part) for part in parts_of(text)[1:])]]
-    paddings = [lens.source_tokenizer.filler]
+    rows = [[source, *(model.source_tokens(part) for part in parts_of(text)[1:])]]
+    paddings = [model.source_tokenizer.filler]
     if target is not None:
-        tokenizer = lens.target_tokenizer
-        made = lens.generate_batch(parts_of(text)[1:])
+        tokenizer = model.target_tokenizer
+        made = model.generate_batch(parts_of(text)[1:])
         rows.append([target, *(tokenizer.written(each.ids) for each in made)])
         paddings.append(tokenizer.filler)
-    return Batch.of([[each.ids for each in stack] for stack in rows], paddings, lens.device), rows
+    return Batch.of([[each.ids for each in stack] for stack in rows], paddings, model.device), rows
 
 
-def batch_sentence(lens: TextModel) -> str:
+def batch_sentence(model: TextModel) -> str:
     """Where the texts of the batch come from."""
-    if lens.kind == "encoder-decoder":
+    if model.kind == "encoder-decoder":
         return _("The source and its sentences (or halves) as one batch; the model writes the targets of the parts.")
     return _("The text and its sentences (or halves) as one batch.")
 
@@ -75,30 +75,30 @@ class PinnedBatch:
 def pinned_batch(session: Session) -> tuple[PinnedBatch | None, str]:
     """The same batch of what is pinned; or a sentence why there is none."""
     pin = session.pin
-    if pin is None or session.lens is None:
+    if pin is None or session.model is None:
         return None, ""
-    texts, lacking = text_of(pin, session.lens.kind)
+    texts, lacking = text_of(pin, session.model.kind)
     if lacking:
         return None, lacking
     return cached_for_pin(pin, "batch", (), lambda: _batch_of_pin(pin, *texts)), ""
 
 
 def _batch_of_pin(pin: Pin, source: Tokens, target: Tokens | None = None) -> PinnedBatch:
-    batch, rows = batch_of(pin.lens, pin.text, source, target)
-    trace = batch.trace(pin.lens.network, pin.trace.changes)
-    return PinnedBatch(batch, rows, trace, _moves(pin.lens, batch))
+    batch, rows = batch_of(pin.model, pin.text, source, target)
+    trace = batch.trace(pin.model.network, pin.trace.changes)
+    return PinnedBatch(batch, rows, trace, _moves(pin.model, batch))
 
 
 def pack_batch(
-    lens: TextModel, session: Session, text: str, kind: AttentionKind, chosen: Selection, key: str
+    model: TextModel, session: Session, text: str, kind: AttentionKind, chosen: Selection, key: str
 ) -> tuple[Mount, pd.DataFrame, str]:
     """The masks of a padded batch, framed where the pinned batch's are others; how far padding moves each text's
     outputs with and without them; and a sentence where there is no pinned batch to compare with.
     """
     assert session.trace is not None
     assert session.source is not None
-    batch, rows = batch_of(lens, text, session.source, session.target)
-    with_changes = batch.trace(lens.network, session.what_if.changes)
+    batch, rows = batch_of(model, text, session.source, session.target)
+    with_changes = batch.trace(model.network, session.what_if.changes)
     path = with_changes.attention_paths(kind)[chosen.layer]
     examples = len(rows[0])
     named = sides(session.trace, kind)
@@ -106,7 +106,7 @@ def pack_batch(
     before, lacking = pinned_batch(session)
     shown = [_padding_panel(batch, rows, stack, session.trace, before) for stack in range(len(rows))]
     shown += _rule_panels(with_changes.mask(path), batch.ids[row_side].shape[1], batch.ids[column_side].shape[1])
-    shape = with_changes.mask(path).visible(batch.ids[row_side].shape[1], batch.ids[column_side].shape[1], lens.device)
+    shape = with_changes.mask(path).visible(batch.ids[row_side].shape[1], batch.ids[column_side].shape[1], model.device)
     for example in range(examples):
         visible = of_head(with_changes.example(example).visible(path), chosen.head)
         labels = [_padded(rows[side][example].labels, batch.ids[side].shape[1]) for side in (row_side, column_side)]
@@ -132,7 +132,7 @@ def pack_batch(
         "note": note, "alt": f"{name}: {note}",
         "file": f"masks-batch-{kind}", "stamp": stamp(session.trace), "words": words(), "cell": 22,
     }  # fmt: skip
-    table = _batch_table(batch, rows, _moves(lens, batch))
+    table = _batch_table(batch, rows, _moves(model, batch))
     if before is not None:
         table = _beside(table, _batch_table(before.batch, before.rows, before.moves))
     return panels(shown, header, key), table, lacking
@@ -206,14 +206,14 @@ def _places_here(texts: Sequence[Tokens], example: int, length: int) -> list[int
     return found
 
 
-def _moves(lens: TextModel, batch: Batch) -> list[list[float]]:
+def _moves(model: TextModel, batch: Batch) -> list[list[float]]:
     """The largest change of a logit between each text in the batch and alone: with padding masked, seen, and where
     texts are read in one direction without a causal mask too.
     """
-    network = lens.network
+    network = model.network
     unmasked, alone = without_padding_masks(network), batch.alone(network)
     found = [batch.changes_of(network, alone).tolist(), batch.changes_of(network, alone, unmasked).tolist()]
-    if lens.kind == "decoder-only":  # padding on the right is the future, which the causal mask hides
+    if model.kind == "decoder-only":  # padding on the right is the future, which the causal mask hides
         alone = batch.alone(network, without_causal_mask(network))
         found.append(batch.changes_of(network, alone, [*unmasked, *without_causal_mask(network)]).tolist())
     return found

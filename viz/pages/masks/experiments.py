@@ -34,32 +34,32 @@ LEAK = "#d55e00"
 
 
 def pack_future(
-    lens: TextModel, session: Session, place: int, key: str, on_place: Callable[[], None]
+    model: TextModel, session: Session, place: int, key: str, on_place: Callable[[], None]
 ) -> tuple[Mount, str]:
     """Change a token and watch the outputs before it: with the causal mask, without it, and as the model is now."""
     assert session.trace is not None
     assert session.source is not None
     texts = [session.source] if session.target is None else [session.source, session.target]
     last = texts[-1]
-    token = other_token(lens, last.ids, place)
-    ids = [torch.tensor([each.ids], device=lens.device) for each in texts]
-    kind = self_attention(lens.network)
+    token = other_token(model, last.ids, place)
+    ids = [torch.tensor([each.ids], device=model.device) for each in texts]
+    kind = self_attention(model.network)
     variants: list[tuple[str, Sequence[Intervention], str, bool]] = [
         (_("with the causal mask"), [Causal(kind, True)], NOW, False),
-        (_("without it"), without_causal_mask(lens.network), LEAK, False),
+        (_("without it"), without_causal_mask(model.network), LEAK, False),
     ]
     if session.what_if.changes:
         variants.append((_("as changed above"), session.what_if.changes, BEFORE, True))
     series, said = [], []
     for name, changes, colour, dash in variants:
-        moved = future_change(lens.network, ids, place, token, changes).cpu().numpy()
+        moved = future_change(model.network, ids, place, token, changes).cpu().numpy()
         series.append(Series(name, np.arange(len(moved)), moved, colour, "line", dash))
         said.append(f"{name} {significant(float(moved[:place].max(initial=0)))}")
     before, compared = pinned_future(session, place, token)
     series += before
     words_now = {
         "before": token_code(last.labels[place]),
-        "after": token_code(lens.target_tokenizer.label(token)),
+        "after": token_code(model.target_tokenizer.label(token)),
         "place": place + 1,
     }
     told = _("Token {place} {before} becomes {after}. The largest change of a logit before it: {changes}.").format(

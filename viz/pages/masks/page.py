@@ -57,19 +57,19 @@ NO_LABEL: dict[str, Any] = {"label_visibility": "collapsed"}
 EXPERIMENTS = ("order", "numbers", "future", "batch")
 
 
-def page(lens: TextModel) -> Views:
+def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted.
 
     Raises:
         AbsentError: the model shows its weights, and not what the mask is put on.
     """
-    kinds = attention_kinds(lens.network)
+    kinds = attention_kinds(model.network)
     row = st.container(horizontal=True, vertical_alignment="center")
     if len(kinds) > 1:
         choose(_("Attention"), kinds, first_kind(kinds), Part.KIND, attention_name, row)
     kind = chosen_kind(kinds)
-    require(lens.network, f"{ATTENTION_PATHS[kind].format(0)}.scores")
-    show_rules(row, lens, kind)
+    require(model.network, f"{ATTENTION_PATHS[kind].format(0)}.scores")
+    show_rules(row, model, kind)
     choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name, row)
     left, right = st.columns([3, 8], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
@@ -78,10 +78,10 @@ def page(lens: TextModel) -> Views:
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
     said = st.container()
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
-    explained = partial(explain, Part.EXPLANATION, lens.network, kind, experiment, bool(effects))
+    explained = partial(explain, Part.EXPLANATION, model.network, kind, experiment, bool(effects))
     table_of_cells = under_figures(explained, Part.DATA)
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         trace, before = session.trace, session.what_if.plain
         assert trace is not None
@@ -95,17 +95,17 @@ def page(lens: TextModel) -> Views:
         if effects:
             where, moved, tops = effects
             parts.append((where, pack_where(trace, before, kinds, kind, chosen, comparison, Part.WHERE, on_head)))
-        if effects and lens.predicts:
+        if effects and model.predicts:
             place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
             pinned = pinned_changes(trace, session.comparison)
             parts += [
                 (moved, pack_predictions(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
-                (tops, pack_tops(trace, before, session.comparison, lens.target_tokenizer, place, Part.TOPS)),
+                (tops, pack_tops(trace, before, session.comparison, model.target_tokenizer, place, Part.TOPS)),
             ]
-        shown, told, measured = run_experiment(experiment, lens, session, kind, chosen)
+        shown, told, measured = run_experiment(experiment, model, session, kind, chosen)
         yield
         mount(parts)
-        if effects and not lens.predicts:
+        if effects and not model.predicts:
             moved.caption(no_predictions())
         for alarm in alarms(trace, kind, chosen):
             alarms_here.warning(f":small[{alarm}]")
@@ -136,9 +136,9 @@ def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
     return cast(AttentionKind, choice(kinds, first_kind(kinds), Part.KIND))
 
 
-def show_rules(place: DeltaGenerator, lens: TextModel, kind: AttentionKind) -> None:
+def show_rules(place: DeltaGenerator, model: TextModel, kind: AttentionKind) -> None:
     """The rules of this kind's masks, each to be switched; what they show is the session's."""
-    own = Rules.of(lens.config, kind)
+    own = Rules.of(model.config, kind)
     now = own.after(current_session().what_if.changes)
     cross = kind == "cross"  # source and target have no common positions to be near or later in
     names = RULES[1:] if cross else RULES
@@ -149,7 +149,7 @@ def show_rules(place: DeltaGenerator, lens: TextModel, kind: AttentionKind) -> N
         _("Rules"), names, selection_mode="multi", format_func=rule_name, key=keys[0], on_change=act, **NO_LABEL
     )
     if not cross:
-        longest = lens.config.max_length  # a wider window hides nothing more
+        longest = model.config.max_length  # a wider window hides nothing more
         st.session_state[keys[1]] = min(now.window or 0, longest)
         beside = place.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
         beside.caption(_("window (0: none)"), width="content")
@@ -167,8 +167,8 @@ def on_cell() -> None:
     """A click on a cell of the mask, or on the label of a row or column."""
     session, clicked = current_session(), st.session_state[Part.MASK].cell
     assert session.trace is not None
-    assert session.lens is not None
-    kind = chosen_kind(attention_kinds(session.lens.network))
+    assert session.model is not None
+    kind = chosen_kind(attention_kinds(session.model.network))
     chosen, scope = fit(session, session.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
     visible = of_head(session.trace.visible(session.trace.attention_paths(kind)[chosen.layer]), chosen.head)
     query, key = int(clicked["row"]), int(clicked["column"])
@@ -182,8 +182,8 @@ def on_cell() -> None:
 def on_head() -> None:
     """A click on a head of any attention chooses it."""
     session, clicked = current_session(), st.session_state[Part.WHERE].cell
-    assert session.lens is not None
-    kinds = attention_kinds(session.lens.network)
+    assert session.model is not None
+    kinds = attention_kinds(session.model.network)
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         kind = kinds[int(clicked["panel"])]
         session.asked[Part.KIND] = kind
@@ -207,7 +207,7 @@ def place_of(name: str, default: int, length: int) -> int:
 
 
 def run_experiment(
-    name: str, lens: TextModel, session: Session, kind: AttentionKind, chosen: Selection
+    name: str, model: TextModel, session: Session, kind: AttentionKind, chosen: Selection
 ) -> tuple[Mount | None, str, pd.DataFrame | None]:
     """What an experiment shows, what it says, and its numbers."""
     trace, compared = session.trace, session.comparison
@@ -216,14 +216,14 @@ def run_experiment(
         return None, *fill_experiment(trace, kind, chosen, compared)
     if name == "order":
         return pack_orders(trace, kind, chosen, Part.ORDER, compared, session.differing)
-    if not lens.predicts:  # the others compare logits
+    if not model.predicts:  # the others compare logits
         return None, no_predictions(), None
     if name == "batch":
-        text = typed(Key.SOURCE, first_source(lens))
-        mount, numbers, lacking = pack_batch(lens, session, text, kind, chosen, Part.BATCH)
-        return mount, f"{batch_sentence(lens)} {lacking}".strip(), numbers
+        text = typed(Key.SOURCE, first_source(model))
+        mount, numbers, lacking = pack_batch(model, session, text, kind, chosen, Part.BATCH)
+        return mount, f"{batch_sentence(model)} {lacking}".strip(), numbers
     length = len(trace.target_tokens or trace.source_tokens)
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None
-    mount, told = pack_future(lens, session, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
+    mount, told = pack_future(model, session, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
     return mount, told, None

@@ -58,28 +58,28 @@ def pinned_tensors(
 def text_of(pin: Pin, kind: str) -> tuple[list[Tokens], str]:
     """The pinned tokens, source first; none, and a sentence why, where the same experiment cannot be made with them."""
     texts = [each for each in pin.texts if each is not None]
-    if pin.lens.kind != kind:
+    if pin.model.kind != kind:
         return [], _("The pinned model is of another kind: this experiment cannot be compared with it.")
-    if not pin.lens.predicts:
+    if not pin.model.predicts:
         return [], f"{_('pinned')}: {no_predictions()}"
     return texts, ""
 
 
 def pinned_future(session: Session, place: int, token: int) -> tuple[list[Series], str]:
     """What the same change of a token does in the pinned model, with the causal mask and without; and in words."""
-    pin, comparison, lens = session.pin, session.comparison, session.lens
-    if pin is None or comparison is None or lens is None:
+    pin, comparison, model = session.pin, session.comparison, session.model
+    if pin is None or comparison is None or model is None:
         return [], ""
-    texts, lacking = text_of(pin, lens.kind)
+    texts, lacking = text_of(pin, model.kind)
     if lacking:
         return [], lacking
     alignment = comparison.target if session.target else comparison.source
     at = alignment.places[place]
     if at < 0:
         return [], _("This token is not in the pinned text: its change there cannot be compared.")
-    if not pin.same_words(lens) or token == texts[-1].ids[at]:
-        token = other_token(pin.lens, texts[-1].ids, at)
-    network, ids = pin.lens.network, [torch.tensor([each.ids], device=pin.lens.device) for each in texts]
+    if not pin.same_words(model) or token == texts[-1].ids[at]:
+        token = other_token(pin.model, texts[-1].ids, at)
+    network, ids = pin.model.network, [torch.tensor([each.ids], device=pin.model.device) for each in texts]
     variants: list[tuple[str, Sequence[Intervention], str]] = [
         (_("with the causal mask"), [Causal(self_attention(network), True)], "line"),
         (_("without it"), without_causal_mask(network), "dots"),
@@ -94,9 +94,9 @@ def pinned_future(session: Session, place: int, token: int) -> tuple[list[Series
     return series, _("In the pinned trace: {changes}.").format(changes=" · ".join(said))
 
 
-def other_token(lens: TextModel, ids: Sequence[int], place: int) -> int:
+def other_token(model: TextModel, ids: Sequence[int], place: int) -> int:
     """A token to put at `place`: another of the text where there is one, else the first that is not special."""
-    tokenizer = lens.target_tokenizer
+    tokenizer = model.target_tokenizer
     plain = [token for token in (*ids, *range(len(tokenizer))) if token not in tokenizer.special]
     return next(token for token in plain if token != ids[place])
 

@@ -35,12 +35,12 @@ from viz.ui.plots import PINNED
 TYPE = "applied_type"
 
 
-def section(lens: TextModel, row: DeltaGenerator) -> Views:
+def section(model: TextModel, row: DeltaGenerator) -> Views:
     """The wish first; then the text in the model with and without it."""
-    if not lens.network.ours:
+    if not model.network.ours:
         st.info(not_ours())
         return no_views
-    choose_type(lens, as_trained(lens), row)
+    choose_type(model, as_trained(model), row)
     pin = row.container()
     left, right = st.columns([11, 9], gap="medium")
     with left:
@@ -48,34 +48,34 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
         losses = st.container()
     with right:
         said, changes = st.container(), st.container()
-        explain(lens)
+        explain(model)
         data = expander("applied_data", _("Data"))
-    choose_numbers(lens, as_trained(lens), fields)
+    choose_numbers(model, as_trained(model), fields)
 
-    def views(lens: TextModel) -> Iterator[None]:
-        session, trained = current_session(), as_trained(lens)
-        both = cached("applied", (session.trace, lens, trained), lambda: compare(session, lens, trained))
+    def views(model: TextModel) -> Iterator[None]:
+        session, trained = current_session(), as_trained(model)
+        both = cached("applied", (session.trace, model, trained), lambda: compare(session, model, trained))
         parts = [(losses, pack_losses(session, both))]
         if both.before not in (None, both.now):
             parts.append((changes, pack_changes(session, both)))
         yield
         said.text("\n".join(verdicts(both)))
         mount(parts)
-        if both.before is not None and lens is not trained:
-            text = typed(Key.SOURCE, first_source(lens))
+        if both.before is not None and model is not trained:
+            text = typed(Key.SOURCE, first_source(model))
             kept = Pin(trained.name, text, both.before.trace, trained, (both.source, both.target))
             pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
-        elif lens is trained:
+        elif model is trained:
             changes.text(_("Choose another type, base or length: every page then shows the model with it."))
         data_table("applied_data", lambda: losses_table(session, both), "loss", place=data, parts=parts)
 
     return views
 
 
-def choose_type(lens: TextModel, trained: TextModel, place: DeltaGenerator) -> None:
+def choose_type(model: TextModel, trained: TextModel, place: DeltaGenerator) -> None:
     """The types that this checkpoint can have: learned positions and distances only if it was trained with them."""
     possible = [name for name in CHOICES["position"] if _can_be(trained, name)]
-    st.session_state[TYPE] = lens.config.position
+    st.session_state[TYPE] = model.config.position
     place.segmented_control(
         _("Positions"),
         possible,
@@ -93,20 +93,20 @@ def _can_be(trained: TextModel, name: str) -> bool:
     return name != "rotary" or (trained.config.rotary_channels or trained.config.d_head) % 2 == 0
 
 
-def choose_numbers(lens: TextModel, trained: TextModel, places: Sequence[DeltaGenerator]) -> None:
+def choose_numbers(model: TextModel, trained: TextModel, places: Sequence[DeltaGenerator]) -> None:
     low, high = BASES
     base = Field("applied_base", _("base"), "", low, high, whole=False, log=True, bound=False)
     longest = max(LONGEST, trained.config.max_length)
-    least = 3 if lens.kind == "encoder-only" else 1
+    least = 3 if model.kind == "encoder-only" else 1
     length = Field("applied_length", _("longest input"), "", least, longest, log=True, bound=False)
-    if lens.config.position in WITH_BASE:
-        _number(places[0], base, lens.config.position_base, Wished.BASE)
+    if model.config.position in WITH_BASE:
+        _number(places[0], base, model.config.position_base, Wished.BASE)
     else:
         sentence = _("{type}: no base.")
-        places[0].caption(sentence.format(type=position_name(lens.config.position)))
-    if lens.config.position == "learned":
+        places[0].caption(sentence.format(type=position_name(model.config.position)))
+    if model.config.position == "learned":
         length = replace(length, high=trained.config.max_length)
-    _number(places[1], length, lens.config.max_length, Wished.LENGTH)
+    _number(places[1], length, model.config.max_length, Wished.LENGTH)
 
 
 def _number(place: DeltaGenerator, field: Field, value: float, wished: Wished) -> None:
@@ -137,16 +137,16 @@ def _pin(kept: Pin) -> None:
     current_session().pin = kept
 
 
-def position_classes(lens: TextModel) -> list[type]:
+def position_classes(model: TextModel) -> list[type]:
     """What tells this model where a token stands: of ALiBi and rotary positions a part of the attention."""
-    stack = "encoder" if lens.config.n_encoder_layers else "decoder"
+    stack = "encoder" if model.config.n_encoder_layers else "decoder"
     every = classes(
-        *(lens.network.get_submodule(f"{stack}.{part}") for part in ("embedding", "layers.0.self_attention"))
+        *(model.network.get_submodule(f"{stack}.{part}") for part in ("embedding", "layers.0.self_attention"))
     )
     return [each for each in every if each.__module__ == "model.network.positions"]
 
 
-def explain(lens: TextModel) -> None:
+def explain(model: TextModel) -> None:
     explanation(
         "applied_explanation",
         [
@@ -160,7 +160,7 @@ def explain(lens: TextModel) -> None:
             "trained. A model that fills in masks has no next token: each token is hidden in turn (Salazar et al., "
             "2020). This is the code that has just run:"
         ),
-        *(*position_classes(lens), vary, token_losses, text_losses),
+        *(*position_classes(model), vary, token_losses, text_losses),
     )
 
 
@@ -173,7 +173,7 @@ NOW, BEFORE = "#0072b2", "#8a6a00"
 class Pass:
     """A forward pass on the text, and the loss of each token."""
 
-    lens: TextModel
+    model: TextModel
     trace: Trace
     losses: Tensor
 
@@ -190,44 +190,44 @@ class BeforeAfter:
     @property
     def labels(self) -> list[str]:
         """The tokens whose losses these are; a target's end is one of them."""
-        if isinstance(self.now.lens, Translator):
+        if isinstance(self.now.model, Translator):
             assert self.target is not None
-            tokenizer = self.now.lens.target_tokenizer
+            tokenizer = self.now.model.target_tokenizer
             return [*self.target.labels, *([tokenizer.label(end) for end in tokenizer.ending] or ["?"])]
         return self.source.labels
 
     @property
     def places(self) -> np.ndarray:
         """Where in `labels` each loss belongs: what a position writes is the next one."""
-        return np.arange(len(self.now.losses)) + (not isinstance(self.now.lens, MaskedLanguageModel))
+        return np.arange(len(self.now.losses)) + (not isinstance(self.now.model, MaskedLanguageModel))
 
 
-def compare(session: Session, lens: TextModel, trained: TextModel) -> BeforeAfter:
+def compare(session: Session, model: TextModel, trained: TextModel) -> BeforeAfter:
     """Both passes on what is in the fields. A target that the model is left to write is written as trained."""
     assert session.trace is not None
     assert session.source is not None
     source, target, trace = session.source, session.target, session.trace
-    if lens is trained:
-        now = _pass(lens, trace, source, target)
+    if model is trained:
+        now = _pass(model, trace, source, target)
         return BeforeAfter(now, now, source, target)
     if trained.config.position == "learned" and len(source) > trained.config.max_length:
-        return BeforeAfter(_pass(lens, trace, source, target), None, source, target)
+        return BeforeAfter(_pass(model, trace, source, target), None, source, target)
     if isinstance(trained, Translator) and session.generation is not None:
         known, target, _made = trained.trace_generated(source)
-        trace = lens.trace_tokens(source, target)
+        trace = model.trace_tokens(source, target)
     else:
         known = trained.trace_tokens(source, target)
-    return BeforeAfter(_pass(lens, trace, source, target), _pass(trained, known, source, target), source, target)
+    return BeforeAfter(_pass(model, trace, source, target), _pass(trained, known, source, target), source, target)
 
 
-def _pass(lens: TextModel, trace: Trace, source: Tokens, target: Tokens | None) -> Pass:
-    return Pass(lens, trace, text_losses(lens, trace, source, target))
+def _pass(model: TextModel, trace: Trace, source: Tokens, target: Tokens | None) -> Pass:
+    return Pass(model, trace, text_losses(model, trace, source, target))
 
 
 def verdicts(both: BeforeAfter) -> list[str]:
     """Loss and perplexity now and as trained, and how many predictions are others."""
     now, before = both.now, both.before
-    if not now.lens.predicts:
+    if not now.model.predicts:
         return [no_predictions()]
     if bool(now.losses.isnan().all()):
         return [_("No token of this text has a loss: type more of it.")]
@@ -254,7 +254,7 @@ def verdicts(both: BeforeAfter) -> list[str]:
 def _beyond(both: BeforeAfter) -> list[str]:
     """How the loss is at positions that were never trained."""
     assert both.before is not None
-    length = both.before.lens.config.max_length
+    length = both.before.model.config.max_length
     if len(both.now.losses) <= length:
         return []
     sentence = _("From position {length} on nothing was trained: mean loss {beyond} there, {within} before it.")
@@ -264,13 +264,13 @@ def _beyond(both: BeforeAfter) -> list[str]:
     return [sentence.format(length=length, beyond=significant(beyond), within=significant(within))]
 
 
-def measured(lens: TextModel) -> str:
+def measured(model: TextModel) -> str:
     """Of what this kind of model has a loss."""
     return {
         "encoder-decoder": _("−ln p of each token of the target, given the source and the target before it"),
         "decoder-only": _("−ln p of each token, given those before it"),
         "encoder-only": _("−ln p of each of the first 64 tokens, hidden alone, given all others"),
-    }[lens.kind]
+    }[model.kind]
 
 
 def pack_losses(session: Session, both: BeforeAfter) -> Mount:
@@ -294,7 +294,7 @@ def pack_losses(session: Session, both: BeforeAfter) -> Mount:
         "y": {"title": _("loss, nats"), "zero": True},
         "tall": 230,
         "name": _("Loss per token"),
-        "sentence": " · ".join(filter(None, [measured(both.now.lens), lacking])),
+        "sentence": " · ".join(filter(None, [measured(both.now.model), lacking])),
         "alt": f"{_('Loss per token')}. {said}",
         "file": "loss",
         "stamp": stamp(both.now.trace),
@@ -309,11 +309,11 @@ def _known(values: np.ndarray) -> bool:
 
 def pinned_losses(session: Session, both: BeforeAfter) -> Tensor | None:
     """The pinned predictions' loss on these tokens; None where there are none to compare with."""
-    if session.pin is None or isinstance(both.now.lens, MaskedLanguageModel):
+    if session.pin is None or isinstance(both.now.model, MaskedLanguageModel):
         return None
-    same_words = session.pin.same_words(both.now.lens)
+    same_words = session.pin.same_words(both.now.model)
     logits = Comparison(both.now.trace, session.pin.trace, same_words).counterpart("output.logits")
-    return None if logits is None else token_losses(logits, labels_of(both.now.lens, both.source, both.target))
+    return None if logits is None else token_losses(logits, labels_of(both.now.model, both.source, both.target))
 
 
 def head_changes(both: BeforeAfter) -> tuple[list[str], np.ndarray]:
@@ -360,10 +360,10 @@ def pack_changes(session: Session, both: BeforeAfter) -> Mount:
 
 
 def losses_table(session: Session, both: BeforeAfter) -> pd.DataFrame:
-    tokenizer = both.now.lens.target_tokenizer
+    tokenizer = both.now.model.target_tokenizer
 
     def best(each: Pass) -> list[str]:
-        if not each.lens.predicts:
+        if not each.model.predicts:
             return [""] * len(both.places)
         return [tokenizer.label(token) for token in each.trace["output.logits"].argmax(dim=-1).tolist()]
 

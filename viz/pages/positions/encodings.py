@@ -318,10 +318,10 @@ def misread(settings: Settings) -> Shown:
 NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
 
 
-def learned_tables(lens: TextModel) -> dict[str, Tensor]:
+def learned_tables(model: TextModel) -> dict[str, Tensor]:
     """The trained positions of each stack that has such, by its name, the encoder's first."""
     ends = ".embedding.positions.table"
-    found = {name.removesuffix(ends): each for name, each in lens.network.named_parameters() if name.endswith(ends)}
+    found = {name.removesuffix(ends): each for name, each in model.network.named_parameters() if name.endswith(ends)}
     return {name: table.detach().cpu().double() for name, table in found.items()}
 
 
@@ -332,12 +332,12 @@ def _learned_names(tables: dict[str, Tensor]) -> dict[str, Tensor]:
     return dict(zip(names, tables.values(), strict=True))
 
 
-def learned(settings: Settings, lens: TextModel, pinned: TextModel | None = None) -> Shown:
+def learned(settings: Settings, model: TextModel, pinned: TextModel | None = None) -> Shown:
     """The trained positions of this model beside sinusoids of the same size, and beside the pinned model's."""
-    trained = _learned_names(learned_tables(lens))
+    trained = _learned_names(learned_tables(model))
     if not trained:
         sentence = _("{name} has no learned positions: it was trained with {position}.")
-        return [sentence.format(name=lens.name, position=position_name(lens.config.position))], []
+        return [sentence.format(name=model.name, position=position_name(model.config.position))], []
     length, d_model = next(iter(trained.values())).shape
     same = Settings(settings.bases[:1], (length,), (d_model,), settings.dimensions, settings.k)
     sinusoids = table(same.codes()[0])
@@ -397,9 +397,9 @@ def _likeness(name: str, codes: Tensor, number: int, dash: bool) -> Curve:
     return Curve(f"{name}, p = {middle}", np.arange(len(codes)) - middle, cosines, number, dash)
 
 
-def relative(settings: Settings, lens: TextModel, pinned: TextModel | None = None) -> Shown:
+def relative(settings: Settings, model: TextModel, pinned: TextModel | None = None) -> Shown:
     """What rotary positions and ALiBi do in heads as this model has them; dashed: in the pinned model's, if others."""
-    width, heads = _turned(lens), lens.config.n_heads
+    width, heads = _turned(model), model.config.n_heads
     near = min(NEAR, settings.lengths[0])
     distances = np.arange(near)
     angles = analysis.rotary_angles(near, width, settings.bases[0])
@@ -414,7 +414,7 @@ def relative(settings: Settings, lens: TextModel, pinned: TextModel | None = Non
             heads=heads, most=significant(float(slopes.max())), least=significant(float(slopes.min()))
         ),
     ]
-    turns, turned, biased = (part(settings, lens, distances, False) for part in (_turns, _products, _biases))
+    turns, turned, biased = (part(settings, model, distances, False) for part in (_turns, _products, _biases))
     if pinned is not None and _turned(pinned) != width:
         turns += _turns(settings, pinned, distances, True)
         turned += _products(settings, pinned, distances, True)
@@ -434,17 +434,17 @@ def relative(settings: Settings, lens: TextModel, pinned: TextModel | None = Non
     ]
 
 
-def _turned(lens: TextModel) -> int:
+def _turned(model: TextModel) -> int:
     """Channels of a head that rotary positions turn, or would."""
-    return lens.config.rotary_channels or lens.config.d_head // 2 * 2
+    return model.config.rotary_channels or model.config.d_head // 2 * 2
 
 
 def _named(name: str, pinned: bool) -> str:
     return f"{name} · {_('pinned')}" if pinned else name
 
 
-def _turns(settings: Settings, lens: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
-    width = _turned(lens)
+def _turns(settings: Settings, model: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
+    width = _turned(model)
     angles = analysis.rotary_angles(len(distances), width, settings.bases[0])
     pairs = dict.fromkeys((0, width // 4, width // 2 - 1))
     return [
@@ -459,8 +459,8 @@ def _turns(settings: Settings, lens: TextModel, distances: np.ndarray, pinned: b
     ]
 
 
-def _products(settings: Settings, lens: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
-    width = _turned(lens)
+def _products(settings: Settings, model: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
+    width = _turned(model)
     return [
         Curve(_named(_("base {base}").format(base=f"{base:,.6g}"), pinned), distances, scores, number, pinned)
         for number, base in enumerate(settings.bases)
@@ -468,10 +468,10 @@ def _products(settings: Settings, lens: TextModel, distances: np.ndarray, pinned
     ]
 
 
-def _biases(settings: Settings, lens: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
+def _biases(settings: Settings, model: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
     return [
         Curve(
             _named(_("head {head}").format(head=head + 1), pinned), distances, -float(slope) * distances, head, pinned
         )
-        for head, slope in enumerate(alibi_slopes(lens.config.n_heads))
+        for head, slope in enumerate(alibi_slopes(model.config.n_heads))
     ]

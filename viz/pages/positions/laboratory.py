@@ -46,22 +46,22 @@ SEVERAL = 4  # numbers in a field
 NOTHING = Settings((1.0,), (1,), (2,))
 
 
-def section(lens: TextModel, row: DeltaGenerator) -> Views:
+def section(model: TextModel, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text; learned positions change while the model is trained."""
     name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
-    nothing = name == "learned" and not encodings.learned_tables(as_trained(lens))
+    nothing = name == "learned" and not encodings.learned_tables(as_trained(model))
     # Where there is nothing to draw, there is nothing to set.
-    settings = NOTHING if nothing else controls(lens, name)
+    settings = NOTHING if nothing else controls(model, name)
     place = st.container()
     left, right = st.columns(2, gap="medium")
     with left:
         explain("laboratory_explanation", name)
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         shown: Shown = ([], [])
         if settings is not None:
             pin = current_session().pin
-            of = as_trained(lens), pin.lens if pin else None
+            of = as_trained(model), pin.model if pin else None
             made = _experiment(name, *of)
             key = (name, settings, *of, language())
             shown = cached("laboratory", key, lambda: made(settings))
@@ -85,11 +85,11 @@ def no_pin(name: str) -> list[str]:
     return [_("These figures are of the formula with the numbers above, of no text and no model: no pin changes them.")]
 
 
-def controls(lens: TextModel, name: str) -> Settings | None:
+def controls(model: TextModel, name: str) -> Settings | None:
     """What the fields hold; None while one of them holds no number that can be."""
-    widest = max(1024, lens.config.d_model)
-    longest = max(2048, min(lens.config.max_length, LONGEST))
-    config = as_trained(lens).config
+    widest = max(1024, model.config.d_model)
+    longest = max(2048, min(model.config.max_length, LONGEST))
+    config = as_trained(model).config
     fields = {
         "bases": Field("bases", _("base"), "10000, 1000", 1.0, 1e9, whole=False, log=True, most=SEVERAL),
         "lengths": Field("lengths", _("length"), "100", 1, longest, log=True, most=SEVERAL),
@@ -106,23 +106,23 @@ def controls(lens: TextModel, name: str) -> Settings | None:
     whole = {key: tuple(int(value) for value in values) for key, values in given.items()}
     return Settings(
         tuple(given["bases"]),
-        whole.get("compared", whole.get("lengths", (min(lens.config.max_length, LONGEST),))),
-        whole.get("widths", (lens.config.d_model,)),
+        whole.get("compared", whole.get("lengths", (min(model.config.max_length, LONGEST),))),
+        whole.get("widths", (model.config.d_model,)),
         whole.get("dimension", (0,)),
         whole.get("k", (1,))[0],
         whole.get("position", (0,))[0],
     )
 
 
-def _experiment(name: str, lens: TextModel, pinned: TextModel | None) -> Callable[[Settings], Shown]:
+def _experiment(name: str, model: TextModel, pinned: TextModel | None) -> Callable[[Settings], Shown]:
     made: dict[str, Callable[[Settings], Shown]] = {
         "curves": encodings.curves,
         "wavelengths": encodings.wavelengths,
         "shift": encodings.shift,
         "any_length": encodings.any_length,
         "misread": encodings.misread,
-        "learned": partial(encodings.learned, lens=lens, pinned=pinned),
-        "relative": partial(encodings.relative, lens=lens, pinned=pinned),
+        "learned": partial(encodings.learned, model=model, pinned=pinned),
+        "relative": partial(encodings.relative, model=model, pinned=pinned),
     }
     return made[name]
 

@@ -45,8 +45,8 @@ class Reversal:
 Reversals = tuple[Reversal, Reversal]
 
 
-def section(lens: TextModel, row: DeltaGenerator) -> Views:
-    if not lens.network.ours:
+def section(model: TextModel, row: DeltaGenerator) -> Views:
+    if not model.network.ours:
         st.info(not_ours())
         return no_views
     said = st.container()
@@ -56,13 +56,13 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
         explain()
         data = expander("order_data", _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         trace, given = session.trace, session.source
         assert trace is not None
         assert given is not None
         order = reversed_order([label in trace.special_labels for label in given.labels])
-        runs = cached("order", (trace, lens), lambda: _both(as_trained(lens), lens, given, order))
+        runs = cached("order", (trace, model), lambda: _both(as_trained(model), model, given, order))
         before, lacking = pinned_reversals(session)
         parts = [
             (left, pack_cosines(session, given, order, runs[0], before and before[0], "order_off")),
@@ -70,7 +70,7 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
             (along, pack_differences(session, given, order, runs, before)),
         ]
         yield
-        said.text("\n".join(filter(None, [*verdicts(lens, *runs), lacking])))
+        said.text("\n".join(filter(None, [*verdicts(model, *runs), lacking])))
         mount(parts)
         data_table(
             "order_data", lambda: differences_table(given, order, runs, before), "order", place=data, parts=parts
@@ -79,12 +79,12 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
     return views
 
 
-def _both(trained: TextModel, lens: TextModel, given: Tokens, order: list[int]) -> tuple[Reversal, Reversal]:
+def _both(trained: TextModel, model: TextModel, given: Tokens, order: list[int]) -> tuple[Reversal, Reversal]:
     """Without positions, and as they are."""
-    without = vary(trained, position="none", max_length=lens.config.max_length)
+    without = vary(trained, position="none", max_length=model.config.max_length)
     off, on = (
         Reversal(order_difference(each.network, given.ids, order), states_beside(each.network, given.ids, order))
-        for each in (without, lens)
+        for each in (without, model)
     )
     return off, on
 
@@ -95,10 +95,10 @@ def pinned_reversals(session: Session) -> tuple[tuple[Reversal, Reversal] | None
     if pin is None or trace is None or session.comparison is None:
         return None, ""
     text = pin.texts[0]
-    if not pin.lens.network.ours:
+    if not pin.model.network.ours:
         return None, _("pinned: {reason}").format(reason=not_ours())
     order = reversed_order([label in pin.trace.special_labels for label in text.labels])
-    found = cached_for_pin(pin, "order", (), lambda: _both(pin.lens, pin.lens, text, order))
+    found = cached_for_pin(pin, "order", (), lambda: _both(pin.model, pin.model, text, order))
     places = session.comparison.source.places
     backwards = [places[at] for at in reversed_order([label in trace.special_labels for label in trace.source_tokens])]
     stands = {at: column for column, at in enumerate(order)}
@@ -110,7 +110,7 @@ def pinned_reversals(session: Session) -> tuple[tuple[Reversal, Reversal] | None
     return (off, on), ""
 
 
-def verdicts(lens: TextModel, off: Reversal, on: Reversal) -> list[str]:
+def verdicts(model: TextModel, off: Reversal, on: Reversal) -> list[str]:
     """What the numbers say, and why where a causal mask tells the order."""
     size = _("The text is read forwards and with its tokens reversed; each token's two states are compared.")
     sentence = _("Positions off: largest difference {off}, {verdict} With positions: {on}.")
@@ -121,9 +121,9 @@ def verdicts(lens: TextModel, off: Reversal, on: Reversal) -> list[str]:
         else _("so the order is still noticed.")
     )
     said = [size, sentence.format(off=significant(off.most), on=significant(on.most), verdict=verdict)]
-    if lens.kind == "decoder-only":
+    if model.kind == "decoder-only":
         said.append(_("A causal mask lets each token see only those before it, which tells the order too."))
-    elif lens.config.window is not None:
+    elif model.config.window is not None:
         said.append(_("The attention reaches a window of neighbours only, which tells the order too."))
     return said
 

@@ -18,11 +18,11 @@ SECTIONS = {
 }
 
 
-def page(lens: TextModel) -> Views:
+def page(model: TextModel) -> Views:
     """One of four sections, each in the parts of a page; what is not shown is not computed."""
     row = st.container(horizontal=True, vertical_alignment="center")
     name = choose(_("Part"), list(SECTIONS), "tokens", "part", section_name, row)
-    return SECTIONS[name](lens, row)
+    return SECTIONS[name](model, row)
 
 
 def section_name(name: str) -> str:

@@ -34,16 +34,16 @@ COLOURS = {"plain": "#5b7083", "times": "#0072b2", "over": "#8a6fb0", "positions
 TABLE, NORMS = "embedding", "norms"
 
 
-def stack_of(lens: TextModel, side: str) -> str:
+def stack_of(model: TextModel, side: str) -> str:
     """The stack that reads a side's tokens."""
-    return "encoder" if lens.config.n_encoder_layers and side == "source" else "decoder"
+    return "encoder" if model.config.n_encoder_layers and side == "source" else "decoder"
 
 
 @dataclass(frozen=True)
 class Chosen:
     """What the controls say, and what it is said of."""
 
-    lens: TextModel
+    model: TextModel
     trace: Trace
     side: str
     quantity: str
@@ -52,7 +52,7 @@ class Chosen:
 
     @property
     def stack(self) -> str:
-        return stack_of(self.lens, self.side)
+        return stack_of(self.model, self.side)
 
     @property
     def name(self) -> str:
@@ -65,11 +65,11 @@ class Chosen:
     @property
     def matrix(self) -> Tensor:
         """The embedding of the vocabulary."""
-        return self.lens.network.get_parameter(f"{self.stack}.embedding.tokens.weight").detach()
+        return self.model.network.get_parameter(f"{self.stack}.embedding.tokens.weight").detach()
 
     @property
     def factor(self) -> float:
-        embedding = self.lens.network.get_submodule(f"{self.stack}.embedding.tokens")
+        embedding = self.model.network.get_submodule(f"{self.stack}.embedding.tokens")
         return embedding.factor if isinstance(embedding, TokenEmbedding) else 1.0
 
 
@@ -121,7 +121,7 @@ def channels(values: Tensor, binned: bool) -> tuple[Tensor, int, str]:
 def lengths(chosen: Chosen, given: Tokens) -> dict[str, Tensor]:
     """Norms of what is added up, the token's embedding with and without its factor (claims 11 and 12)."""
     plain = chosen.matrix[given.ids].float().norm(dim=-1)
-    root = chosen.lens.config.d_model**0.5
+    root = chosen.model.config.d_model**0.5
     embedding = f"{chosen.stack}.embedding"
     tokens, positions = (chosen.trace[f"{embedding}.{part}"].float() for part in ("tokens", "positions"))
     found = {"plain": plain, "times": plain * root, "over": plain / root}
@@ -151,7 +151,7 @@ def pack_norms(session: Session, chosen: Chosen, given: Tokens, query: int) -> M
         note = sentence.format(share=significant(share), without=significant(without))
     else:
         note = _("This model adds no positions to its embeddings ({position}).").format(
-            position=position_name(chosen.lens.config.position)
+            position=position_name(chosen.model.config.position)
         )
     note = f"{note} {missing(session, before)}".strip()
     alt = "; ".join(f"{norm_name(name)}: {significant(mean)}" for name, mean in means.items())
@@ -214,7 +214,7 @@ PLANE = "plane_view"
 
 
 def tokenizer_of(chosen: Chosen) -> Tokenizer:
-    return chosen.lens.source_tokenizer if chosen.side == "source" else chosen.lens.target_tokenizer
+    return chosen.model.source_tokenizer if chosen.side == "source" else chosen.model.target_tokenizer
 
 
 def pack_nearest(session: Session, chosen: Chosen, given: Tokens, query: int) -> Mount:
@@ -250,7 +250,7 @@ def _pinned_cosines(
     if session.pin is None:
         return [], ""
     other = dict(session.pin.trace.network.named_parameters()).get(f"{chosen.stack}.embedding.tokens.weight")
-    if not session.pin.same_words(chosen.lens, chosen.side) or other is None or len(other) != len(chosen.matrix):
+    if not session.pin.same_words(chosen.model, chosen.side) or other is None or len(other) != len(chosen.matrix):
         return [], _("the pinned model has another vocabulary here: nothing to compare with")
     rows = other.detach().float()
     cosines = torch.nn.functional.cosine_similarity(rows[ids], rows[token], dim=-1)
@@ -312,14 +312,14 @@ QUANTITIES = ("tokens", "positions", "output")
 ADDS_NONE = ("rotary", "alibi", "relative", "none")  # positions that the sum does not hold
 
 
-def section(lens: TextModel, row: DeltaGenerator) -> Views:
+def section(model: TextModel, row: DeltaGenerator) -> Views:
     """Controls; then all that the trace holds of the tokens is packed; then mounted."""
     side = "source"
-    if lens.kind == "encoder-decoder":
+    if model.kind == "encoder-decoder":
         side = choose(_("Side"), ("source", "target"), side, "side", side_choice, row)
-    added = [name for name in QUANTITIES if name != "positions" or lens.config.position not in ADDS_NONE]
+    added = [name for name in QUANTITIES if name != "positions" or model.config.position not in ADDS_NONE]
     quantity = choose(_("Quantity"), added, added[0], "vectors", quantity_name, row)
-    wide = lens.config.d_model > WIDE
+    wide = model.config.d_model > WIDE
     binned = not wide or choose(_("Channels"), ("means", "first"), "means", "channels", channels_choice, row) == "means"
     around = choose(_("Plane"), ("text", "near"), "near", "plane", plane_choice, row) == "near"
     left, right = st.columns([11, 9], gap="medium")
@@ -327,14 +327,14 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
         table, norms = st.container(), st.container()
     with right:
         near, plane = st.container(), st.container()
-        explain(lens, side)
+        explain(model, side)
         data = expander("tokens_data", _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         assert session.trace is not None
         assert session.source is not None
-        chosen = Chosen(lens, session.trace, side, quantity, binned, around)
+        chosen = Chosen(model, session.trace, side, quantity, binned, around)
         given = session.source if side == "source" else session.target
         assert given is not None
         session.selection.side = side
@@ -354,11 +354,11 @@ def section(lens: TextModel, row: DeltaGenerator) -> Views:
     return views
 
 
-def explain(lens: TextModel, side: str) -> None:
-    config = lens.config
+def explain(model: TextModel, side: str) -> None:
+    config = model.config
     scaled = r"\sqrt{d_{\mathrm{model}}}\," if config.scale_embedding else ""
     added = "" if config.position in ADDS_NONE else " + PE_p"
-    embedding = lens.network.get_submodule(f"{stack_of(lens, side)}.embedding")
+    embedding = model.network.get_submodule(f"{stack_of(model, side)}.embedding")
     explanation(
         "tokens_explanation",
         [rf"x_p = {scaled}E_{{\mathrm{{token}}(p)}}{added}"],

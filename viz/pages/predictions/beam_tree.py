@@ -19,11 +19,11 @@ from viz.pages.predictions.components import tree
 from viz.ui.parts import plot_words
 
 
-def pack_tree(lens: TextModel, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:
+def pack_tree(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:
     """The candidates of each step, best first."""
 
     def text(tokens: list[int]) -> str:
-        return lens.target_tokenizer.decode(tokens).replace("\n", "⏎")
+        return model.target_tokenizer.decode(tokens).replace("\n", "⏎")
 
     nodes = [{"parent": -1, "step": 0, "row": 0, "sentence": "", "label": "", "fate": "kept", "probability": 1.0}]
     seen: Counter[int] = Counter()
@@ -37,11 +37,11 @@ def pack_tree(lens: TextModel, found: SearchTree, stamp: str, key: str, on_node:
                 "parent": node.parent,
                 "step": node.length,
                 "row": seen[node.length],
-                "label": lens.target_tokenizer.label(node.token),
+                "label": model.target_tokenizer.label(node.token),
                 "fate": node.fate,
                 "probability": exp(node.log_probability),
                 "sentence": f"{told} · {fate_name(node.fate)}",
-                "open": can_take(lens, found, index),
+                "open": can_take(model, found, index),
             }
         )
         seen[node.length] += 1
@@ -71,9 +71,9 @@ def tokens_to(found: SearchTree, index: int) -> list[int]:
     return [found.nodes[node].token for node in found.path(index)]
 
 
-def can_take(lens: TextModel, found: SearchTree, index: int) -> bool:
+def can_take(model: TextModel, found: SearchTree, index: int) -> bool:
     """Whether the text can be that of this node: a token that no text can hold is none that leads to it."""
-    tokens, tokenizer = tokens_to(found, index), lens.target_tokenizer
+    tokens, tokenizer = tokens_to(found, index), model.target_tokenizer
     inner = tokens[:-1] if tokens[-1] in tokenizer.stops else tokens
     return bool(inner) and not set(inner) & set(tokenizer.special)
 
@@ -86,14 +86,14 @@ def fate_name(fate: str) -> str:
     }[fate]
 
 
-def table(lens: TextModel, found: SearchTree) -> pd.DataFrame:
+def table(model: TextModel, found: SearchTree) -> pd.DataFrame:
     """A row per candidate."""
     numbers = range(1, len(found.nodes))
     nodes = found.nodes[1:]
     columns = {
         _("step"): [node.length for node in nodes],
         _("continues row"): [node.parent - 1 for node in nodes],
-        _("token"): [lens.target_tokenizer.label(node.token) for node in nodes],
+        _("token"): [model.target_tokenizer.label(node.token) for node in nodes],
         _("log-probability"): [node.log_probability for node in nodes],
         _("log-probability so far"): [node.total for node in nodes],
         _("score"): [found.score(index) for index in numbers],
@@ -106,22 +106,22 @@ def table(lens: TextModel, found: SearchTree) -> pd.DataFrame:
 
 
 def after_position(
-    lens: TextModel, source: str, target: str, generation: Generation | None, read: Tokens, position: int, token: int
+    model: TextModel, source: str, target: str, generation: Generation | None, read: Tokens, position: int, token: int
 ) -> str:
     """The new target of a translator, of others the new text, when `token` comes after `position` or fills it in.
 
     source, target: as typed. generation: the target, where the model wrote it. read: the source's tokens.
     """
-    if lens.kind == "encoder-only":
-        return lens.take(source, read.labels[:position].count(lens.source_tokenizer.mask_label), token)
-    if lens.kind == "decoder-only":
-        return lens.continue_from(source, "", read.left_out + position + 1 - read.before, [token])
-    kept = position + 1 - len(lens.target_tokenizer.margins("target")[0])
-    begun = target if generation is None else lens.target_tokenizer.decode(generation.ids[:kept])
-    return lens.continue_from(source, begun, kept, [token])
+    if model.kind == "encoder-only":
+        return model.take(source, read.labels[:position].count(model.source_tokenizer.mask_label), token)
+    if model.kind == "decoder-only":
+        return model.continue_from(source, "", read.left_out + position + 1 - read.before, [token])
+    kept = position + 1 - len(model.target_tokenizer.margins("target")[0])
+    begun = target if generation is None else model.target_tokenizer.decode(generation.ids[:kept])
+    return model.continue_from(source, begun, kept, [token])
 
 
-def after_search(lens: TextModel, source: str, tokens: Sequence[int]) -> str:
+def after_search(model: TextModel, source: str, tokens: Sequence[int]) -> str:
     """The same for tokens of a beam search: they begin the target, or follow a language model's text."""
-    kept = len(lens.source_tokenizer.encode(source)) if lens.kind == "decoder-only" else 0
-    return lens.continue_from(source, "", kept, tokens)
+    kept = len(model.source_tokenizer.encode(source)) if model.kind == "decoder-only" else 0
+    return model.continue_from(source, "", kept, tokens)

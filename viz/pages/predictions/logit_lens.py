@@ -91,7 +91,7 @@ def pack_lens(subject: Subject, readings: Readings, shade: str, key: str, on_row
             "labels": [subject.asked(position) for position in range(positions)],
             "side": subject.side,
         },
-        "columns": {"title": _("after layer"), "labels": layer_names(layers), "side": "lens"},
+        "columns": {"title": _("after layer"), "labels": layer_names(layers), "side": "model"},
         "scale": scale,
         "chosen": subject.chosen,
         "name": _("Logit lens"),
@@ -117,7 +117,7 @@ def settled(reading: LayerReading) -> str:
 
 def explained(subject: Subject) -> str:
     """What is applied to each layer in this model."""
-    config = subject.lens.config
+    config = subject.model.config
     stack = _("decoder") if last_stack(subject.trace.network) == "decoder" else _("encoder")
     output = _("the projection")
     if config.output_head == "transform":
@@ -191,7 +191,7 @@ def _followed(
 def _by_layer(subject: Subject, series: list[Series], y: dict[str, object], names: tuple[str, str], key: str) -> Mount:
     name, file = names
     header = {
-        "x": {"title": _("after layer"), "labels": layer_names(len(series[0].xs)), "side": "lens"},
+        "x": {"title": _("after layer"), "labels": layer_names(len(series[0].xs)), "side": "model"},
         "y": y,
         "tall": 120,
         "name": name,

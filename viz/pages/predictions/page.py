@@ -52,11 +52,11 @@ class Part(StrEnum):
     DATA = "predictions_data"
 
 
-def page(lens: TextModel) -> Views:
+def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     view = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
-    if refusal := explaining.refusal(lens, view in OF_WRITERS):
+    if refusal := explaining.refusal(model, view in OF_WRITERS):
         st.info(refusal)
         return no_views
     drawing: dict[str, Callable[[TextModel, DeltaGenerator], Views]] = {
@@ -66,7 +66,7 @@ def page(lens: TextModel) -> Views:
         "film": show_film,
         "search": show_search,
     }
-    return drawing[view](lens, row)
+    return drawing[view](model, row)
 
 
 def show_pin_note(place: DeltaGenerator, subject: Subject) -> None:
@@ -74,14 +74,14 @@ def show_pin_note(place: DeltaGenerator, subject: Subject) -> None:
         place.caption(_("The pinned trace predicts other tokens (another vocabulary): there is nothing to compare."))
 
 
-def show_positions(lens: TextModel, row: DeltaGenerator) -> Views:
+def show_positions(model: TextModel, row: DeltaGenerator) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     places = left.container(), left.container(), right.container()
     with right:
-        explaining.positions(Part.EXPLANATION, lens)
+        explaining.positions(Part.EXPLANATION, model)
         data = expander(Part.DATA, _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         subject = subject_of(current_session())
         parts = [
             (places[0], positions.pack_losses(subject, Part.LOSSES, on_place)),
@@ -96,17 +96,17 @@ def show_positions(lens: TextModel, row: DeltaGenerator) -> Views:
     return views
 
 
-def show_sampling(lens: TextModel, row: DeltaGenerator) -> Views:
+def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
     left, right = st.columns([9, 11], gap="medium")
     with left:
-        chosen = sampling_controls(len(lens.target_tokenizer))
+        chosen = sampling_controls(len(model.target_tokenizer))
         places = st.container(), st.container()
     right_place = right.container()
     with right:
         explaining.sampling(Part.EXPLANATION)
         data = expander(Part.DATA, _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         subject = subject_of(current_session())
         drawn = sampling.draw(subject, chosen)
         parts = [
@@ -134,16 +134,16 @@ def sampling_controls(vocabulary: int) -> Sampling:
     return Sampling(temperature=temperature, top_k=top_k if 0 < top_k < vocabulary else None, top_p=top_p)
 
 
-def show_layers(lens: TextModel, row: DeltaGenerator) -> Views:
+def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     shade = choose(_("Colour"), logit_lens.SHADES, logit_lens.SHADES[0], Part.SHADE, logit_lens.shade_name, left)
     place, note = left.container(), left.container()
     charts = [right.container() for _chart in range(3)]
     with right:
-        explaining.layers(Part.EXPLANATION, lens)
+        explaining.layers(Part.EXPLANATION, model)
         data = expander(Part.DATA, _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         subject = subject_of(current_session())
         readings = logit_lens.read(subject)
         parts = [
@@ -163,12 +163,12 @@ def show_layers(lens: TextModel, row: DeltaGenerator) -> Views:
     return views
 
 
-def show_film(lens: TextModel, row: DeltaGenerator) -> Views:
+def show_film(model: TextModel, row: DeltaGenerator) -> Views:
     place = st.container()
     explaining.film(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         subject = subject_of(current_session())
         film = decoding_film.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
         yield
@@ -179,35 +179,35 @@ def show_film(lens: TextModel, row: DeltaGenerator) -> Views:
     return views
 
 
-def show_search(lens: TextModel, row: DeltaGenerator) -> Views:
+def show_search(model: TextModel, row: DeltaGenerator) -> Views:
     place = st.container()
     beam = int(choose(_("Beam"), BEAMS, "4", Part.BEAM, lambda width: _("beam {width}").format(width=width), row))
     explaining.search(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         assert session.trace is not None
-        tree = searched(lens, beam)
-        drawn = beam_tree.pack_tree(lens, tree, stamp(session.trace), Part.TREE, on_node)
+        tree = searched(model, beam)
+        drawn = beam_tree.pack_tree(model, tree, stamp(session.trace), Part.TREE, on_node)
         yield
         mount([(place, drawn)])
         if session.pin is not None:
             place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
-        data_table(Part.DATA, lambda: beam_tree.table(lens, tree), "beam-search", place=data)
+        data_table(Part.DATA, lambda: beam_tree.table(model, tree), "beam-search", place=data)
 
     return views
 
 
-def searched(lens: TextModel, beam: int) -> SearchTree:
+def searched(model: TextModel, beam: int) -> SearchTree:
     """The beam search of the current text, run again only when text, model, beam or changes to it are others."""
-    text, what_if = typed(Key.SOURCE, first_source(lens)), current_session().what_if
+    text, what_if = typed(Key.SOURCE, first_source(model)), current_session().what_if
     known = st.session_state.get(Part.FOUND)
-    if known is None or known[0] is not lens or known[1:4] != (text, beam, what_if.changes):
-        length = CONTINUED if lens.kind == "decoder-only" else None
-        tree = what_if.generate(lens, text, beam=beam, length=length).tree
+    if known is None or known[0] is not model or known[1:4] != (text, beam, what_if.changes):
+        length = CONTINUED if model.kind == "decoder-only" else None
+        tree = what_if.generate(model, text, beam=beam, length=length).tree
         assert tree is not None
-        known = st.session_state[Part.FOUND] = (lens, text, beam, what_if.changes, tree)
+        known = st.session_state[Part.FOUND] = (model, text, beam, what_if.changes, tree)
     found: SearchTree = known[4]
     return found
 
@@ -215,7 +215,7 @@ def searched(lens: TextModel, beam: int) -> SearchTree:
 def on_place() -> None:
     """A click on a loss chooses the position that predicts the token there."""
     session = current_session()
-    shift = 0 if session.lens is not None and session.lens.kind == "encoder-only" else 1
+    shift = 0 if session.model is not None and session.model.kind == "encoder-only" else 1
     session.select(query=max(0, int(st.session_state[Part.LOSSES].place["index"]) - shift))
 
 
@@ -226,26 +226,26 @@ def on_row(key: str) -> None:
 def on_choice(key: str) -> None:
     """A click on a token that was not chosen: the text goes on from it."""
     clicked, session = st.session_state[key].choice, current_session()
-    assert session.lens is not None
+    assert session.model is not None
     assert session.source is not None
-    lens, texts = session.lens, (typed(Key.SOURCE, first_source(session.lens)), typed(Key.TARGET, ""))
+    model, texts = session.model, (typed(Key.SOURCE, first_source(session.model)), typed(Key.TARGET, ""))
     place, token = int(clicked["position"]), int(clicked["token"])
-    with session.what_if.in_effect(lens):
-        write(lens, beam_tree.after_position(lens, *texts, session.generation, session.source, place, token))
+    with session.what_if.in_effect(model):
+        write(model, beam_tree.after_position(model, *texts, session.generation, session.source, place, token))
 
 
 def on_node() -> None:
     """A click on a candidate of the search: the text goes on from it."""
-    lens, text, _beam, _changes, tree = st.session_state[Part.FOUND]
+    model, text, _beam, _changes, tree = st.session_state[Part.FOUND]
     node = int(st.session_state[Part.TREE].node)
     if node < len(tree.nodes):  # a click on a tree that another text has replaced means nothing
-        with current_session().what_if.in_effect(lens):
-            write(lens, beam_tree.after_search(lens, text, beam_tree.tokens_to(tree, node)))
+        with current_session().what_if.in_effect(model):
+            write(model, beam_tree.after_search(model, text, beam_tree.tokens_to(tree, node)))
 
 
-def write(lens: TextModel, text: str) -> None:
+def write(model: TextModel, text: str) -> None:
     """Put what was chosen where it can be typed on: into the target, or the text of a model without one."""
-    if lens.kind == "encoder-decoder":
+    if model.kind == "encoder-decoder":
         st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)
     else:
         write_source(text)

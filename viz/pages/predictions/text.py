@@ -12,11 +12,11 @@ from viz.i18n.format import no_predictions
 from viz.ui.parts import classes, explanation
 
 
-def refusal(lens: TextModel, writing: bool) -> str:
+def refusal(model: TextModel, writing: bool) -> str:
     """Why a view cannot be shown of this model; empty if it can. writing: it is of a model that writes."""
-    if not lens.predicts:
+    if not model.predicts:
         return no_predictions()
-    if writing and lens.kind == "encoder-only":
+    if writing and model.kind == "encoder-only":
         return _("An encoder-only model does not write from left to right: its guesses are under Positions.")
     return ""
 
@@ -31,7 +31,7 @@ def view_name(view: str) -> str:
     }[view]
 
 
-def positions(key: str, lens: TextModel) -> None:
+def positions(key: str, model: TextModel) -> None:
     explanation(
         key,
         [r"\ell_t = -\ln p(y_t) = -\ln\,\mathrm{softmax}(z)_{y_t} \qquad \mathrm{PPL} = e^{\bar\ell}"],
@@ -41,7 +41,7 @@ def positions(key: str, lens: TextModel) -> None:
             "comes `</s>`. An encoder-only model is asked for the token itself: it has seen it, unless it is "
             "`<mask>`, so only there the numbers are guesses. This is the code that has just run:"
         ),
-        *(*classes(lens.network.output), losses, ranks, entropies),
+        *(*classes(model.network.output), losses, ranks, entropies),
     )
 
 
@@ -63,18 +63,18 @@ def sampling(key: str) -> None:
     )
 
 
-def layers(key: str, lens: TextModel) -> None:
-    normed = lens.config.ends_in_norm and lens.config.norm != "none"
+def layers(key: str, model: TextModel) -> None:
+    normed = model.config.ends_in_norm and model.config.norm != "none"
     read = r"\mathrm{Norm}(x_\ell)" if normed else r"x_\ell"
     explanation(
         key,
-        [rf"\mathrm{{lens}}_\ell = \mathrm{{softmax}}\left(W_U\,{read}\right)"],
+        [rf"\mathrm{{model}}_\ell = \mathrm{{softmax}}\left(W_U\,{read}\right)"],
         _(
             "nostalgebraist, *interpreting GPT: the logit lens* (2020): the model's own output applied to the "
             "residual stream after each layer, as if the model ended there. After the last layer it is the model's "
             "prediction itself. This is the code that has just run:"
         ),
-        *(*classes(lens.network.output), lens_logits, read_layers),
+        *(*classes(model.network.output), lens_logits, read_layers),
     )
 
 

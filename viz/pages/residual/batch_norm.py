@@ -32,10 +32,10 @@ def moment_name(name: str) -> str:
 def batch(session: Session) -> Batch | None:
     """The batch made of the current text; None if that is too short."""
     assert session.trace is not None
-    assert session.lens is not None
+    assert session.model is not None
     assert session.source is not None
     if session.trace not in _batches:
-        _batches[session.trace] = batch_of(session.lens, session.source, session.target)
+        _batches[session.trace] = batch_of(session.model, session.source, session.target)
     return _batches[session.trace]
 
 

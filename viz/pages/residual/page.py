@@ -39,27 +39,27 @@ class Part(StrEnum):
     EXPLANATION, DATA = "residual_explanation", "residual_data"
 
 
-def page(lens: TextModel) -> Views:
+def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     view = choose(_("View"), RESIDUAL_VIEWS, RESIDUAL_VIEWS[0], Part.VIEW, residual_view, row)
-    names = stacks(lens.config)
+    names = stacks(model.config)
     stack = choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row) if len(names) > 1 else names[0]
-    if lens.config.norm == "none" and view in ("norms", "forms", "batch"):
+    if model.config.norm == "none" and view in ("norms", "forms", "batch"):
         st.info(_("This model has no norms: its config says “none”, and its residual stream is never normalised."))
         return no_views
     shows = (show_norms, show_stream, show_forms, show_batch, show_placement, show_dropout)
-    return shows[RESIDUAL_VIEWS.index(view)](lens, stack)
+    return shows[RESIDUAL_VIEWS.index(view)](model, stack)
 
 
-def show_norms(lens: TextModel, stack: str) -> Views:
+def show_norms(model: TextModel, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
     channels, weights = right.container(), right.container()
-    norms.explain(Part.EXPLANATION, lens.network)
+    norms.explain(Part.EXPLANATION, model.network)
     data = expander(Part.DATA, _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         paths, row, token = norms.chosen_norm(session, stack, st.query_params.get(Part.NORM))
         parts = [
@@ -74,15 +74,15 @@ def show_norms(lens: TextModel, stack: str) -> Views:
     return views
 
 
-def show_stream(lens: TextModel, stack: str) -> Views:
+def show_stream(model: TextModel, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), names := stream.QUANTITIES, names[0], Part.OF_STREAM, stream.quantity_name, left)
     with left:
         figure, said = st.container(), st.container()
-    data = under_figures(partial(stream.explain, Part.EXPLANATION, lens.config), Part.DATA)
+    data = under_figures(partial(stream.explain, Part.EXPLANATION, model.config), Part.DATA)
 
-    def views(lens: TextModel) -> Iterator[None]:
-        session, steps = current_session(), blocks(lens.config, stack)
+    def views(model: TextModel) -> Iterator[None]:
+        session, steps = current_session(), blocks(model.config, stack)
         token = plots.chosen_token(session, stack)
         chosen = (stream.first_of(steps, session.selection.layer) + (quantity == "length"), token)
         parts = [
@@ -93,21 +93,21 @@ def show_stream(lens: TextModel, stack: str) -> Views:
         sentence = stream.sum_sentence(session, steps)
         yield
         mount(parts)
-        (said.caption if lens.config.residual else said.info)(sentence)
+        (said.caption if model.config.residual else said.info)(sentence)
         table = partial(stream.stream_table, session, stack, steps)
         data_table(Part.DATA, table, f"stream-{stack}", place=data, parts=parts)
 
     return views
 
 
-def show_forms(lens: TextModel, stack: str) -> Views:
+def show_forms(model: TextModel, stack: str) -> Views:
     picker, table = st.columns([3, 8], gap="medium")
     left, right = st.columns(2, gap="medium")
     norm_forms.explain(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
-        session, epsilon = current_session(), lens.config.norm_epsilon
+    def views(model: TextModel) -> Iterator[None]:
+        session, epsilon = current_session(), model.config.norm_epsilon
         paths, row, token = norms.chosen_norm(session, stack, st.query_params.get(Part.NORM))
         parts = [
             (left, norm_forms.form_differences(session, paths[row], token, epsilon, Part.SECOND)),
@@ -123,7 +123,7 @@ def show_forms(lens: TextModel, stack: str) -> Views:
     return views
 
 
-def show_batch(lens: TextModel, stack: str) -> Views:
+def show_batch(model: TextModel, stack: str) -> Views:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom")
     picker = row.container(width=260)
     moment = choose(_("Quantity"), batch_norm.MOMENTS, "std", Part.OF_BATCH, batch_norm.moment_name, row)
@@ -132,7 +132,7 @@ def show_batch(lens: TextModel, stack: str) -> Views:
     batch_norm.explain(Part.EXPLANATION)
     data = st.container()
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         paths, chosen, _token = norms.chosen_norm(session, stack, st.query_params.get(Part.NORM))
         path, made = paths[chosen], batch_norm.batch(session)
@@ -158,18 +158,18 @@ def show_batch(lens: TextModel, stack: str) -> Views:
     return views
 
 
-def show_placement(lens: TextModel, stack: str) -> Views:
+def show_placement(model: TextModel, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     with right:
         curves = st.container()
-        placement.explain(Part.EXPLANATION, lens.config)
+        placement.explain(Part.EXPLANATION, model.config)
         data = expander(Part.DATA, _("Data"))
-        if not (normed := lens.config.norm != "none"):
+        if not (normed := model.config.norm != "none"):
             curves.info(_("This model has no norms: there is none that could stand elsewhere."))
 
-    def views(lens: TextModel) -> Iterator[None]:
-        session, steps = current_session(), blocks(lens.config, stack)
-        parts = [(left, placement.wires(session, lens.config, Part.WIRES))]
+    def views(model: TextModel) -> Iterator[None]:
+        session, steps = current_session(), blocks(model.config, stack)
+        parts = [(left, placement.wires(session, model.config, Part.WIRES))]
         if normed:
             parts.append((curves, placement.placement_chart(session, steps, Part.SECOND)))
         yield
@@ -180,22 +180,22 @@ def show_placement(lens: TextModel, stack: str) -> Views:
     return views
 
 
-def show_dropout(lens: TextModel, stack: str) -> Views:
-    rates = sites(lens.config)
+def show_dropout(model: TextModel, stack: str) -> Views:
+    rates = sites(model.config)
     name_of = partial(dropout.site_name, rates=rates)
     site = choose(_("Place"), list(rates), "block", Part.SITE, name_of, st.container())
     row = st.container(horizontal=True, vertical_alignment="bottom")
     usual = rates[site] or dropout.EXAMPLE_RATE
-    rate = row.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=f"{Part.RATE}_{lens.name}_{site}", width=130)
+    rate = row.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=f"{Part.RATE}_{model.name}_{site}", width=130)
     masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, row))
     left, right = st.columns(2, gap="medium")
     dropout.explain(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
 
-    def views(lens: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Iterator[None]:
         session = current_session()
-        layer = min(session.selection.layer, blocks(lens.config, stack)[-1].layer)
-        name, token = dropout.vector_name(lens.config, stack, site, layer), plots.chosen_token(session, stack)
+        layer = min(session.selection.layer, blocks(model.config, stack)[-1].layer)
+        name, token = dropout.vector_name(model.config, stack, site, layer), plots.chosen_token(session, stack)
         x, found = dropout.measured(session, name, token, rate, masks)
         before = dropout.pinned_measured(session, name, token, rate, masks)
         parts = [
@@ -239,12 +239,12 @@ def choose_norm(session: Session, path: str) -> None:
 def on_step() -> None:
     """A click on a step of the stream at a token chooses the token and the step's layer."""
     clicked, session = st.session_state[Part.MAP].cell, current_session()
-    assert session.lens is not None
-    steps = blocks(session.lens.config, current_stack(session))
+    assert session.model is not None
+    steps = blocks(session.model.config, current_stack(session))
     row = int(clicked["row"]) - (choice(stream.QUANTITIES, "length", Part.OF_STREAM) == "length")
     session.select(layer=steps[max(0, row)].layer, query=int(clicked["column"]))
 
 
 def current_stack(session: Session) -> str:
-    assert session.lens is not None
-    return choice(names := stacks(session.lens.config), names[-1], Part.STACK)
+    assert session.model is not None
+    return choice(names := stacks(session.model.config), names[-1], Part.STACK)

@@ -56,7 +56,7 @@ def wires(session: Session, config: TransformerConfig, key: str) -> Mount:
     if not config.residual:
         sentence += " · " + _("without residual: nothing passes by its blocks")
     if session.pin is not None:
-        sentence += " · " + _("{name}, pinned").format(name=placement_name(own_placement(session.pin.lens.config)))
+        sentence += " · " + _("{name}, pinned").format(name=placement_name(own_placement(session.pin.model.config)))
     alt = "; ".join(f"{row['name']}: {row['formula']}" for row in rows) + f". {sentence}"
     csv = (_("placement"), _("formula"), _("this model"))
     more = {"rows": rows, "sentence": sentence}

@@ -191,10 +191,10 @@ def nan_mean(values: np.ndarray) -> np.ndarray:
 def sum_sentence(session: Session, parts: Sequence[Block]) -> str:
     """The largest error of "what a block read, plus what it wrote, is the stream after it"."""
     assert session.trace is not None
-    assert session.lens is not None
-    if not session.lens.config.residual:
+    assert session.model is not None
+    if not session.model.config.residual:
         return _("This model has no residual: each block's output replaces the stream; what stood there is lost.")
-    error = significant(sum_error(session.trace, session.lens.config, parts))
+    error = significant(sum_error(session.trace, session.model.config, parts))
     return _("x + y is the stream recorded after each block; largest error {error}").format(error=error)
 
 

@@ -42,9 +42,9 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a training begins with. lens: the model that goes on; None: a new one of this config."""
+    """All that a training begins with. model: the model that goes on; None: a new one of this config."""
 
-    lens: TextModel | None
+    model: TextModel | None
     config: TransformerConfig
     material: TrainingData
     data: Data
@@ -52,30 +52,30 @@ class Plan:
     @property
     def asked(self) -> tuple[object, ...]:
         """What the user chose: the model in training is another one after each step."""
-        return self.lens is None, self.config, self.data
+        return self.model is None, self.config, self.data
 
 
-def show(session: Session, lens: TextModel) -> None:
+def show(session: Session, model: TextModel) -> None:
     """The model on one side; on the other the data, what it costs, and the start."""
     begun = training.training(session) is not None
     # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
     form = st.expander(_("Train something else"), expanded=not begun, key=f"{Part.FORM}{begun}", on_change="rerun")
     if form.open:
         with form:
-            _form(session, lens)
+            _form(session, model)
 
 
-def _form(session: Session, lens: TextModel) -> None:
+def _form(session: Session, model: TextModel) -> None:
     recall()
     row = st.container(horizontal=True, vertical_alignment="center")
     new = choice(WAYS, WAYS[0], Part.WAY) == "new"
-    choose(_("Which model"), WAYS, WAYS[0], Part.WAY, lambda way: way_name(way, lens), row)
+    choose(_("Which model"), WAYS, WAYS[0], Part.WAY, lambda way: way_name(way, model), row)
     left, right = st.columns(2, gap="medium")
-    kind = network.chosen_kind() if new else lens.kind
+    kind = network.chosen_kind() if new else model.kind
     with right:
-        usual = "" if new else str(lens.training.get("task") or "")
+        usual = "" if new else str(model.training.get("task") or "")
         data = training_data.show(right.container(), kind, usual)
-    plan, wrong = (_new if new else _on)(left, lens, data)
+    plan, wrong = (_new if new else _on)(left, model, data)
     if training.training(session) is None:  # else the fields say what is in force
         training_settings.suit(new)
     settings, bad = training_settings.read()
@@ -93,7 +93,7 @@ def _form(session: Session, lens: TextModel) -> None:
     if plan is not None and settings is not None:
         try:
             known = cost.costs_of(plan.config, plan.material, settings)
-            cost.require_costs(plan.config, known[1], plan.lens.device if plan.lens else choose_device(), session)
+            cost.require_costs(plan.config, known[1], plan.model.device if plan.model else choose_device(), session)
         except ValueError as error:
             refused = translate_error(error)
     ready = known is not None and not refused
@@ -111,10 +111,10 @@ def _form(session: Session, lens: TextModel) -> None:
     if training.training(session):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
     if plan is not None and settings is not None and known is not None:
-        cost.show(costs, plan.lens, plan.config, plan.material, settings, known)
+        cost.show(costs, plan.model, plan.config, plan.material, settings, known)
 
 
-def _new(place: DeltaGenerator, lens: TextModel, data: Data | None) -> tuple[Plan | None, list[str]]:
+def _new(place: DeltaGenerator, model: TextModel, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The form of a new model."""
     kind, _preset = network.choose_kind(place)
     options, wrong = network.read(kind)
@@ -131,28 +131,28 @@ def _new(place: DeltaGenerator, lens: TextModel, data: Data | None) -> tuple[Pla
     return plan, [*sentences, *wrong.values()]
 
 
-def _on(place: DeltaGenerator, lens: TextModel, data: Data | None) -> tuple[Plan | None, list[str]]:
+def _on(place: DeltaGenerator, model: TextModel, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The model that is shown, with its own tokenizers."""
-    if refused := no_training(lens.network.ours, lens.predicts):
+    if refused := no_training(model.network.ours, model.predicts):
         place.info(refused)
         return None, []
     place.markdown(
         _(
             "A copy of **{name}** goes on from the weights it has now, with its own tokenizers. The model itself stays."
-        ).format(name=lens.name)
+        ).format(name=model.name)
     )
-    found, sentences = _material(lens.kind, data, "characters", 0, lens)
-    plan = Plan(lens, lens.config, found, data) if found is not None and data is not None else None
+    found, sentences = _material(model.kind, data, "characters", 0, model)
+    plan = Plan(model, model.config, found, data) if found is not None and data is not None else None
     return plan, sentences
 
 
 def _material(
-    kind: Any, data: Data | None, units: Units, vocabulary: int, lens: TextModel | None = None
+    kind: Any, data: Data | None, units: Units, vocabulary: int, model: TextModel | None = None
 ) -> tuple[TrainingData | None, list[str]]:
     """What is learned from, made once of the same things; or why it cannot be."""
     if data is None:
         return None, []
-    tokenizers = (lens.source_tokenizer, lens.target_tokenizer) if lens else None
+    tokenizers = (model.source_tokenizer, model.target_tokenizer) if model else None
     made_of = (kind, data, units, vocabulary, tokenizers)
     try:
         return cached(Part.MATERIAL, made_of, lambda: material_of(kind, data, units, vocabulary, tokenizers)), []
@@ -163,13 +163,13 @@ def _material(
 def _begin(plan: Plan, settings: Any) -> None:
     try:
         st.session_state[Part.MESSAGE] = None
-        start(plan.lens, plan.config, plan.material, settings, plan.data.source)
+        start(plan.model, plan.config, plan.material, settings, plan.data.source)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch says RuntimeError where memory does not suffice
         st.session_state[Part.MESSAGE] = ((plan.asked, settings), first_line(error, LONGEST))
 
 
-def way_name(way: str, lens: TextModel) -> str:
-    return _("A new model") if way == "new" else _("Go on with {name}").format(name=lens.name)
+def way_name(way: str, model: TextModel) -> str:
+    return _("A new model") if way == "new" else _("Go on with {name}").format(name=model.name)
 
 
 # What was typed for a training that has not begun: a reload finds it again, under a key in the address.

@@ -39,7 +39,7 @@ class Part(StrEnum):
 
 def show(
     place: DeltaGenerator,
-    lens: TextModel | None,
+    model: TextModel | None,
     config: TransformerConfig,
     material: TrainingData,
     settings: TrainingSettings,
@@ -54,7 +54,7 @@ def show(
     now, (corpora, found) = (material, config, settings), known
     if act.button(_("Measure a step"), key=Part.MEASURE, help=_("Trains two steps of a copy, and forgets it")):
         with place:
-            st.session_state[Part.MEASURED] = (now, measure(lens, config, material, corpora, settings))
+            st.session_state[Part.MEASURED] = (now, measure(model, config, material, corpora, settings))
     measured = st.session_state.get(Part.MEASURED)
     seconds = measured[1] if measured and measured[0] == now else None
     parts = [
@@ -67,7 +67,7 @@ def show(
     parts.append(_("peak rate {rate}").format(rate=f"{settings.rate:g}"))
     line = facts.empty()
     line.markdown(" · ".join(parts))  # this machine's speed, for an estimate, takes a moment the first time
-    line.markdown(" · ".join([*parts, *times(seconds, config, found, settings, lens)]))
+    line.markdown(" · ".join([*parts, *times(seconds, config, found, settings, model)]))
     if isinstance(seconds, str):
         place.error(seconds)
     if long := sum(corpus.long for corpus in corpora):
@@ -112,14 +112,14 @@ def times(
     config: TransformerConfig,
     found: Costs,
     settings: TrainingSettings,
-    lens: TextModel | None,
+    model: TextModel | None,
 ) -> list[str]:
     """Of a step, and of all: as measured, or else estimated."""
     if isinstance(measured, float):
         seconds, step, total = measured, _("{time} a step"), _("{time} in all")
     else:
         alone = not training.trainings().slots.busy
-        guess = estimated_step(config, found, settings, lens.device if lens else choose_device(), alone)
+        guess = estimated_step(config, found, settings, model.device if model else choose_device(), alone)
         seconds, step, total = float(f"{guess:.2g}"), _("about {time} a step, estimated"), _("about {time} in all")
     short = f"{significant(1000 * seconds)} ms" if seconds < 1 else f"{significant(seconds)} s"
     said_times = [step.format(time=short if seconds < 60 else clock(seconds))]
@@ -127,7 +127,7 @@ def times(
 
 
 def measure(
-    lens: TextModel | None,
+    model: TextModel | None,
     config: TransformerConfig,
     material: TrainingData,
     corpora: tuple[Dataset, Dataset],
@@ -136,8 +136,8 @@ def measure(
     """Seconds of a step, or why there is none."""
     try:
         with st.spinner(_("A step is measured …")):
-            require_room(config, corpora[0], settings, lens.device if lens else choose_device())
-            return timed_step(lens or fresh("measured", config, material, settings.seed), corpora, settings)
+            require_room(config, corpora[0], settings, model.device if model else choose_device())
+            return timed_step(model or fresh("measured", config, material, settings.seed), corpora, settings)
     except (ValueError, FloatingPointError) as error:
         return translate_error(error)
     except (RuntimeError, MemoryError) as error:

@@ -28,12 +28,12 @@ class Part(StrEnum):
     SEGMENT = "training_part"
 
 
-def page(_lens: TextModel) -> Views:
+def page(_model: TextModel) -> Views:
     """What is shown reads the training and not the trace, and is drawn last; its fields are the training's to fill."""
     return views
 
 
-def views(lens: TextModel) -> Iterator[None]:
+def views(model: TextModel) -> Iterator[None]:
     session = current_session()
     settings.follow(training.training(session))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
@@ -44,7 +44,7 @@ def views(lens: TextModel) -> Iterator[None]:
     with place:
         if segment == "begin":
             demonstration.show(session)
-            begin.show(session, lens)
+            begin.show(session, model)
         elif segment == "settings":
             settings.show(session)
         elif segment == "curves":

@@ -23,20 +23,20 @@ FEW = 1000  # pairs; batches of more are no larger
 
 
 def start(
-    lens: TextModel | None,
+    model: TextModel | None,
     config: TransformerConfig,
     material: TrainingData,
     settings: TrainingSettings,
     source: Source,
 ) -> None:
-    """Begin and run; lens: a model that goes on, None: a new one. In a callback, before anything is drawn.
+    """Begin and run; model: one that goes on, None: a new one. In a callback, before anything is drawn.
 
     Raises:
         ValueError: the settings do not go together with the data, or the memory does not suffice.
     """
-    training.require_room(current_session(), config, material, settings, lens.device if lens else choose_device())
-    made = lens or fresh(NEW, config, material, settings.seed)
-    _run(made, material, settings, source, "" if lens else material.example)
+    training.require_room(current_session(), config, material, settings, model.device if model else choose_device())
+    made = model or fresh(NEW, config, material, settings.seed)
+    _run(made, material, settings, source, "" if model else material.example)
 
 
 def demonstrate() -> None:
@@ -49,20 +49,20 @@ def demonstrate() -> None:
         session.message = str(error)
         return
     session.message = ""
-    lens, material, _probe = REVERSE.begin()
+    model, material, _probe = REVERSE.begin()
     session.say(Key.KIND, "cross")
     session.asked[Key.KIND] = "cross"
-    _run(lens, material, REVERSE.settings, REVERSE.source, REVERSE.text)
+    _run(model, material, REVERSE.settings, REVERSE.source, REVERSE.text)
 
 
 def _run(
-    lens: TextModel, material: TrainingData, settings: TrainingSettings, source: Source, text: str
+    model: TextModel, material: TrainingData, settings: TrainingSettings, source: Source, text: str
 ) -> LiveTraining:
     session = current_session()
     if text:
         texts.write_source(text)
         st.session_state[Key.TARGET] = ""
-    live = training.begin(session, lens, material, settings, source, text)
+    live = training.begin(session, model, material, settings, source, text)
     live.run()
     session.begun = True
     return live

@@ -43,15 +43,15 @@ def folder(tmp_path):
 def test_a_folder_is_read_written_and_filled(folder, name, text):
     path = folder(name)
     write_tokenizer(path)
-    lens = open_hosted(path, settings_in(path), CPU, SINGLE)
-    trace = lens.trace(text)
+    model = open_hosted(path, settings_in(path), CPU, SINGLE)
+    trace = model.trace(text)
     assert "the" in trace.source_tokens
-    assert f"{name}, run by transformers" in lens.training["format"]
-    if lens.kind == "encoder-only":
-        assert len(lens.guesses(trace)[0].choices) == 5
+    assert f"{name}, run by transformers" in model.training["format"]
+    if model.kind == "encoder-only":
+        assert len(model.guesses(trace)[0].choices) == 5
     else:
-        assert len(lens.generate(text, length=3).ids) <= 3
-    assert lens.network.parameter_count() == sum(each.numel() for each in theirs(name)[0].parameters())
+        assert len(model.generate(text, length=3).ids) <= 3
+    assert model.network.parameter_count() == sum(each.numel() for each in theirs(name)[0].parameters())
 
 
 def test_code_in_a_folder_is_never_run(folder):

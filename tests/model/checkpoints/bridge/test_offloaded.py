@@ -130,9 +130,9 @@ def test_a_map_by_module_is_written_with_and_changed(tmp_path):
     assert spread.device == CPU
     assert spread.generate("the cat", length=4).ids == plain.generate("the cat", length=4).ids
     logits = []
-    for lens in (spread, plain):
-        with intervening(lens.network, [RemovedHead("decoder", 1, 2)]):
-            logits.append(lens.trace("the cat")["output.logits"])
+    for model in (spread, plain):
+        with intervening(model.network, [RemovedHead("decoder", 1, 2)]):
+            logits.append(model.trace("the cat")["output.logits"])
     assert_close(*logits)
 
 

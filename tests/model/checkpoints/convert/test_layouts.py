@@ -59,20 +59,20 @@ def nano(state):
 )
 def test_a_gpt_computes_as_its_model(network, options, wrapped, tmp_path):
     random_weights(network)
-    lens = opened(saved(tmp_path, network, wrapped), **options)
-    assert lens.kind == "decoder-only"
-    assert lens.config.n_heads == 3
+    model = opened(saved(tmp_path, network, wrapped), **options)
+    assert model.kind == "decoder-only"
+    assert model.config.n_heads == 3
     with torch.inference_mode():
-        torch.testing.assert_close(lens.network(IDS), network(IDS), **EXACT)
-    assert lens.trace("3 1 4")["output.logits"].shape == (3, 19)
+        torch.testing.assert_close(model.network(IDS), network(IDS), **EXACT)
+    assert model.trace("3 1 4")["output.logits"].shape == (3, 19)
 
 
 def test_an_annotated_transformer_computes_as_its_model(tmp_path):
     network = random_weights(Annotated())
-    lens = opened(saved(tmp_path, network), heads=3)
+    model = opened(saved(tmp_path, network), heads=3)
     with torch.inference_mode():
-        torch.testing.assert_close(lens.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
-    assert lens.trace("3 1 4", "2 7").target_tokens == ["0", "2", "7"]
+        torch.testing.assert_close(model.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
+    assert model.trace("3 1 4", "2 7").target_tokens == ["0", "2", "7"]
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_a_model_around_torch_nn_transformer_computes_as_it(options, tmp_path):
     network = random_weights(Seq2Seq(**options))
     said = {name: value for name, value in options.items() if name in ("norm_first", "activation")}
     path = saved(tmp_path, network, lambda state: {"state_dict": state, "hparams": {"nhead": 3, **said}})
-    lens = opened(path)
+    model = opened(path)
     with torch.inference_mode():
-        torch.testing.assert_close(lens.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
-    assert any("norm_first" in each for each in lens.training["assumed"]) == ("norm_first" not in options)
+        torch.testing.assert_close(model.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
+    assert any("norm_first" in each for each in model.training["assumed"]) == ("norm_first" not in options)
 
 
 def test_an_encoder_of_torch_gives_states_and_no_logits(tmp_path):
@@ -96,9 +96,9 @@ def test_an_encoder_of_torch_gives_states_and_no_logits(tmp_path):
     network = random_weights(nn.ModuleDict({"embedding": nn.Embedding(17, 12), "encoder": stack}))
     save_file(network.state_dict(), tmp_path / "encoder.safetensors")
     (tmp_path / "config.json").write_text(json.dumps({"model": {"nhead": 3, "scale_embedding": False}}))
-    lens = opened(tmp_path)
-    trace = lens.trace("3 1 4")
-    assert (lens.kind, lens.predicts, "output.logits" in trace.names()) == ("encoder-only", False, False)
+    model = opened(tmp_path)
+    trace = model.trace("3 1 4")
+    assert (model.kind, model.predicts, "output.logits" in trace.names()) == ("encoder-only", False, False)
     with torch.inference_mode():
         expected = network["encoder"](network["embedding"](torch.tensor([[3, 1, 4]])) + sines(3, 12))[0]
     torch.testing.assert_close(trace["encoder.layers.1.feed_forward_block.norm.output"], expected, **EXACT)
@@ -113,12 +113,12 @@ def test_positions_and_the_start_can_be_told_where_nothing_says_them(tmp_path):
         "targets begin with token 0 (there is no tokenizer)",
     } <= {*assumed["assumed"]}
     assert assumed["open"] == {"positions": "sinusoidal", "start": 0}
-    lens = opened(path, positions="none", start=2)
-    assert lens.training["open"] == {"positions": "none", "start": 2}
-    assert not [each for each in lens.training["assumed"] if "position" in each or "token 0" in each]
+    model = opened(path, positions="none", start=2)
+    assert model.training["open"] == {"positions": "none", "start": 2}
+    assert not [each for each in model.training["assumed"] if "position" in each or "token 0" in each]
     with torch.inference_mode():
-        torch.testing.assert_close(lens.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
-    assert lens.trace("3 1 4", "7").target_tokens == ["2", "7"]
+        torch.testing.assert_close(model.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
+    assert model.trace("3 1 4", "7").target_tokens == ["2", "7"]
     with pytest.raises(CheckpointError, match=r"start \(19\) must be the id of one of its 19 tokens"):
         opened(path, start=19)
     annotated = random_weights(Annotated()).state_dict()
@@ -176,11 +176,11 @@ def test_a_pickle_of_characters_is_never_read(tmp_path):
     path = saved(tmp_path, random_weights(GPT()))
     with (tmp_path / "meta.pkl").open("wb") as file:
         pickle.dump(Bomb(), file)
-    lens = opened(path, heads=3)
-    assert "meta.pkl beside the weights is a pickle" in lens.source_tokenizer.reason
-    assert lens.trace(lens.example).source_tokens == [str(token) for token in range(8)]
+    model = opened(path, heads=3)
+    assert "meta.pkl beside the weights is a pickle" in model.source_tokenizer.reason
+    assert model.trace(model.example).source_tokens == [str(token) for token in range(8)]
     with pytest.raises(ValueError, match=r"'I' is not the id of a token: .* numbers from 0 to 18, such as 12 5 7"):
-        lens.trace("I am")
+        model.trace("I am")
 
 
 class Bomb:

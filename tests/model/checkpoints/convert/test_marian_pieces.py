@@ -54,23 +54,23 @@ def marian(tmp_path):
 
 def test_a_marian_reads_and_writes_each_language_by_its_own_pieces(marian):
     folder, network, tokenizer = marian
-    lens = open_checkpoint(folder, CPU, torch.float32)
-    assert isinstance(lens.source_tokenizer, SlowTokenizer)
+    model = open_checkpoint(folder, CPU, torch.float32)
+    assert isinstance(model.source_tokenizer, SlowTokenizer)
     for text in (*ENGLISH[:4], "naïve 😀", "a  b", "", "</s> <pad>"):
-        assert lens.source_tokens(text).ids == tokenizer(text, split_special_tokens=True)["input_ids"], text
+        assert model.source_tokens(text).ids == tokenizer(text, split_special_tokens=True)["input_ids"], text
         ids = tokenizer(text, split_special_tokens=True)["input_ids"]
-        assert lens.source_tokenizer.ends(text)[-1:] == ([len(text)] if len(ids) > 1 else [])
+        assert model.source_tokenizer.ends(text)[-1:] == ([len(text)] if len(ids) > 1 else [])
     for text in (*CHINESE[:4], "我 是", "teacher"):
         wanted = tokenizer(text_target=text)["input_ids"]
-        assert lens.target_tokens(text).ids == [network.config.decoder_start_token_id, *wanted[:-1]], text
-        assert lens.target_tokenizer.decode(wanted) == tokenizer.decode(wanted, skip_special_tokens=True)
-    assert lens.target_tokens(CHINESE[0]).labels[:2] == ["<pad>", "▁我"]
-    source = torch.tensor([lens.source_tokens(ENGLISH[0]).ids])
+        assert model.target_tokens(text).ids == [network.config.decoder_start_token_id, *wanted[:-1]], text
+        assert model.target_tokenizer.decode(wanted) == tokenizer.decode(wanted, skip_special_tokens=True)
+    assert model.target_tokens(CHINESE[0]).labels[:2] == ["<pad>", "▁我"]
+    source = torch.tensor([model.source_tokens(ENGLISH[0]).ids])
     written = network.generate(source, max_new_tokens=6, num_beams=1, do_sample=False)[0, 1:].tolist()
-    made = lens.generate(ENGLISH[0], length=6)
+    made = model.generate(ENGLISH[0], length=6)
     assert made.ids == written
     assert made.text == tokenizer.decode(written, skip_special_tokens=True)
-    assert lens.trace(ENGLISH[0], CHINESE[0]).target_tokens[0] == "<pad>"
+    assert model.trace(ENGLISH[0], CHINESE[0]).target_tokens[0] == "<pad>"
 
 
 def same(one, other):
@@ -92,27 +92,27 @@ def same(one, other):
 
 def test_a_copy_of_ours_keeps_both_languages_pieces(marian, tmp_path):
     folder, _model, _tokenizer = marian
-    lens = open_checkpoint(folder, CPU, torch.float32)
-    keep_as_ours(tmp_path / "copy", lens)
+    model = open_checkpoint(folder, CPU, torch.float32)
+    keep_as_ours(tmp_path / "copy", model)
     for file in ("source.spm", "target.spm", "vocab.json"):
         (folder / file).unlink()
     copy = open_checkpoint(tmp_path / "copy", CPU, torch.float32)
-    same(lens, copy)
+    same(model, copy)
     keep_as_ours(tmp_path / "again", copy)
-    same(lens, open_checkpoint(tmp_path / "again", CPU, torch.float32))
+    same(model, open_checkpoint(tmp_path / "again", CPU, torch.float32))
     assert (tmp_path / "again" / "source_tokenizer.json").read_text() == copy.source_tokenizer.to_json()
 
 
 def test_an_exported_marian_is_read_by_transformers_and_opens_again(marian, tmp_path):
     folder, _model, tokenizer = marian
-    lens = open_checkpoint(folder, CPU, torch.float32)
-    with zipfile.ZipFile(io.BytesIO(huggingface_zipped(lens, "theirs"))) as archive:
+    model = open_checkpoint(folder, CPU, torch.float32)
+    with zipfile.ZipFile(io.BytesIO(huggingface_zipped(model, "theirs"))) as archive:
         archive.extractall(tmp_path)
     made = tmp_path / "theirs"
     for file in ("source.spm", "target.spm", "vocab.json"):
         assert (made / file).read_bytes() == (folder / file).read_bytes()
     assert not (made / "target_tokenizer").exists()
-    same(lens, open_checkpoint(made, CPU, torch.float32))
+    same(model, open_checkpoint(made, CPU, torch.float32))
     theirs = transformers.AutoTokenizer.from_pretrained(made, local_files_only=True)
     assert type(theirs) is type(tokenizer)
     for text in ENGLISH[:4]:
@@ -153,9 +153,9 @@ def test_a_config_does_not_lead_to_other_files(marian, tmp_path):
     said = json.loads((folder / "tokenizer_config.json").read_text())
     for name in ("source_spm", "target_spm", "target_vocab_file"):
         (folder / "tokenizer_config.json").write_text(json.dumps(said | {name: str(tmp_path / "elsewhere.spm")}))
-        lens = open_checkpoint(folder, CPU, torch.float32)
-        assert lens.target_tokenizer.encode(CHINESE[0]).labels[:2] == ["▁我", "是"] or name != "target_spm"
-        assert "elsewhere" not in lens.source_tokenizer.files["tokenizer_config.json"].decode()
+        model = open_checkpoint(folder, CPU, torch.float32)
+        assert model.target_tokenizer.encode(CHINESE[0]).labels[:2] == ["▁我", "是"] or name != "target_spm"
+        assert "elsewhere" not in model.source_tokenizer.files["tokenizer_config.json"].decode()
 
 
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
@@ -171,11 +171,11 @@ def test_no_file_gives_an_argument_that_leads_to_unchecked_bytes(name, file, mar
     (folder / "tokenizer_config.json").write_text(json.dumps(said))  # transformers then reads the map of special tokens
     said = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
     (folder / file).write_text(json.dumps(said | {name: given.get(name, [str(elsewhere)])}))
-    lens = open_checkpoint(folder, CPU, torch.float32)
-    assert isinstance(lens.source_tokenizer, SlowTokenizer), lens.source_tokenizer.reason
+    model = open_checkpoint(folder, CPU, torch.float32)
+    assert isinstance(model.source_tokenizer, SlowTokenizer), model.source_tokenizer.reason
     own = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
-    assert lens.source_tokenizer.encode(ENGLISH[0]).labels == own.encode(ENGLISH[0], out_type=str)
-    assert not any(b"elsewhere" in content for content in lens.source_tokenizer.files.values())
+    assert model.source_tokenizer.encode(ENGLISH[0]).labels == own.encode(ENGLISH[0], out_type=str)
+    assert not any(b"elsewhere" in content for content in model.source_tokenizer.files.values())
 
 
 def test_whatever_is_in_the_files_a_text_is_read_or_refused(marian):

@@ -28,12 +28,12 @@ def test_a_t5_with_a_spiece_model_alone_is_read(tmp_path):
     settings = {"d_model": 16, "d_kv": 8, "num_heads": 2, "d_ff": 16, "num_layers": 1, "decoder_start_token_id": 0}
     config = transformers.T5Config(vocab_size=len(pieces(content)), **settings)
     transformers.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
-    lens = open_checkpoint(tmp_path, CPU, torch.float32)
+    model = open_checkpoint(tmp_path, CPU, torch.float32)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
     own = sentencepiece.SentencePieceProcessor(model_proto=content)
     for text in ENGLISH[:4]:
-        assert lens.source_tokens(text).ids == [*own.encode(text), 1] == theirs(text)["input_ids"]
-        assert lens.target_tokenizer.decode(own.encode(text)) == text
+        assert model.source_tokens(text).ids == [*own.encode(text), 1] == theirs(text)["input_ids"]
+        assert model.target_tokenizer.decode(own.encode(text)) == text
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral"])

@@ -154,11 +154,11 @@ def test_an_albert_is_opened_with_its_own_tokens_and_fills_its_mask(tmp_path):
     torch.manual_seed(0)
     network = transformers.AlbertForMaskedLM(transformers.AlbertConfig(**sizes)).eval()
     network.save_pretrained(tmp_path)
-    lens = open_checkpoint(tmp_path, CPU, torch.float32)
-    trace = lens.trace("The [MASK] sat on the mat.")
+    model = open_checkpoint(tmp_path, CPU, torch.float32)
+    trace = model.trace("The [MASK] sat on the mat.")
     assert trace.source_tokens[:3] == ["[CLS]", "▁the", "[MASK]"]
     assert trace.source_tokens[-2:] == [".", "[SEP]"]
-    wanted = network(torch.tensor([lens.source_tokens("The [MASK] sat on the mat.").ids])).logits[0]
+    wanted = network(torch.tensor([model.source_tokens("The [MASK] sat on the mat.").ids])).logits[0]
     assert torch.allclose(trace["output.logits"], wanted, atol=1e-5)
 
 

@@ -49,18 +49,18 @@ def start(learned: TrainingData, kind: Kind = "encoder-decoder", **options: Any)
 
 def watched(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> RecordedTrainer:
     learned = material(kind)
-    lens = start(learned, kind, **options)
-    return RecordedTrainer(lens, learned, settings, probe(lens), key_every=KEY_EVERY)
+    model = start(learned, kind, **options)
+    return RecordedTrainer(model, learned, settings, probe(model), key_every=KEY_EVERY)
 
 
 def live(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> LiveTraining:
     learned = material(kind)
-    lens = start(learned, kind)
-    return LiveTraining(lens, learned, settings, probe(lens), key_every=KEY_EVERY, **options)
+    model = start(learned, kind)
+    return LiveTraining(model, learned, settings, probe(model), key_every=KEY_EVERY, **options)
 
 
-def probe(lens: TextModel, text: str = "abcd") -> Probe:
-    return probe_of(lens, text, task="reverse")
+def probe(model: TextModel, text: str = "abcd") -> Probe:
+    return probe_of(model, text, task="reverse")
 
 
 LONG = 240.0  # seconds; nothing here takes so long

@@ -28,17 +28,17 @@ EVERY = [*KINDS, *({name: value for name, value in each.items() if name != "kind
 
 def several_of(count: int, **options):
     """A new model in float64, `count` copies of it with other weights each, and these read together."""
-    lens = start(material(options.get("kind", "encoder-decoder")), **options)
-    lens.network.double()
-    row = weights_in_a_row(tuple(lens.network.parameters()))
+    model = start(material(options.get("kind", "encoder-decoder")), **options)
+    model.network.double()
+    row = weights_in_a_row(tuple(model.network.parameters()))
     rows = row.whole * torch.linspace(0.5, 1.5, count, dtype=torch.float64)[:, None]
     rows = rows + 0.1 * torch.randn(rows.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    several = BatchedWeights(lens, row)
+    several = BatchedWeights(model, row)
     several.load(rows)
     singles = []
     for weights in rows:
         row.whole.copy_(weights)
-        singles.append(alone(lens))
+        singles.append(alone(model))
     return several, singles
 
 
@@ -49,7 +49,7 @@ def test_each_example_is_read_with_weights_of_its_own(options):
         assert options.get("position") == "relative"
         return
     chosen = probe(singles[0], "abcd")
-    together = several.lens.trace_tokens(chosen.source, chosen.target, 3)
+    together = several.model.trace_tokens(chosen.source, chosen.target, 3)
     for number, single in enumerate(singles):
         trace, mine = single.trace_tokens(chosen.source, chosen.target), together.example(number)
         assert trace.names() == mine.names()
@@ -65,7 +65,7 @@ def test_each_example_is_read_with_weights_of_its_own(options):
 
 def test_weights_that_are_used_twice_are_one_in_every_set():
     several, singles = several_of(2, tied_embeddings="output")
-    network, first = several.lens.network, singles[0].network
+    network, first = several.model.network, singles[0].network
     assert network.output.logits.weight is network.decoder.embedding.tokens.weight
     assert len(list(network.parameters())) == len(list(first.parameters()))
     assert [weight.shape for weight in network.parameters()] == [weight.shape for weight in first.parameters()]
@@ -79,27 +79,27 @@ def test_what_reads_its_weights_in_another_way_is_refused_and_not_read_wrongly()
     other.added = torch.nn.Conv1d(2, 2, 1)
     assert type(other.added) not in READERS
     assert not can_be_several(other)
-    weight = several.lens.network.output.logits.weight
+    weight = several.model.network.output.logits.weight
     with pytest.raises(NotImplementedError, match="sigmoid"):
         torch.sigmoid(weight)
 
 
 @pytest.mark.parametrize("options", [{}, {"kind": "decoder-only", "position": "alibi"}], ids=str)
 def test_frames_that_are_taken_in_one_pass_hold_what_each_trace_says(options):
-    lens = start(material(options.get("kind", "encoder-decoder")), **options)
-    row = weights_in_a_row(tuple(lens.network.parameters()))
+    model = start(material(options.get("kind", "encoder-decoder")), **options)
+    row = weights_in_a_row(tuple(model.network.parameters()))
     rows = torch.stack([row.whole, row.whole * 1.3, row.whole * 0.8])
-    several = BatchedWeights(lens, row)
+    several = BatchedWeights(model, row)
     several.load(rows)
-    camera = Camera(lens, probe(lens, "abcd"))
-    taken = camera.take([3, 7, 8], several.lens)
+    camera = Camera(model, probe(model, "abcd"))
+    taken = camera.take([3, 7, 8], several.model)
     assert [frame.step for frame, _ in taken] == [3, 7, 8]
     for (frame, figures), weights in zip(taken, rows, strict=True):
         row.whole.copy_(weights)
-        trace = lens.trace_tokens(camera.probe.source, camera.probe.target)
+        trace = model.trace_tokens(camera.probe.source, camera.probe.target)
         check_frame(camera, frame, figures, trace)
     assert camera.latest
     step, newest = camera.latest
-    assert (step, newest.network, newest.source_tokens) == (8, lens.network, trace.source_tokens)
+    assert (step, newest.network, newest.source_tokens) == (8, model.network, trace.source_tokens)
     assert_close(newest["output.logits"], trace["output.logits"])
     assert all(check.passed for check in checks(newest))

@@ -127,7 +127,7 @@ def test_a_batch_too_large_for_the_memory_pauses_on_the_last_good_step(error, do
 def test_a_look_that_does_not_fit_into_memory_is_no_endless_loop(monkeypatch):
     given = settled(live())
 
-    def breaks_off(lens):
+    def breaks_off(model):
         raise MemoryError
 
     monkeypatch.setattr("model.training.live.recorded_trainer.alone", breaks_off)

@@ -96,27 +96,27 @@ def test_a_frame_holds_what_a_trace_says(kind):
     """Each of several that are taken together, as the weights are when it is its turn."""
     options, kind = OPTIONS[kind], kind.partition(",")[0]
     learned = material(kind)
-    lens = start(learned, kind, **options)
-    chosen = probe(lens, "abcd")
-    camera = Camera(lens, chosen)
+    model = start(learned, kind, **options)
+    chosen = probe(model, "abcd")
+    camera = Camera(model, chosen)
 
     def steps():
         for step in (3, 7):
             with torch.no_grad():
-                for parameter in lens.network.parameters():
+                for parameter in model.network.parameters():
                     parameter *= 1 + 0.1 * (step - 3)
             yield step
 
-    before = alone(lens).trace_tokens(chosen.source, chosen.target)
+    before = alone(model).trace_tokens(chosen.source, chosen.target)
     taken = camera.take(steps())
     assert [frame.step for frame, _ in taken] == [3, 7]
     check_frame(camera, *taken[0], before)
-    check_frame(camera, *taken[1], lens.trace_tokens(chosen.source, chosen.target))
+    check_frame(camera, *taken[1], model.trace_tokens(chosen.source, chosen.target))
 
 
 def check_frame(camera: Camera, frame: Frame, figures: dict[str, float], trace: Trace) -> None:
     """By hand, from the trace."""
-    lens, chosen = camera.lens, camera.probe
+    model, chosen = camera.model, camera.probe
     read = {name: slot.read([frame])[0] for name, slot in camera.slots.items()}
     for attention in KINDS:
         if paths := trace.attention_paths(attention):
@@ -142,9 +142,9 @@ def check_frame(camera: Camera, frame: Frame, figures: dict[str, float], trace: 
         assert read[TOKENS][place].tolist() == best.tolist()
         assert_allclose(read[PROBABILITIES][place], row[best], rtol=1e-5)
     expected = math.nan
-    if lens.kind != "encoder-only":
+    if model.kind != "encoder-only":
         ids = chosen.target.ids if chosen.target else chosen.source.ids
-        labels = ids[1:] + ([lens.target_tokenizer.end] if chosen.target else [])
+        labels = ids[1:] + ([model.target_tokenizer.end] if chosen.target else [])
         expected = float(F.cross_entropy(trace["output.logits"][: len(labels)], torch.tensor(labels)))
     assert_allclose(read[LOSS], expected, rtol=1e-5)
     hidden = [name for name in trace.names() if name.endswith("feed_forward.hidden")]
@@ -183,8 +183,8 @@ def test_an_attention_that_the_model_lacks_is_named():
 def test_another_probe_is_shown_in_the_past_too():
     """As if it had been watched from the beginning, at the key frames; and the training is not disturbed."""
     learned = material()
-    lens = start(learned)
-    other = probe(lens, "xyz")
+    model = start(learned)
+    other = probe(model, "xyz")
     expected, given = watched(), watched()
     expected.show(other)
     for each in (expected, given):
@@ -201,7 +201,7 @@ def test_another_probe_is_shown_in_the_past_too():
     assert_array_equal(given.run.film.series(LOSS), expected.run.film.series(LOSS)[[0, 4, 6]])
     for name, parameter in given.trainer.network.named_parameters():
         assert torch.equal(parameter, weights[name])
-    list(given.run.film.rerender(probe(lens, "abcd")))  # without having been shown first
+    list(given.run.film.rerender(probe(model, "abcd")))  # without having been shown first
     given.step()
     assert_array_equal(given.run.film.steps, [0, 4, 7])
     again = watched()
@@ -212,10 +212,10 @@ def test_another_probe_is_shown_in_the_past_too():
 
 def test_rendering_for_a_probe_that_is_replaced_says_so():
     given = watched()
-    film, lens = given.run.film, given.lens
-    rendering = film.rerender(probe(lens, "xyz"))
+    film, model = given.run.film, given.model
+    rendering = film.rerender(probe(model, "xyz"))
     next(rendering)
-    film.show(probe(lens, "zz"), 0)
+    film.show(probe(model, "zz"), 0)
     with pytest.raises(ValueError, match="another probe was chosen while"):
         list(rendering)
 
@@ -223,7 +223,7 @@ def test_rendering_for_a_probe_that_is_replaced_says_so():
 def test_a_small_budget_holds():
     given = watched()
     size = given.run.film.size - given.run.film.keys.size
-    film = Film(given.lens, given.probe, budget=5 * size)
+    film = Film(given.model, given.probe, budget=5 * size)
     for step in range(12):
         film.record([step])
     assert len(film) <= 5
@@ -243,7 +243,7 @@ def test_an_edition_gives_each_step_one_frame():
     assert film.edition == editions[0]
     own.rewind(film.key_frames[0])
     editions.append(film.edition)
-    film.show(probe(own.lens, "dc"), own.stands)
+    film.show(probe(own.model, "dc"), own.stands)
     editions.append(film.edition)
     list(film.rerender(film.probe))
     editions.append(film.edition)

@@ -104,7 +104,7 @@ def test_what_waits_is_on_the_curves_that_are_saved(monkeypatch):
     for _ in range(2):
         own.step(at_once=False)
     assert own.run.curves.latest("loss") is None
-    _lens, record = saving.frozen(own, training.start, sources.Source())
+    _model, record = saving.frozen(own, training.start, sources.Source())
     assert record["validation_loss"] == own.latest("validation") is not None
     assert own.run.curves.get("loss")[1].tolist() == expected_losses(2, validate_every=1)
     training.close()

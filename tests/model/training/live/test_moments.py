@@ -70,7 +70,7 @@ def test_steps_that_are_filmed_together_are_those_filmed_one_by_one(options):
 
 def test_where_the_weights_or_the_frames_are_large_each_step_is_filmed_at_once(monkeypatch):
     given = watched()
-    logits = 5 * given.lens.config.vocabulary
+    logits = 5 * given.model.config.vocabulary
     each = 2 * given.trainer.gradients.weights.whole.nbytes + moments.WHILE_FILMED * (
         given.run.film.frame_size + logits
     )
@@ -163,10 +163,10 @@ def test_steps_that_a_full_film_would_not_keep_are_not_looked_at(monkeypatch):
         Camera, "take", lambda camera, steps, *how: take(camera, (taken.append(step) or step for step in steps), *how)
     )
     learned = material()
-    lens = start(learned)
+    model = start(learned)
     size = watched().run.film.frame_size
     taken.clear()
-    given = RecordedTrainer(lens, learned, SETTINGS, probe(lens), budget=5 * size, key_every=KEY_EVERY)
+    given = RecordedTrainer(model, learned, SETTINGS, probe(model), budget=5 * size, key_every=KEY_EVERY)
     for _ in range(25):
         given.step()
     assert given.run.film.every == 8
@@ -184,9 +184,9 @@ def test_steps_that_a_full_film_would_not_keep_are_not_looked_at(monkeypatch):
     assert [everything[step] for step in taken[1:]] == ratios[1].tolist()  # each of one step, not of several
     view = given.look()
     assert given.run.film.steps.tolist() == [0, 8, 16, 24, 25]
-    logits = given.lens.trace_tokens(given.probe.source, given.probe.target)["output.logits"]
+    logits = given.model.trace_tokens(given.probe.source, given.probe.target)["output.logits"]
     assert_close(view.trace["output.logits"], logits)
-    assert_close(view.lens.trace_tokens(view.probe.source, view.probe.target)["output.logits"], logits)
+    assert_close(view.model.trace_tokens(view.probe.source, view.probe.target)["output.logits"], logits)
 
 
 @pytest.mark.parametrize("part", ["take", "_look", "_frames"])

@@ -37,8 +37,8 @@ def assert_same(one: RecordedTrainer, other: RecordedTrainer) -> None:
 
 def test_watching_changes_no_step():
     learned = material()
-    lens = start(learned)
-    before = {name: tensor.clone() for name, tensor in lens.network.state_dict().items()}
+    model = start(learned)
+    before = {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
     given = watched()
     network = start(learned).network.train().requires_grad_()
     plain = Trainer(network, *learned.corpora(16, 0.0), SETTINGS)
@@ -46,7 +46,7 @@ def test_watching_changes_no_step():
     for name, parameter in given.trainer.network.named_parameters():
         assert torch.equal(parameter, network.get_parameter(name))
     assert given.trainer.progress == plain.progress
-    assert all(torch.equal(tensor, before[name]) for name, tensor in lens.network.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.network.state_dict().items())
 
 
 @pytest.mark.parametrize("options", [{}, {"average": 0.9}, {"precision": "bfloat16", "accumulation": 2}], ids=str)
@@ -146,7 +146,7 @@ def test_changes_hold_from_the_next_step_and_are_marked():
     (mark,) = given.run.marks
     assert (mark.step, mark.changes["rate"]) == (2, (5e-3, 0.01))
     assert set(mark.changes) == set(changes)
-    assert given.lens.config.dropout == given.trainer.network.config.dropout == 0.0
+    assert given.model.config.dropout == given.trainer.network.config.dropout == 0.0
     assert report.gradient_norm > 1e-4
     gradients = [parameter.grad for parameter in given.trainer.network.parameters()]
     assert torch.nn.utils.get_total_norm(gradients).item() == pytest.approx(1e-4, rel=1e-2)
@@ -195,11 +195,11 @@ def test_the_figures_of_a_step():
     drift = (now[f"{name}.weight"] - beginning[f"{name}.weight"]).square().mean().sqrt()
     assert given.run.curves.latest(f"γ drift/{name}") == pytest.approx(float(drift), rel=1e-5)
     pairs = given.material.pairs["validation"]
-    right = [given.lens.generate(pair.source).text == pair.target for pair in pairs]
+    right = [given.model.generate(pair.source).text == pair.target for pair in pairs]
     assert given.run.curves.latest("exact match") == sum(right) / len(right)
     hits = count = 0
     for source, target in given.trainer.validation.examples:
-        logits = given.lens.network(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
+        logits = given.model.network(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
         hits += sum(int(row.argmax()) == token for row, token in zip(logits, target[1:], strict=True))
         count += len(target) - 1
     assert given.run.curves.latest("accuracy") == hits / count

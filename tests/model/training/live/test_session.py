@@ -121,16 +121,16 @@ def test_a_view_is_never_touched_by_the_training():
     first = settled(given).view()
     assert (first.step, first.probe) == (2, probe(given.start))
     trained = given._driver.own.trainer.network
-    assert all(torch.equal(first.lens.network.get_parameter(n), p) for n, p in trained.named_parameters())
-    before = {name: tensor.clone() for name, tensor in first.lens.network.state_dict().items()}
+    assert all(torch.equal(first.model.network.get_parameter(n), p) for n, p in trained.named_parameters())
+    before = {name: tensor.clone() for name, tensor in first.model.network.state_dict().items()}
     logits, film = first.trace["output.logits"].clone(), given.current.film
     cross = first.trace.attention("cross").clone()
     assert np.abs(film.attention("cross")[-1] / 255 - cross.numpy()).max() <= 0.5001 / 255
     given.advance(3)
     second = settled(given).view()
     assert second.step == 5
-    assert all(torch.equal(tensor, before[name]) for name, tensor in first.lens.network.state_dict().items())
-    assert_close(first.lens.trace_tokens(first.probe.source, first.probe.target)["output.logits"], logits)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in first.model.network.state_dict().items())
+    assert_close(first.model.trace_tokens(first.probe.source, first.probe.target)["output.logits"], logits)
     assert all(check.passed for check in checks(first.trace))
     assert not torch.equal(second.trace["output.logits"], logits)
 
@@ -192,15 +192,15 @@ def test_a_run_is_a_checkpoint_of_ours(tmp_path):
 
 def test_a_bundled_checkpoint_is_trained_on():
     """With its own tokenizers; the shared model stays as it is, and the card names where it began."""
-    lens = open_checkpoint(Path(__file__).parents[4] / "checkpoints" / "reverse")
-    tokenizers = lens.source_tokenizer, lens.target_tokenizer
+    model = open_checkpoint(Path(__file__).parents[4] / "checkpoints" / "reverse")
+    tokenizers = model.source_tokenizer, model.target_tokenizer
     learned = type(material())(material().pairs["train"], "reverse", "characters", 0, tokenizers)
-    before = {name: tensor.clone() for name, tensor in lens.network.state_dict().items()}
-    given = LiveTraining(lens, learned, replace(SETTINGS, rate=1e-4), probe(lens, "vitrine"))
+    before = {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
+    given = LiveTraining(model, learned, replace(SETTINGS, rate=1e-4), probe(model, "vitrine"))
     given.advance(1)
     assert status(given) == "idle"
     assert given.snapshot.loss < 0.1
-    assert all(torch.equal(tensor, before[name]) for name, tensor in lens.network.state_dict().items())
-    assert not any(parameter.requires_grad for parameter in lens.network.parameters())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.network.state_dict().items())
+    assert not any(parameter.requires_grad for parameter in model.network.parameters())
     _, record = given._frozen()
     assert "from reverse (trained on `task:reverse:20000`: made by code, model/data/tasks.py)" in record["note"]

@@ -14,13 +14,13 @@ def importance(**address):
     return opened(source=TEXT, below="importance", **address)
 
 
-def effects(lens):
+def effects(model):
     """What each head costs by the model itself, on the tokens that the page shows."""
-    source = lens.source_tokens(TEXT)
-    _trace, target, written = lens.trace_generated(source)
-    ended = not lens.target_tokenizer.stops.isdisjoint(written.ids)
-    actual = actual_tokens(lens.kind, target.ids, lens.target_tokenizer.end if ended else None, None)
-    return dict(Removals(lens, source, target, actual).each(KINDS))
+    source = model.source_tokens(TEXT)
+    _trace, target, written = model.trace_generated(source)
+    ended = not model.target_tokenizer.stops.isdisjoint(written.ids)
+    actual = actual_tokens(model.kind, target.ids, model.target_tokenizer.end if ended else None, None)
+    return dict(Removals(model, source, target, actual).each(KINDS))
 
 
 def words(app) -> str:

@@ -160,7 +160,7 @@ def test_a_pin_of_another_shape_is_a_sentence(here):
 
 
 def test_bertviz_is_there_when_it_is_opened_and_a_note_when_the_text_is_long(here):
-    lens = write(here / "one", "decoder-only", max_length=128)
+    model = write(here / "one", "decoder-only", max_length=128)
     app = opened(source="The cat")
     assert not app.get("iframe")
     app.session_state["bertviz_open"] = True
@@ -169,18 +169,18 @@ def test_bertviz_is_there_when_it_is_opened_and_a_note_when_the_text_is_long(her
     assert frame.proto.src.startswith("data:text/html")
     assert not app.exception
     app.text_input(key="source").set_value("The cat sees " * 30).run()
-    count = len(lens.source_tokens("The cat sees " * 30))
+    count = len(model.source_tokens("The cat sees " * 30))
     assert count > 64
     assert not app.get("iframe")
     assert any(f"{count}" in info.value for info in app.info)
 
 
 def test_long_texts_have_a_short_table_and_a_smaller_figure(here, monkeypatch):
-    lens = write(here / "one", "decoder-only", max_length=300)
+    model = write(here / "one", "decoder-only", max_length=300)
     text = "The cat sees " * 100
     app = opened(source=text, query="150", layer="0", head="0")
     assert not app.exception
-    weights = lens.trace(text).attention("decoder").numpy()
+    weights = model.trace(text).attention("decoder").numpy()
     header, arrays = component(app, "steps")
     keys = header["places"]["columns"]
     assert len(keys) == 64
@@ -201,12 +201,12 @@ ODD = {
 
 @pytest.mark.parametrize("options", ODD.values(), ids=list(ODD))
 def test_every_kind_of_model_has_every_view(here, options):
-    lens = open_checkpoint(write_small(here / "small", **options))
+    model = open_checkpoint(write_small(here / "small", **options))
     app = opened(
         source=TEXT, attention="decoder", combine="rollout", quantity="output", draw="lines", metric="previous"
     )
     _header, (values, _) = component(app, "lines")
-    weights = lens.trace(TEXT).attention("decoder").double().mean(dim=1).numpy()
+    weights = model.trace(TEXT).attention("decoder").double().mean(dim=1).numpy()
     expected = np.eye(len(values))
     for each in weights:
         mixed = (each + np.eye(len(each))) / 2 if options.get("residual", True) else each

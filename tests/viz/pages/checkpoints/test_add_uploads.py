@@ -35,7 +35,7 @@ def test_an_upload_is_in_this_session_only(here, monkeypatch):
     assert app.selectbox(key="model").options[0] == "sent"
     app.selectbox(key="model").set_value("sent").run()
     assert any("2+1" in caption.value for caption in sound(app).caption)
-    assert app.session_state["session"].lens.name == "sent"
+    assert app.session_state["session"].model.name == "sent"
     key = app.query_params["opened"]
     assert "sent" not in rows(page())
     for address in (key, "guessed"):

@@ -103,8 +103,8 @@ def test_their_traces_are_pinned_and_shown(here, typed):
     app = page("compare", **address, **({"source": typed} if typed else {}))
     app.button(key="compare_traces").click().run()
     session = sound(app).session_state["session"]
-    assert session.pin.model == "run-1"
-    assert session.lens.name == "run-2"
+    assert session.pin.name == "run-1"
+    assert session.model.name == "run-2"
     assert session.differing
     # A text that was only an example gives way to B's example, in both.
     text = typed or "The bird sings."

@@ -64,13 +64,13 @@ def test_a_model_of_others_is_saved_as_one_of_vitrine(here, monkeypatch):
     app = page("their llama")
     assert downloads(app) == []
     assert "is not of Vitrine (Hugging Face: llama): it stays as it came." in words(app)
-    before = app.session_state["session"].lens
+    before = app.session_state["session"].model
     app.button(key="keeping_save").click().run()
     assert sound(app).selectbox(key="model").value == "my-their-llama"
-    lens = app.session_state["session"].lens
-    assert lens.network.config == before.network.config
+    model = app.session_state["session"].model
+    assert model.network.config == before.network.config
     state = before.network.state_dict()
-    assert all(torch.equal(state[name], tensor) for name, tensor in lens.network.state_dict().items())
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.network.state_dict().items())
     assert downloads(app)[0] == "Vitrine's folder as .zip"
     assert "A copy of their llama (Hugging Face, llama)" in words(app)
 

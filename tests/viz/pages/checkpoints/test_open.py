@@ -56,7 +56,7 @@ def test_a_narrower_precision_opens_the_model_again(monkeypatch):
     assert [warning.value.partition(" on")[0] for warning in app.warning] == [
         "bfloat16 takes 3 times as long as float32"
     ]
-    assert app.session_state["session"].lens.dtype == torch.bfloat16
+    assert app.session_state["session"].model.dtype == torch.bfloat16
 
 
 def test_what_does_not_fit_is_refused_before_it_is_opened(monkeypatch):
@@ -109,14 +109,14 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
     app.selectbox(key="telling_heads_gpt.pt").set_value(3).run()
     app.button(key="telling_gpt.pt").click().run()
     assert sound(app).selectbox(key="model").value == "gpt.pt"
-    assert app.session_state["session"].lens.config.n_heads == 3
+    assert app.session_state["session"].model.config.n_heads == 3
     assert any("nanoGPT" in caption.value for caption in app.caption)
     assert app.query_params["told"] == "heads:3@gpt.pt"
     app.selectbox(key="telling_heads_gpt.pt").set_value(4).run()
     app.button(key="telling_gpt.pt").click().run()
-    assert sound(app).session_state["session"].lens.config.n_heads == 4
+    assert sound(app).session_state["session"].model.config.n_heads == 4
     again = sound(page(model="gpt.pt", told="heads:6@gpt.pt"))  # a copied link
-    assert again.session_state["session"].lens.config.n_heads == 6
+    assert again.session_state["session"].model.config.n_heads == 6
     app.selectbox(key="model").set_value("small").run()
     assert "told" not in sound(app).query_params
 
@@ -127,12 +127,12 @@ def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
     app = sound(page())
     assert not app.warning
     assert app.session_state["session"].trace.target_tokens[0] == "2"
-    assert app.session_state["session"].lens.config.position == "sinusoidal"
+    assert app.session_state["session"].model.config.position == "sinusoidal"
     app.selectbox(key="telling_positions_seq.pt").set_value("none").run()
     app.number_input(key="telling_start_seq.pt").set_value(5).run()
     app.button(key="telling_seq.pt").click().run()
     session = sound(app).session_state["session"]
-    assert (session.lens.config.position, session.trace.target_tokens[0]) == ("none", "5")
+    assert (session.model.config.position, session.trace.target_tokens[0]) == ("none", "5")
     assert app.query_params["told"] == "heads:3,positions:none,start:5@seq.pt"
     wrong = page(told="heads:3,start:99@seq.pt")
     assert wrong.error[0].value == "seq.pt: start (99) must be the id of one of its 19 tokens."

@@ -63,7 +63,7 @@ def test_the_chosen_tensor_is_shown_large(here):
 
 
 def test_vectors_embeddings_and_positions_have_their_own_views(here):
-    lens = open_checkpoint(write_small(here / "small", position="learned"))
+    model = open_checkpoint(write_small(here / "small", position="learned"))
     weights = load_file(here / "small" / WEIGHTS)
     app = page(tensor="encoder.norm.weight")
     _header, arrays = sent(app, "w_features")
@@ -74,17 +74,17 @@ def test_vectors_embeddings_and_positions_have_their_own_views(here):
     rows = weights["encoder.embedding.tokens.weight"]
     expected = torch.nn.functional.cosine_similarity(rows, rows[7], dim=-1).sort(descending=True)
     assert np.allclose(cosines, expected.values[1:17], atol=1e-5)
-    assert header["x"]["labels"][0] == lens.source_tokenizer.label(int(expected.indices[1]))
+    assert header["x"]["labels"][0] == model.source_tokenizer.label(int(expected.indices[1]))
     name = next(name for name in weights if "encoder" in name and "position" in name)
     _header, (products, _visible) = sent(page(tensor=name), "w_positions")
     assert np.allclose(products, weights[name] @ weights[name].T, atol=1e-5)
 
 
 def test_heads_are_measured_and_lead_to_the_attention_page(here):
-    lens = open_checkpoint(write_small(here / "small"))
+    model = open_checkpoint(write_small(here / "small"))
     app = page(weights_view="heads", w_kind="cross")
     _header, arrays = sent(app, "w_head_norms")
-    attention = lens.network.decoder.layers[1].cross_attention
+    attention = model.network.decoder.layers[1].cross_attention
     expected = attention.value.weight.unflatten(0, (2, -1)).norm(dim=(1, 2))
     assert np.allclose(arrays[4][1], expected, rtol=1e-5)
     _header, (cosines, _visible) = sent(app, "w_heads_alike")
@@ -92,11 +92,11 @@ def test_heads_are_measured_and_lead_to_the_attention_page(here):
 
 
 def test_the_health_report_names_unused_tokens_and_those_that_never_moved(here):
-    lens = open_checkpoint(write_small(here / "run-2"))
+    model = open_checkpoint(write_small(here / "run-2"))
     write_small(here / "run-1")
     write_small(here / "other", d_model=32)
     name = "decoder.embedding.tokens.weight"
-    tokens, moved = lens.target_tokenizer, []
+    tokens, moved = model.target_tokenizer, []
 
     def trained(x):
         moved.extend(token for token in range(len(x)) if token not in (6, 9))

@@ -33,9 +33,9 @@ def words(app):
 
 
 def test_units_are_paged_in_order_and_none_is_left_out(here):
-    lens = open_checkpoint(write_small(here / "small", d_ff=2 * PAGE + 7))
+    model = open_checkpoint(write_small(here / "small", d_ff=2 * PAGE + 7))
     app = page(stack="encoder", layer="1", query="2", units_order="number")
-    units = lens.trace(SOURCE, TARGET)[f"{PATH}.activation"].numpy()
+    units = model.trace(SOURCE, TARGET)[f"{PATH}.activation"].numpy()
     found = []
     for number in (1, 2, 3):
         app.number_input[0].set_value(number).run()
@@ -55,9 +55,9 @@ def test_units_are_paged_in_order_and_none_is_left_out(here):
 
 
 def test_zeros_dead_units_and_those_of_the_session_are_counted(here):
-    lens = open_checkpoint(write_small(here / "small"))
+    model = open_checkpoint(write_small(here / "small"))
     app = page(stack="encoder", layer="1")
-    trace, other = lens.trace(SOURCE, TARGET), lens.trace("The dog.", TARGET)
+    trace, other = model.trace(SOURCE, TARGET), model.trace("The dog.", TARGET)
     units, more = (each[f"{PATH}.activation"].numpy() for each in (trace, other))
     _header, (values, _visible) = sent(app, "units_layers")
     assert np.allclose(values[1], (units == 0).mean(axis=1))
@@ -71,9 +71,9 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted(here):
 
 
 def test_a_unit_a_token_and_the_layer_are_looked_at(here):
-    lens = open_checkpoint(write_small(here / "small"))
+    model = open_checkpoint(write_small(here / "small"))
     app = page(stack="encoder", layer="1", query="2", unit="5")
-    units = lens.trace(SOURCE, TARGET)[f"{PATH}.activation"].numpy()
+    units = model.trace(SOURCE, TARGET)[f"{PATH}.activation"].numpy()
     assert np.array_equal(sent(app, "units_first")[1][1], units[:, 5])
     assert any("only through the decoder" in caption.value for caption in app.caption)
     header, arrays = sent(turned(app, look="token"), "units_first")
@@ -89,7 +89,7 @@ def test_a_unit_a_token_and_the_layer_are_looked_at(here):
 
 
 def test_differences_and_pinned_values_are_shown(here):
-    lens = open_checkpoint(write_small(here / "small"))
+    model = open_checkpoint(write_small(here / "small"))
     app = page(stack="encoder", layer="1", units_order="number", unit="3")
     app.session_state["session"].keep()
     app.session_state["session"].differing = True
@@ -102,7 +102,7 @@ def test_differences_and_pinned_values_are_shown(here):
     assert np.allclose(values, difference, equal_nan=True, atol=1e-6)
     header, _arrays = sent(app, "units_first")
     assert [each["name"] for each in header["series"]] == ["activation", "pinned"]
-    assert lens.config.d_ff == values.shape[1]
+    assert model.config.d_ff == values.shape[1]
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
@@ -110,12 +110,12 @@ def test_gated_units_and_one_stack_are_shown(here, kind):
     made = TOKENIZERS[kind]
     options = {"activation": "swiglu", "norm": "none", "residual": False}
     save_checkpoint(here / "one", one_stack(kind, vocabulary=len(made), **options), (made, made))
-    lens = open_checkpoint(here / "one")
+    model = open_checkpoint(here / "one")
     app = page(source="The cat sees", layer="9", query="99", unit="9" * 5000, page="77")
     stack = kind.split("-")[0]
     for name in ("gated", "activation", "linear", "hidden"):
         _header, (values, _visible) = sent(turned(app, units=name, units_order="number"), "units_map")
-        assert np.array_equal(values, lens.trace("The cat sees")[f"{stack}.layers.1.feed_forward.{name}"])
+        assert np.array_equal(values, model.trace("The cat sees")[f"{stack}.layers.1.feed_forward.{name}"])
     for view in UNIT_VIEWS:
         assert len(turned(app, look=view).get("bidi_component")) >= 4
     assert "|a| ≤ 0.01" in words(app)

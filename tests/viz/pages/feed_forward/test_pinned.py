@@ -26,7 +26,7 @@ def beside(small, here):
     app = opened("feed_forward", **ADDRESS, model="small")
     session = app.session_state["session"]
     session.keep()
-    session.pin = replace(session.pin, lens=other, trace=other.trace(OTHER, TARGET))
+    session.pin = replace(session.pin, model=other, trace=other.trace(OTHER, TARGET))
     return sound(app.run()), session, other
 
 
@@ -72,7 +72,7 @@ def test_shares_and_the_table_of_units_have_the_pinned_numbers(beside):
 def test_the_pinned_share_is_told_by_what_is_off_in_the_pinned_model(beside, here):
     app, session, _other = beside
     gelu = open_checkpoint(write_small(here / "gelu", activation="gelu"))
-    session.pin = replace(session.pin, lens=gelu, trace=gelu.trace(OTHER, TARGET))
+    session.pin = replace(session.pin, model=gelu, trace=gelu.trace(OTHER, TARGET))
     app = sound(app.run())
     units = session.comparison.counterpart("decoder.layers.1.feed_forward.activation")
     shares = [float(shares_off(units, largest).nanmean()) for largest in (SMALL, 0.0)]
@@ -109,10 +109,10 @@ def test_what_cannot_be_compared_is_a_sentence(beside, small, tmp_path):
     assert "of the same weights" in captions(sound(app.run()))
     assert len(sent(app, "units_third")[0]["series"]) == 1
     stranger = write(tmp_path / "stranger", "decoder-only")
-    session.pin = replace(session.pin, lens=stranger, trace=stranger.trace(SOURCE))
+    session.pin = replace(session.pin, model=stranger, trace=stranger.trace(SOURCE))
     assert "other words" in captions(sound(app.run()))
     shallow = write(tmp_path / "shallow", "encoder-only")
-    session.pin = replace(session.pin, lens=shallow, trace=shallow.trace(SOURCE))
+    session.pin = replace(session.pin, model=shallow, trace=shallow.trace(SOURCE))
     assert "no such layer" in captions(sound(app.run()))
     assert any("pinned: nothing of this shape" in each.value for each in app.markdown)
     app.session_state["look"] = "apart"

@@ -196,7 +196,7 @@ def test_a_device_without_float64(here, monkeypatch, claim):
     write_small(here / "small")
     with pretending(float64=False):
         app = page(claim, softmax_from="head", attention="encoder", query="0")
-        assert app.session_state["session"].lens.device.type == NAME
+        assert app.session_state["session"].model.device.type == NAME
         app.session_state["session"].keep()
         app.session_state["source"] = "The dog </script>🙂مرحبا\x00 sees"
         assert not sound(app.run()).info

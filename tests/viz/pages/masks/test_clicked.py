@@ -45,5 +45,5 @@ def test_a_click_on_a_moved_head_chooses_it(session):
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_padding_is_switched_off_in_every_attention(session, kind):
     session.fake.session_state |= {"rules": ["causal"] * (kind == "decoder"), "window": 0}
-    page.on_rules(Rules.of(session.lens.config, kind), "rules", "window")
+    page.on_rules(Rules.of(session.model.config, kind), "rules", "window")
     assert session.what_if.changes == (PaddingSeen(kind),)

@@ -40,15 +40,15 @@ def panels(app: AppTest, file: str) -> tuple[dict[str, Any], list[np.ndarray], l
     return header, arrays[::2], arrays[1::2]
 
 
-def changed(lens, text: str, changes: str):
+def changed(model, text: str, changes: str):
     """The model's own trace with these changes, on what it writes without them."""
-    plain = lens.trace(text)
-    tokens = [lens.source_tokens(text)]
-    if lens.kind == "encoder-decoder":
-        ids = [token for token in lens.generate(text).ids if token != lens.target_tokenizer.end]
-        tokens.append(lens.target_tokenizer.tokens([lens.target_tokenizer.start, *ids]))
-    with torch.inference_mode(), intervening(lens.network, read_changes(changes)), record(lens.network) as trace:
-        lens.network(*(torch.tensor([each.ids]) for each in tokens))
+    plain = model.trace(text)
+    tokens = [model.source_tokens(text)]
+    if model.kind == "encoder-decoder":
+        ids = [token for token in model.generate(text).ids if token != model.target_tokenizer.end]
+        tokens.append(model.target_tokenizer.tokens([model.target_tokenizer.start, *ids]))
+    with torch.inference_mode(), intervening(model.network, read_changes(changes)), record(model.network) as trace:
+        model.network(*(torch.tensor([each.ids]) for each in tokens))
     return plain, trace
 
 

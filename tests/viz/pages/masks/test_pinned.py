@@ -14,7 +14,7 @@ from model.analysis.masking import fills, future_change, orders, without_causal_
 from tests.app_reading import opened, sent
 from tests.test_app_kinds import write
 from tests.viz.pages.masks.test_page import TEXT, panels
-from tests.viz.small import small_lens
+from tests.viz.small import small_model
 from viz.i18n.format import significant
 from viz.pages.masks import batch
 from viz.pages.masks.batch import parts_of
@@ -125,7 +125,7 @@ def test_a_padded_batch_is_framed_where_the_pinned_one_is_other(small):
 
 def test_the_pinned_batch_is_made_once_whatever_is_typed(small, monkeypatch):
     made, own = [], batch.batch_of
-    monkeypatch.setattr(batch, "batch_of", lambda lens, text, *more: made.append(text) or own(lens, text, *more))
+    monkeypatch.setattr(batch, "batch_of", lambda model, text, *more: made.append(text) or own(model, text, *more))
     app, _bench = pinned(mask_experiment="batch")
     app.text_input(key="source").set_value("The dog.").run()
     assert not app.exception
@@ -138,7 +138,7 @@ def test_a_pin_of_another_kind_is_a_sentence(small, tmp_path, experiment):
     app, session = pinned(mask_experiment=experiment)
     other = write(tmp_path / "other", "encoder-only")
     texts = (other.source_tokens(TEXT), None)
-    session.pin = replace(session.pin, trace=other.trace(TEXT), lens=other, texts=texts)
+    session.pin = replace(session.pin, trace=other.trace(TEXT), model=other, texts=texts)
     app.run()
     assert not app.exception
     reason = "has no such head" if experiment == "order" else "of another kind"
@@ -167,10 +167,10 @@ def test_the_effects_of_a_change_stand_beside_the_pin(small):
 
 def test_layers_that_are_pinned_have_their_mean_though_another_is_not(small, tmp_path):
     app, session = pinned(changes="decoder:causal:off")
-    shallow = small_lens(tmp_path / "shallow", n_decoder_layers=1)
+    shallow = small_model(tmp_path / "shallow", n_decoder_layers=1)
     trace = shallow.trace(TEXT, "一七丞世")
     texts = (shallow.source_tokens(TEXT), shallow.target_tokens("一七丞世"))
-    session.pin, session.differing = replace(session.pin, trace=trace, lens=shallow, texts=texts), True
+    session.pin, session.differing = replace(session.pin, trace=trace, model=shallow, texts=texts), True
     header, arrays = sent(app.run(), "mask_where")
     assert not app.exception
     changes = arrays[2]

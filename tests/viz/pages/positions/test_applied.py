@@ -19,20 +19,20 @@ def test_other_positions_are_applied_to_the_model_on_every_page(small):
     assert app.query_params["position"] == "rotary"
     expected = vary(small, position="rotary").trace(TEXT)
     assert torch.equal(session.trace["output.logits"], expected["output.logits"])
-    lens, trace = session.lens, session.trace
+    model, trace = session.model, session.trace
     app.text_input(key="applied_base").set_value("50").run()
-    assert sound(app).session_state["session"].lens.config.position_base == 50
+    assert sound(app).session_state["session"].model.config.position_base == 50
     app.text_input(key="applied_base").set_value("10000").run()
     assert "position_base" not in app.query_params
     app.switch_page("viz/pages/attention/page.py").run()
-    assert session.lens.config == lens.config
+    assert session.model.config == model.config
     assert any("positions: rotary, base 10,000, up to 32 tokens" in each.proto.body for each in app.get("html"))
     kept = session.trace
     app.run()
     assert session.trace is kept  # no pass for what was computed
     app.button(key="restore").click().run()
     assert "position" not in app.query_params
-    assert session.lens.config == small.config
+    assert session.model.config == small.config
     assert torch.equal(session.trace["output.logits"], trained["output.logits"])
     assert trace is not session.trace
 
@@ -43,8 +43,8 @@ def test_loss_and_attention_are_compared_with_the_trained_model_and_it_can_be_pi
     source, target = small.source_tokens(TEXT), small.target_tokens(small.target_tokenizer.label(6) * 3)
     asked = torch.tensor([*target.ids[1:], small.target_tokenizer.end])
     expected = [
-        torch.nn.functional.cross_entropy(lens.trace_tokens(source, target)["output.logits"], asked, reduction="none")
-        for lens in (now, before)
+        torch.nn.functional.cross_entropy(model.trace_tokens(source, target)["output.logits"], asked, reduction="none")
+        for model in (now, before)
     ]
     header, arrays = views(app)["loss"]
     assert header["x"]["labels"] == [*target.labels, "</s>"]
@@ -55,13 +55,13 @@ def test_loss_and_attention_are_compared_with_the_trained_model_and_it_can_be_pi
     first, second = (f"{float(each.mean()):.3g}" for each in expected[::-1])
     assert f"Loss {first} → {second} nats per token" in said(app)
     header, (changes, _visible) = views(app)["attention-change"]
-    weights = [lens.trace_tokens(source, target).attention("cross")[1] for lens in (now, before)]
+    weights = [model.trace_tokens(source, target).attention("cross")[1] for model in (now, before)]
     distance = (weights[0] - weights[1]).abs().sum(-1).mean(-1) / 2
     assert header["rows"]["labels"] == ["Encoder 1", "Encoder 2", "Decoder 1", "Decoder 2", "Cross 1", "Cross 2"]
     assert np.allclose(changes[5], distance, atol=1e-6)
     app.button(key="pin_trained").click().run()
     pin = sound(app).session_state["session"].pin
-    assert (pin.model, pin.text) == ("small", TEXT)
+    assert (pin.name, pin.text) == ("small", TEXT)
     assert torch.equal(pin.trace["output.logits"], small.trace_tokens(source, target)["output.logits"])
     header, arrays = views(app)["loss"]
     assert header["series"][-1]["name"] == "pinned"
@@ -94,10 +94,10 @@ def test_a_wish_is_for_one_model_and_an_impossible_one_is_refused(small, here):
     app = page("applied", model="small", position="alibi")
     app.selectbox(key="model").set_value("zother").run()
     assert "position" not in app.query_params
-    assert app.session_state["session"].lens.config.position == "sinusoidal"
+    assert app.session_state["session"].model.config.position == "sinusoidal"
     app = page("tokens", model="small", position="learned", max_length="12x", position_base="1e3")
     assert any("small has no learned positions" in each.proto.body for each in app.get("html"))
-    assert app.session_state["session"].lens.config == small.config
+    assert app.session_state["session"].model.config == small.config
 
 
 def test_without_positions_the_reversed_text_has_the_same_states(small):

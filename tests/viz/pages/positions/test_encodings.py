@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.checkpoints.load import open_checkpoint
-from tests.viz.small import small_lens, write_small
+from tests.viz.small import small_model, write_small
 from viz.pages.positions import encodings
 from viz.pages.positions.encodings import Settings
 
@@ -90,24 +90,24 @@ def test_the_misread_formula_is_told_from_the_papers():
 
 
 def test_learned_positions_of_both_stacks_stand_beside_sinusoids(tmp_path):
-    lens = open_checkpoint(write_small(tmp_path / "a", position="learned"))
-    _said, (curves, alike) = encodings.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens)
+    model = open_checkpoint(write_small(tmp_path / "a", position="learned"))
+    _said, (curves, alike) = encodings.learned(Settings((1e4,), (9,), (4,), (5,), k=2), model)
     names = [curve.name for curve in curves.figure.data]
     assert names == [f"{name}, dimension 5" for name in ("learned · encoder", "learned · decoder", "sinusoidal")]
-    for number, stack in enumerate((lens.network.encoder, lens.network.decoder)):
+    for number, stack in enumerate((model.network.encoder, model.network.decoder)):
         table = stack.embedding.positions.table.detach().double().numpy()
         assert np.allclose(curves.figure.data[number].y, table[:, 5])
         cosine = table @ table[16] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[16])
         assert np.allclose(alike.figure.data[number].y, cosine)
     assert np.allclose(curves.figure.data[2].y, [code(place, 5, 16) for place in range(32)])
-    said, pictures = encodings.learned(ONE, small_lens(tmp_path / "b"))
+    said, pictures = encodings.learned(ONE, small_model(tmp_path / "b"))
     assert said == ["b has no learned positions: it was trained with sinusoidal."]
     assert pictures == []
 
 
 def test_rotary_and_alibi_are_those_of_the_models_heads(tmp_path):
-    lens = small_lens(tmp_path / "a")  # two heads of 8 channels
-    _said, (angles, product, biases) = encodings.relative(Settings((100.0,), (12,), (4,)), lens)
+    model = small_model(tmp_path / "a")  # two heads of 8 channels
+    _said, (angles, product, biases) = encodings.relative(Settings((100.0,), (12,), (4,)), model)
     assert np.allclose(angles.figure.data[1].y, np.arange(1, 12) / 100 ** (4 / 8))
     assert product.figure.data[0].y[0] == pytest.approx(1)
     assert product.figure.data[0].y[3] == pytest.approx(sum(math.cos(3 / 100 ** (2 * p / 8)) for p in range(4)) / 4)
@@ -115,9 +115,9 @@ def test_rotary_and_alibi_are_those_of_the_models_heads(tmp_path):
 
 
 def test_the_pinned_model_stands_beside_dashed(tmp_path):
-    lens = small_lens(tmp_path / "a", position="learned")
-    other = small_lens(tmp_path / "b", seed=1, position="learned", max_length=20)
-    said, (curves, alike) = encodings.learned(Settings((1e4,), (9,), (4,), (5,), k=2), lens, other)
+    model = small_model(tmp_path / "a", position="learned")
+    other = small_model(tmp_path / "b", seed=1, position="learned", max_length=20)
+    said, (curves, alike) = encodings.learned(Settings((1e4,), (9,), (4,), (5,), k=2), model, other)
     errors = []
     for number, stack in enumerate(("encoder", "decoder"), start=3):
         before = getattr(other.network, stack).embedding.positions.table.detach().double().numpy()
@@ -134,19 +134,19 @@ def test_the_pinned_model_stands_beside_dashed(tmp_path):
 
 
 def test_a_pinned_model_with_other_heads_is_drawn_with_its_own(tmp_path):
-    lens, other = small_lens(tmp_path / "a"), small_lens(tmp_path / "b", n_heads=4)
-    _said, (angles, product, biases) = encodings.relative(Settings((100.0,), (12,), (4,)), lens, other)
+    model, other = small_model(tmp_path / "a"), small_model(tmp_path / "b", n_heads=4)
+    _said, (angles, product, biases) = encodings.relative(Settings((100.0,), (12,), (4,)), model, other)
     assert [curve.name for curve in biases.figure.data[2:]] == [f"head {head} · pinned" for head in range(1, 5)]
     assert np.allclose([curve.y[8] for curve in biases.figure.data[2:]], [-8 / 4, -8 / 16, -8 / 64, -8 / 256])
     assert np.allclose(product.figure.data[1].y[3], (math.cos(3) + math.cos(3 / 10)) / 2)  # two pairs a head
     assert {curve.line.dash for curve in angles.figure.data[3:]} == {"dash"}
-    said, pictures = encodings.relative(Settings((100.0,), (12,), (4,)), lens, lens)
+    said, pictures = encodings.relative(Settings((100.0,), (12,), (4,)), model, model)
     assert said[-1] == "The pinned model has as many heads, as wide: its curves are the same."
     assert "dash" not in {curve.line.dash for picture in pictures for curve in picture.figure.data}
 
 
 def test_a_pin_without_learned_positions_is_said(tmp_path):
-    lens = small_lens(tmp_path / "a", position="learned")
-    said, (curves, _alike) = encodings.learned(ONE, lens, small_lens(tmp_path / "b"))
+    model = small_model(tmp_path / "a", position="learned")
+    said, (curves, _alike) = encodings.learned(ONE, model, small_model(tmp_path / "b"))
     assert said[-1] == "b, which is pinned, has no learned positions to compare with (sinusoidal)."
     assert len(curves.figure.data) == 3

@@ -91,7 +91,7 @@ def test_a_pin_of_another_vocabulary_of_the_same_size_is_not_compared(small):
     others = train_characters(["".join(chr(0x5000 + place) for place in range(len(small.source_tokenizer) - 4))])
     assert len(others) == len(small.source_tokenizer)
     stranger = type(small)("stranger", small.network, (others, small.target_tokenizer), {})
-    session.pin = replace(session.pin, lens=stranger)
+    session.pin = replace(session.pin, model=stranger)
     assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine"]
     assert "another vocabulary" in views(app)["nearest-" + str(session.source.ids[1])][0]["sentence"]
 

@@ -63,7 +63,7 @@ def test_norms_nearest_and_plane_say_why_a_stranger_is_not_beside(small, tmp_pat
     session = app.session_state["session"]
     session.keep()
     other = write(tmp_path / "other", "decoder-only")
-    session.pin = replace(session.pin, lens=other, trace=other.trace(TEXT))
+    session.pin = replace(session.pin, model=other, trace=other.trace(TEXT))
     app.run()
     assert not any("pinned" in each["name"] for name in ("norms", "plane", "nearest") for each in series(app, name))
     sentences = {header["file"].split("-")[0]: header["sentence"] for header, _arrays in views(app).values()}

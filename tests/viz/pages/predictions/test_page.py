@@ -41,9 +41,9 @@ def charts(app: AppTest) -> list:
     return [unpack(proto.bytes) for proto in found]
 
 
-def targets(lens, trace) -> torch.Tensor:
-    ids = lens.target_tokenizer.encode("".join(trace.target_tokens[1:])).ids
-    return torch.tensor([*ids, lens.target_tokenizer.end])
+def targets(model, trace) -> torch.Tensor:
+    ids = model.target_tokenizer.encode("".join(trace.target_tokens[1:])).ids
+    return torch.tensor([*ids, model.target_tokenizer.end])
 
 
 def test_losses_and_top_tokens_are_the_models(small):
@@ -199,18 +199,18 @@ def test_a_pin_of_another_vocabulary_is_told(small, here):
 def test_models_of_one_stack_have_every_view_or_a_sentence(here, kind, options):
     made = TOKENIZERS[kind]
     save_checkpoint(here / "one", one_stack(kind, vocabulary=len(made), **options), (made, made))
-    lens = open_checkpoint(here / "one")
+    model = open_checkpoint(here / "one")
     text = f"The {MASK} sees" if kind == "encoder-only" else "The cat sees"
     app = shown("positions", source=text)
-    trace = lens.trace(text)
+    trace = model.trace(text)
     ((_header, (_places, losses)),) = charts(app)
-    logits, ids = trace["output.logits"], torch.tensor(lens.source_tokens(text).ids)
+    logits, ids = trace["output.logits"], torch.tensor(model.source_tokens(text).ids)
     if kind == "decoder-only":
         assert np.allclose(losses[1:], F.cross_entropy(logits[:-1], ids[1:], reduction="none"), atol=1e-5)
     else:
         expected = F.cross_entropy(logits, ids, reduction="none")
         assert np.allclose(
-            losses, expected.masked_fill(ids == lens.target_tokenizer.mask, torch.nan), 1e-4, equal_nan=True
+            losses, expected.masked_fill(ids == model.target_tokenizer.mask, torch.nan), 1e-4, equal_nan=True
         )
     for view in VIEWS[1:]:
         app.segmented_control(key="view").set_value(view).run()

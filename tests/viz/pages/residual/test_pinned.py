@@ -85,7 +85,7 @@ def test_the_pinned_weights_of_a_norm_are_drawn_where_they_are_others(pinned, tm
     assert header["sentence"] == "the pinned ones are the same"
     assert [each["name"] for each in header["series"]] == ["γ", "β"]
     other = open_checkpoint(write_small(tmp_path / "other", seed=5))
-    session.pin = replace(session.pin, lens=other, trace=other.trace(TEXT))
+    session.pin = replace(session.pin, model=other, trace=other.trace(TEXT))
     header, arrays = sent(sound(app.run()), "residual_third")
     assert [each["name"] for each in header["series"]] == ["γ", "γ, pinned", "β", "β, pinned"]
     norm = other.network.get_submodule(header["file"].removeprefix("norm-weights-"))
@@ -100,7 +100,7 @@ def test_the_forms_of_the_pinned_input_stand_in_the_table(pinned):
     (table,) = [each.value for each in app.dataframe]
     kept = session.comparison.counterpart("encoder.layers.0.self_attention_block.norm.input")
     kept = kept[~kept.isnan().any(dim=-1)]
-    eps = app.session_state["session"].lens.config.norm_epsilon
+    eps = app.session_state["session"].model.config.norm_epsilon
     variance = float(kept[0].double().var(correction=0))
     expected = [(variance + eps) ** 0.5, variance**0.5 + eps]
     assert table["divides by, pinned"][:2].tolist() == pytest.approx(expected, rel=1e-6)
@@ -132,7 +132,7 @@ def test_placement_is_said_and_measured_for_the_pinned_model(pinned, tmp_path, s
         assert np.allclose(arrays[first::4], list(differences(trace, last).values()))
     assert not np.allclose(arrays[1::4], arrays[3::4])
     other = write(tmp_path / "other", "encoder-only", norm="none")
-    session.pin = replace(session.pin, lens=other, trace=other.trace(TEXT))
+    session.pin = replace(session.pin, model=other, trace=other.trace(TEXT))
     app = turned(app, stack="decoder")
     header, _arrays = sent(app, "residual_wires")
     assert header["sentence"] == "this model: pre-norm · no norm, pinned"

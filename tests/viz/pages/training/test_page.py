@@ -197,7 +197,7 @@ def test_the_model_that_a_training_began_with_can_be_shown_meanwhile():
     app.selectbox(key="model").set_value("small")
     session = sound(app.run()).session_state["session"]
     assert session.step is None
-    assert session.lens is live(app).start
+    assert session.model is live(app).start
 
 
 def test_what_another_model_wrote_is_not_read_by_the_one_in_training(here):

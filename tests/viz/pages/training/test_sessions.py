@@ -32,7 +32,7 @@ def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
         assert given.choices.settings.clip == clip
         assert app.text_input(key="setting_clip").value == f"{clip:g}"
         assert session.source.labels == [*text, "</s>"]
-        assert session.lens is given.view().lens
+        assert session.model is given.view().model
         assert given.current.film.probe.source.labels == [*text, "</s>"]
     first, second = (each.current.curves.get("loss")[1].tolist() for each in map(live, apps))
     assert first[0] == second[0]  # the same task and seed; only what they were told differs

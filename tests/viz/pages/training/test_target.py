@@ -35,13 +35,13 @@ def test_the_target_is_the_right_answer_and_the_model_s_own_when_asked():
     named(app, "Translate").click()
     sound(app.run())
     view = live(app).view()
-    own = view.lens.trace_generated(view.lens.source_tokens(source))[1]
+    own = view.model.trace_generated(view.model.source_tokens(source))[1]
     assert app.session_state["session"].target == own
     after = sound(opened("training", source=source, **address))
     assert after.session_state["session"].target == own  # what is filmed goes on
     app.text_input(key="source").set_value("dcba").run()  # nobody knows the right answer
     written = app.session_state["session"].target
-    assert written == view.lens.trace_generated(view.lens.source_tokens("dcba"))[1]
+    assert written == view.model.trace_generated(view.model.source_tokens("dcba"))[1]
 
 
 def test_what_is_asked_of_another_model_leaves_the_film_alone():
@@ -53,7 +53,7 @@ def test_what_is_asked_of_another_model_leaves_the_film_alone():
     sound(app.run())
     app.selectbox(key="model").set_value(training.ENTRY).run()
     assert live(sound(app)).current.film.edition == edition
-    assert film.probe.target == film.lens.target_tokens(REVERSE.text[::-1])
+    assert film.probe.target == film.model.target_tokens(REVERSE.text[::-1])
 
 
 def test_the_demonstration_is_watched_on_its_own_text_whatever_was_changed_before():
