@@ -29,7 +29,10 @@ from tests.pretended_device import pretending
 # Before `model` and these figures are imported, so before any test module is.
 jaxtyping.install_import_hook(["model", "viz.pages.positions.figures"], "beartype.beartype")
 
+from model.fast import install  # noqa: E402
+
 torch.set_num_threads(1)
+install()  # as whoever opens or trains a model has it
 
 # Every AppTest reads what all installed packages say of themselves, for a third of a second: once is enough.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)

@@ -12,6 +12,7 @@ from model.analysis.attention_maps import AT_ONCE, Maps
 from model.capture.hooks import no_recording
 from model.capture.interventions import ChangedMask, kind_and_layer, removed_heads
 from model.capture.trace import AttentionKind
+from model.fast.attention import fused
 from model.network.attention import MultiHeadAttention
 from model.network.masks import Mask
 from model.network.norms import Norm
@@ -152,7 +153,7 @@ def _other_path(trace: Trace, path: str, heads: slice, weights: torch.Tensor) ->
     query, key, value = (trace[f"{path}.{name}"][None] for name in ("query", "key", "value"))
     visible = trace[f"{path}.visible"]
     with torch.inference_mode(), no_recording():
-        return attention.fused(query, key, value, Mask(pattern=lambda *positions: visible))[0]
+        return fused(attention, query, key, value, Mask(pattern=lambda *positions: visible))[0]
 
 
 def _without_removed(trace: Trace, path: str, heads: slice, outputs: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from model.capture.hooks import changed, changing
 from model.capture.trace import ATTENTION_PATHS, AttentionKind, attach
-from model.network.attention import MultiHeadAttention, explicit_attention
+from model.network.attention import MultiHeadAttention
+from model.network.kernels import plain_kernels
 from model.network.masks import Edit, Mask
 
 
@@ -43,15 +44,11 @@ class Intervention:
 
 @contextmanager
 def intervening(network: nn.Module, changes: Sequence[Intervention]) -> Iterator[None]:
-    """A block in which `model` computes with these changes, in this thread alone; traces made in it remember them."""
+    """A block in which `network` computes with these changes, in this thread alone; traces made in it remember them."""
     attach(network)
     already = tuple(change for whose, change in changing.get() if whose is network)
-    explicit = explicit_attention.set(explicit_attention.get() or any(change.explicit for change in changes))
-    try:
-        with changed(network, (*already, *changes)):
-            yield
-    finally:
-        explicit_attention.reset(explicit)
+    with plain_kernels(any(change.explicit for change in changes)), changed(network, (*already, *changes)):
+        yield
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from model.capture.hooks import changed, changing, no_recording, observe, recording
-from model.network.attention import MAPS, MultiHeadAttention, explicit_attention, for_each_head
+from model.network.attention import MAPS, MultiHeadAttention, for_each_head
+from model.network.kernels import are_plain, plain_kernels
 from model.network.masks import Mask
 from model.network.norms import Norm
 from model.network.positions import Unbiased
@@ -193,7 +194,7 @@ class Trace:
 
 @contextmanager
 def record(network: nn.Module, maps: bool = False) -> Iterator[Trace]:
-    """Collect every quantity of the one forward pass of `model` made inside the `with` block.
+    """Collect every quantity of the one forward pass of `network` made inside the `with` block.
 
     maps: take the explicit attention path and keep scores and weights of every head too.
 
@@ -201,14 +202,13 @@ def record(network: nn.Module, maps: bool = False) -> Iterator[Trace]:
         RuntimeError: a quantity was computed twice, or not at all.
     """
     attach(network)
-    trace = Trace(network, maps or explicit_attention.get())
-    before = recording.set((*recording.get(), trace))
-    explicit = explicit_attention.set(trace.maps)
-    try:
-        yield trace
-    finally:
-        explicit_attention.reset(explicit)
-        recording.reset(before)
+    with plain_kernels(maps):
+        trace = Trace(network, are_plain())
+        before = recording.set((*recording.get(), trace))
+        try:
+            yield trace
+        finally:
+            recording.reset(before)
     trace._require_complete()
 
 

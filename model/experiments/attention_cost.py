@@ -25,9 +25,11 @@ from model.experiments.timing import (
     rounds,
     upper,
 )
-from model.network.attention import MultiHeadAttention, explicit_attention
+from model.fast.attention import fused
+from model.network.attention import MultiHeadAttention
 from model.network.config import TransformerConfig
 from model.network.costs import attention_flops, parameters
+from model.network.kernels import plain_kernels
 from model.network.masks import Mask
 from model.network.transformer import NothingDrawn
 from model.runtime.device import give_back_memory
@@ -165,11 +167,8 @@ def drawn(sizes: Sizes, *shape: int, seed: int = 0) -> Tensor:
 
 def step_by_step(attention: MultiHeadAttention, x: Tensor) -> Tensor:
     """The whole attention, its maps written into memory."""
-    token = explicit_attention.set(True)
-    try:
+    with plain_kernels():
         output: Tensor = attention(x, x, Mask())
-    finally:
-        explicit_attention.reset(token)
     return output
 
 
@@ -292,5 +291,5 @@ def steps(attention: MultiHeadAttention, sizes: Sizes, length: int) -> dict[str,
         "scores": Task(lambda _given: attention.scores(query, key)),
         "softmax": Task(lambda _given: attention.weights(scaled, visible)),
         "values": Task(lambda _given: scaled @ value),
-        "fused": Task(lambda _given: attention.fused(query, key, value, Mask())),
+        "fused": Task(lambda _given: fused(attention, query, key, value, Mask())),
     }

@@ -1,94 +1,120 @@
-"""Self-attention of a small model that learns: queries, keys and values in one product, and the rest in one node.
-
-With a hundred thousand weights a layer, calls and copies take longer than products: on two cores a fourteenth of the
-training step of a model of nanoGPT's size goes without this.
-"""
+"""Equation 1 sooner: which of four ways to the same heads is the quickest here, and these ways."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from model.capture.hooks import no_recording
+from model.network.attention import MultiHeadAttention, for_each_head
+from model.network.dropout import dropout
+from model.network.masks import Mask
+from model.network.positions import RelativeBias
+
+# Up to so many tokens, training on a CPU is quicker in plain products than in torch's fused kernel (AVX-512, measured).
+TRAINED_IN_PRODUCTS = {torch.float32: 64, torch.bfloat16: 512}
+
+Kernel = Callable[[MultiHeadAttention, Tensor, Tensor, Tensor, Mask], Tensor]
 
 
-def in_one_product(
-    x: Float[Tensor, "batch length d_model"], *projections: nn.Linear
-) -> Float[Tensor, "batch length channels"]:
-    """What each of these makes of x, side by side. Hooks on the projections are not called."""
-    weight = torch.cat([each.weight for each in projections])
-    bias = None if projections[0].bias is None else torch.cat([each.bias for each in projections])
-    return F.linear(x, weight, bias)
+def attend(
+    attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask
+) -> Float[Tensor, "batch head query channel"]:
+    """`attention.attend`, by the way that is quickest here."""
+    return choose_kernel(attention, query, key)(attention, query, key, value, mask)
 
 
-def apart(
-    projected: Float[Tensor, "batch length channels"], *projections: Any
-) -> list[Float[Tensor, "batch head length channel"]]:
-    """The same, each by itself and split into heads."""
-    parts = projected.split([each.out_features for each in projections], dim=-1)
-    return [each.split(part) for each, part in zip(projections, parts, strict=True)]
+def choose_kernel(attention: MultiHeadAttention, query: Tensor, key: Tensor) -> Kernel:
+    """The quickest way to the heads for queries and keys of these lengths, on their device and in their precision."""
+    if not attention.training and isinstance(attention.biased, RelativeBias):
+        return unrecorded  # torch's kernel rounds a bias otherwise, which mT5's large logits would show
+    if not attention.training or query.device.type != "cpu":
+        return fused
+    # With dropout, torch's kernel takes the same steps on the CPU, and draws from the whole process's generator.
+    longest = max(query.shape[-2], key.shape[-2])
+    return products if longest <= TRAINED_IN_PRODUCTS.get(query.dtype, 0) or attention.dropout else fused
 
 
-def self_attention(
-    projected: Float[Tensor, "batch length channels"],
-    added: Float[Tensor, "#batch 1 length length"],
-    factor: float,
-    n_heads: int,
-) -> Float[Tensor, "batch length d_heads"]:
-    """softmax(Q Kᵀ · factor + added) V in every head, of what `in_one_product` gives; a gradient reaches only that."""
-    attended: Tensor = JointAttention.apply(projected, added, factor, n_heads)
-    return attended
+def unrecorded(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+    """Step by step; none of it is kept."""
+    with no_recording():
+        return attention.attend(query, key, value, mask)
 
 
-class JointAttention(torch.autograd.Function):
-    """Section 3.2.1, equation 1, with its own backward pass.
+def products(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+    """Two products and a softmax, the mask added to the scores."""
+    n_heads, queries, keys = query.shape[1], query.shape[-2], key.shape[-2]
+    added, bias, blind = None, attention.biased.bias(queries, keys, query), None
+    if torch.compiler.is_compiling():  # code that is compiled cannot ask whether there are blind queries
+        visible, blind = opened(mask, queries, keys, query.device)
+        added = torch.zeros_like(visible, dtype=query.dtype).masked_fill(~visible, -torch.inf)
+    else:
+        added = added_mask(mask, queries, keys, query)
+    if added is None:
+        way = MultiHeadAttention.attend if attention.dropout else fused
+        return way(attention, query, key, value, mask)
+    scores = query * attention.scaled.factor @ for_each_head(key, n_heads).mT
+    weights = (scores + (added if bias is None else added + bias)).softmax(dim=-1)
+    heads = dropout(weights, attention.dropout, attention.training) @ for_each_head(value, n_heads)
+    return heads if blind is None else heads.masked_fill(blind, 0.0)
 
-    With S = Q Kᵀ · factor + added, P = softmax(S), H = P V, and dX for the gradient of X:
-    dV = Pᵀ dH, dP = dH Vᵀ, dS = P ⊙ (dP − Σ_key P ⊙ dP), dQ = dS K · factor, dK = dSᵀ Q · factor.
+
+def fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+    """One kernel, nothing of size query × key kept."""
+    queries, keys = query.shape[-2], key.shape[-2]
+    bias = attention.biased.bias(queries, keys, query)
+    options: dict[str, Any] = {
+        "dropout_p": attention.dropout if attention.training else 0.0,
+        "scale": attention.scaled.factor,
+        "enable_gqa": key.shape[1] != query.shape[1],
+    }
+    if bias is not None or not mask.is_plain(queries, keys):
+        return _masked(query, key, value, mask, bias, **options)
+    if mask.causal and queries > 1:  # compiled, this comparison is no bool that could be handed on
+        options["is_causal"] = True
+    return F.scaled_dot_product_attention(query, key, value, **options)
+
+
+def _masked(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: Tensor | None, **options: Any
+) -> Float[Tensor, "batch head query channel"]:
+    """torch's fused kernel; a query with nothing to look at gets zeros, never NaN, and so do the gradients.
+
+    Only the CPU's kernels are sure to do so: others give NaN or a mean (pytorch's issues 103963, 156707). There such a
+    query is let look everywhere, and what it saw is taken away.
+    """
+    place, blind = (query.shape[-2], key.shape[-2], query.device), None
+    if query.device.type == "cpu":
+        visible = mask.visible(*place)
+    else:
+        visible, blind = opened(mask, *place)
+    added = visible if bias is None else bias.masked_fill(~visible, -torch.inf)
+    heads = F.scaled_dot_product_attention(query, key, value, attn_mask=added, **options)
+    return heads if blind is None else heads.masked_fill(blind, 0.0)
+
+
+def added_mask(mask: Mask, queries: int, keys: int, like: Tensor) -> Float[Tensor, "batch head query key"] | None:
+    """The mask as what is added to scores: 0 where a query may look, else −∞, on the device and in the precision of
+    `like`. None where a query may look nowhere: then no sum says so.
     """
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        projected: Float[Tensor, "batch length channels"],
-        added: Float[Tensor, "#batch 1 length length"],
-        factor: float,
-        n_heads: int,
-    ) -> Float[Tensor, "batch length d_heads"]:
-        batch, length, _ = projected.shape
-        turned = projected.view(batch, length, 3, n_heads, -1).permute(2, 0, 3, 1, 4)
-        parts = turned.clone(memory_format=torch.contiguous_format).flatten(1, 2)
-        query, key, value = parts.unbind()
-        query.mul_(factor)
-        scores = torch.bmm(query, key.mT)
-        scores.unflatten(0, (batch, n_heads)).add_(added)
-        weights = scores.softmax(dim=-1)
-        ctx.save_for_backward(parts, weights)
-        ctx.factor, ctx.n_heads = factor, n_heads
-        return _side_by_side(torch.bmm(weights, value)[None], n_heads)
+    def make() -> Tensor | None:
+        visible = mask.visible(queries, keys, like.device)
+        added = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
+        return added if bool(visible.any(dim=-1).all()) else None
 
-    @staticmethod
-    @once_differentiable
-    def backward(
-        ctx: Any, gradient: Float[Tensor, "batch length d_heads"]
-    ) -> tuple[Float[Tensor, "batch length channels"], None, None, None]:
-        parts, weights = ctx.saved_tensors
-        query, key, value = parts.unbind()  # the query is scaled
-        of_heads = gradient.unflatten(-1, (ctx.n_heads, -1)).transpose(1, 2).flatten(0, 1)
-        of_parts = torch.empty_like(parts)
-        of_query, of_key, of_value = of_parts.unbind()
-        torch.bmm(weights.mT, of_heads, out=of_value)
-        of_weights = torch.bmm(of_heads, value.mT)
-        of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
-        torch.bmm(of_scores, key, out=of_query).mul_(ctx.factor)
-        torch.bmm(of_scores.mT, query, out=of_key)
-        return _side_by_side(of_parts, ctx.n_heads), None, None, None
+    return mask.once(("added", queries, keys, like.dtype), make)
 
 
-def _side_by_side(
-    parts: Float[Tensor, "part batch_and_head length channel"], n_heads: int
-) -> Float[Tensor, "batch length channels"]:
-    return parts.unflatten(1, (-1, n_heads)).permute(1, 3, 0, 2, 4).flatten(2)
+def opened(
+    mask: Mask, queries: int, keys: int, device: torch.device
+) -> tuple[Bool[Tensor, "batch head query key"], Bool[Tensor, "batch head query 1"]]:
+    """The mask, but that queries which may look nowhere look everywhere; and which those are."""
+    visible = mask.visible(queries, keys, device)
+    blind = ~visible.any(dim=-1, keepdim=True)
+    return visible | blind, blind

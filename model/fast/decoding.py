@@ -5,7 +5,7 @@ Calling a module costs as much as the work of a small one, and a step calls a hu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.capture.hooks import is_watched, original_class
+from model.fast.attention import fused, unrecorded
 from model.fast.packed_weights import about, laid_out, product
-from model.network.attention import HeadProjection, MultiHeadAttention, TurnedProjection, explicit_attention
+from model.network.attention import HeadProjection, MultiHeadAttention, TurnedProjection, side_by_side
 from model.network.kv_cache import Cache, DecoderCache, GrowingCache, LayerCache
 from model.network.layers import (
     DecoderLayer,
@@ -28,6 +29,7 @@ from model.network.layers import (
     Residual,
     SandwichNorm,
 )
+from model.network.lm_head import Output, ScaledOutput, TransformedOutput
 from model.network.norms import LayerNorm
 from model.network.positions import RelativeBias
 
@@ -42,27 +44,22 @@ class Use(NamedTuple):
     text: DecoderCache
 
 
-def steps(layers: Iterable[nn.Module], text: DecoderCache, rows: int) -> list[Function]:
-    """Each layer as a function of what its `forward` takes but the cache: of so many new tokens, the batch counted."""
-    return [step_of(layer, text, rows, cache=own) for layer, own in zip(layers, text.layers, strict=True)]
-
-
 def step_of(module: nn.Module, text: DecoderCache, rows: int, **given: LayerCache) -> Function:
     """A layer, with its cache, or the output, as a function. The weights must not change while the text is written.
 
     The module itself where someone looks, changes or learns, or at the first step has hooks on a part of it.
     """
-    if torch.is_grad_enabled() or is_watched() or explicit_attention.get():
+    if torch.is_grad_enabled() or is_watched():
         return partial(module, **given)
     use = Use(about(rows), text)
     key = (module, use.rows, *map(id, given.values()))
     if key not in text.steps:
         awaited = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
-        text.steps[key] = partial(module, **given) if awaited else bound(module, use, **given)
+        text.steps[key] = partial(module, **given) if awaited else bind_layer(module, use, **given)
     return text.steps[key]
 
 
-def bound(module: nn.Module, use: Use, **given: Cache | LayerCache) -> Function:
+def bind_layer(module: nn.Module, use: Use, **given: Cache | LayerCache) -> Function:
     """What a module of a known class makes of its inputs; else the module itself. given: its cache, if it has one."""
     make = None if "forward" in module.__dict__ else _binders.get(original_class(module))
     if make is None:
@@ -71,7 +68,7 @@ def bound(module: nn.Module, use: Use, **given: Cache | LayerCache) -> Function:
     return made
 
 
-def binds(*kinds: Kind) -> Callable[[Function], Function]:
+def register_fast(*kinds: Kind) -> Callable[[Function], Function]:
     """For these classes, and none that inherits from them: it may compute something else."""
 
     def register(make: Function) -> Function:
@@ -84,10 +81,13 @@ def binds(*kinds: Kind) -> Callable[[Function], Function]:
 _binders: dict[Kind, Function] = {}
 
 
-@binds(EncoderLayer)
+@register_fast(EncoderLayer)
 def _encoder_layer(layer: EncoderLayer, use: Use, cache: LayerCache) -> Function:
-    attend, feed = bound(layer.self_attention, use, cache=cache.self_attention), bound(layer.feed_forward, use)
-    first, last = bound(layer.self_attention_block, use), bound(layer.feed_forward_block, use)
+    attend, feed = (
+        bind_layer(layer.self_attention, use, cache=cache.self_attention),
+        bind_layer(layer.feed_forward, use),
+    )
+    first, last = bind_layer(layer.self_attention_block, use), bind_layer(layer.feed_forward_block, use)
     reads = layer.reads
 
     def step(x: Tensor, mask: Any) -> Tensor:
@@ -97,13 +97,13 @@ def _encoder_layer(layer: EncoderLayer, use: Use, cache: LayerCache) -> Function
     return step
 
 
-@binds(DecoderLayer)
+@register_fast(DecoderLayer)
 def _decoder_layer(layer: DecoderLayer, use: Use, cache: LayerCache) -> Function:
-    attend = bound(layer.self_attention, use, cache=cache.self_attention)
-    cross = bound(layer.cross_attention, use, cache=cache.cross_attention)
-    feed, reads = bound(layer.feed_forward, use), layer.reads
-    first, second = bound(layer.self_attention_block, use), bound(layer.cross_attention_block, use)
-    last = bound(layer.feed_forward_block, use)
+    attend = bind_layer(layer.self_attention, use, cache=cache.self_attention)
+    cross = bind_layer(layer.cross_attention, use, cache=cache.cross_attention)
+    feed, reads = bind_layer(layer.feed_forward, use), layer.reads
+    first, second = bind_layer(layer.self_attention_block, use), bind_layer(layer.cross_attention_block, use)
+    last = bind_layer(layer.feed_forward_block, use)
 
     def step(x: Tensor, mask: Any, memory: Tensor, memory_mask: Any) -> Tensor:
         written = first(x, lambda y: attend(y, y, mask))
@@ -113,11 +113,11 @@ def _decoder_layer(layer: DecoderLayer, use: Use, cache: LayerCache) -> Function
     return step
 
 
-@binds(MultiHeadAttention)
+@register_fast(MultiHeadAttention)
 def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Function:
-    query, key, value = (bound(each, use) for each in (attention.query, attention.key, attention.value))
-    output = bound(attention.output, use)
-    attend = attention.unseen if isinstance(attention.biased, RelativeBias) else attention.fused
+    query, key, value = (bind_layer(each, use) for each in (attention.query, attention.key, attention.value))
+    output = bind_layer(attention.output, use)
+    attend = partial(unrecorded if isinstance(attention.biased, RelativeBias) else fused, attention)
 
     def grown(memory: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         return key(memory, first), value(memory)
@@ -127,12 +127,12 @@ def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Fu
     def step(x: Tensor, memory: Tensor, mask: Any) -> Tensor:
         asked = query(x, cache.length)
         heads = attend(asked, *cache(project, memory), mask)
-        return output(heads.transpose(1, 2).flatten(2))
+        return output(side_by_side(heads))
 
     return step
 
 
-@binds(nn.Linear)
+@register_fast(nn.Linear)
 def _linear(module: nn.Linear, use: Use) -> Function:
     weight, bias, packed = module.weight, module.bias, laid_out(module.weight, *use)
     if packed is None:
@@ -140,59 +140,69 @@ def _linear(module: nn.Linear, use: Use) -> Function:
     return lambda x: product(x, packed, bias)
 
 
-@binds(HeadProjection, TurnedProjection)
+@register_fast(HeadProjection, TurnedProjection)
 def _projection(module: HeadProjection, use: Use) -> Function:
     multiply, split = _linear(module, use), module.split
     return lambda x, first=0: split(multiply(x), first)
 
 
-@binds(LayerNorm)
+@register_fast(LayerNorm)
 def _layer_norm(module: LayerNorm, use: Use) -> Function:
     weight, bias, eps = module.weight, module.bias, module.eps
     return lambda x: torch.layer_norm(x, weight.shape, weight, bias, eps)
 
 
-@binds(Residual)
+@register_fast(Residual)
 def _residual(module: Residual, use: Use) -> Function:
     return torch.add
 
 
-@binds(NoResidual)
+@register_fast(NoResidual)
 def _no_residual(module: NoResidual, use: Use) -> Function:
     return lambda x, y: y
 
 
-@binds(PostNorm)
+@register_fast(PostNorm)
 def _post_norm(module: PostNorm, use: Use) -> Function:
-    add, norm = bound(module.residual, use), bound(module.norm, use)
+    add, norm = bind_layer(module.residual, use), bind_layer(module.norm, use)
     return lambda x, sublayer, read=None: norm(add(x, sublayer(x if read is None else read)))
 
 
-@binds(PreNorm)
+@register_fast(PreNorm)
 def _pre_norm(module: PreNorm, use: Use) -> Function:
-    add, norm = bound(module.residual, use), bound(module.norm, use)
+    add, norm = bind_layer(module.residual, use), bind_layer(module.norm, use)
     return lambda x, sublayer, read=None: add(x, sublayer(norm(x if read is None else read)))
 
 
-@binds(SandwichNorm)
+@register_fast(SandwichNorm)
 def _sandwich_norm(module: SandwichNorm, use: Use) -> Function:
-    add, norm, last = bound(module.residual, use), bound(module.norm, use), bound(module.output_norm, use)
+    add, norm, last = (
+        bind_layer(module.residual, use),
+        bind_layer(module.norm, use),
+        bind_layer(module.output_norm, use),
+    )
     return lambda x, sublayer, read=None: add(x, last(sublayer(norm(x if read is None else read))))
 
 
-@binds(nn.ReLU)
+@register_fast(nn.ReLU)
 def _relu(module: nn.ReLU, use: Use) -> Function:
     return torch.relu
 
 
-@binds(FeedForward)
+@register_fast(FeedForward)
 def _feed_forward(module: FeedForward, use: Use) -> Function:
-    hidden, activation, output = (bound(each, use) for each in (module.hidden, module.activation, module.output))
+    hidden, activation, output = (bind_layer(each, use) for each in (module.hidden, module.activation, module.output))
     return lambda x: output(activation(hidden(x)))
 
 
-@binds(GatedFeedForward)
+@register_fast(GatedFeedForward)
 def _gated_feed_forward(module: GatedFeedForward, use: Use) -> Function:
-    hidden, activation, output = (bound(each, use) for each in (module.hidden, module.activation, module.output))
-    linear = bound(module.linear, use)
+    hidden, activation, output = (bind_layer(each, use) for each in (module.hidden, module.activation, module.output))
+    linear = bind_layer(module.linear, use)
     return lambda x: output(activation(hidden(x)) * linear(x))
+
+
+@register_fast(Output, ScaledOutput, TransformedOutput)
+def _output(module: Output, use: Use) -> Function:
+    before, logits = module.before, bind_layer(module.logits, use)
+    return lambda x: logits(before(x))

@@ -84,7 +84,7 @@ def greedy(
     log-probabilities at each step with their tokens, both (step, batch, keep).
     """
     newest, longest, ends = context.first, max(limits), frozenset(ends)
-    draft = list(draft[:longest]) if len(limits) == 1 and context.keeps else []
+    draft = list(draft[:longest]) if len(limits) == 1 and context.can_cache else []
     guess = draft
     done = [limit < 1 for limit in limits]
     best: list[tuple[Tensor, Tensor]] = []

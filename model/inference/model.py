@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 
 from model.capture.trace import Trace, record
+from model.fast import install
 from model.inference.decoding import Alternative, Generation, Guess, Sampling
 from model.network.config import Kind, TransformerConfig
 from model.network.transformer import Network
 from model.text.tokenizer import Tokenizer, Tokens
+
+install()
 
 
 class TextModel:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.capture.hooks import no_recording
+from model.capture.hooks import looks_ahead, no_recording
 from model.capture.trace import Trace, record
 from model.inference.beam_search import SearchTree, beam_search, require_room
 from model.inference.decoding import Alternative, Generation, Guess, Sampling, Step, greedy, sample
@@ -187,7 +187,9 @@ class Translator(Writer):
     def _context_of(self, rows: Sequence[list[int]], memory: Tensor | None) -> DecodingState:
         padding, (first, _) = self.source_tokenizer.padding, self.target_tokenizer.margins("target")
         nothing = -1 if padding is None else padding
-        context = self.network.read(self._padded(rows), padding=nothing, start=first[0], memory=memory)
+        context = self.network.read(
+            self._padded(rows), padding=nothing, start=first[0], memory=memory, can_cache=not looks_ahead(self.network)
+        )
         context.first = torch.tensor([first] * len(rows), device=self.device)
         return context
 
@@ -229,7 +231,9 @@ class LanguageModel(Writer):
         return min(length or CONTINUATION, self.config.max_length - len(row) + 1)  # the last one is not read again
 
     def _context(self, rows: Sequence[list[int]]) -> DecodingState:
-        return self.network.read(torch.tensor(list(rows), device=self.device), padding=-1, start=-1)
+        return self.network.read(
+            torch.tensor(list(rows), device=self.device), padding=-1, start=-1, can_cache=not looks_ahead(self.network)
+        )
 
     def _text(self, row: list[int], written: list[int]) -> str:
         """What follows the prompt: a first space is seen only behind it."""

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextvars import ContextVar
-from typing import Any
-
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.capture.hooks import is_watched, no_recording
-from model.fast.attention import apart, in_one_product, self_attention
 from model.network.config import TransformerConfig
 from model.network.dropout import dropout
+from model.network.kernels import kernels
 from model.network.kv_cache import Cache, KeysAndValues
 from model.network.masks import Mask
-from model.network.positions import RelativeBias, Unbiased, position_bias, turning
+from model.network.positions import Unbiased, position_bias, turning
 
-# Up to so many tokens, training on a CPU is quicker in plain products than in torch's fused kernel (AVX-512, measured).
-TRAINED_IN_PRODUCTS = {torch.float32: 64, torch.bfloat16: 512}
-SMALL = 1 << 16  # weights: below, calls cost more than products, see joint_attention
 # From a query and a key to a weight, in their order. "capped" and "biased" are there where the model has them.
 MAPS = ("scores", "scaled", "capped", "biased", "masked", "weights")
-# True while a view or an intervention needs scores and weights to be computed inside the forward pass.
-explicit_attention: ContextVar[bool] = ContextVar("explicit_attention", default=False)
 
 
 class Scores(nn.Module):
@@ -88,8 +77,6 @@ class MultiHeadAttention(nn.Module):
         self.weights = Weights()
         self.heads = nn.Identity()
         self.output = nn.Linear(config.n_heads * config.d_head, config.d_model, bias=config.attention_biases[1])
-        turned, shared = isinstance(self.query, TurnedProjection), config.kv_heads != config.n_heads
-        self.joins = not turned and not shared and isinstance(self.biased, Unbiased)
 
     def forward(
         self,
@@ -98,28 +85,23 @@ class MultiHeadAttention(nn.Module):
         mask: Mask,
         cache: Cache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        compiling = torch.compiler.is_compiling()  # what is compiled is only trained
-        asked = not compiling and explicit_attention.get()
-        small = self.training and self.query.weight.numel() < SMALL
-        if small and x is memory and cache is None and not asked and (compiling or not is_watched()):
-            return self.output(self.learnt(x, mask))
         query = self.query(x, cache.length if cache else 0)
         key, value = cache(self.project, memory) if cache else self.project(memory)
-        attend = self.explicit if asked else self.quickest(query, key)
-        heads = self.heads(attend(query, key, value, mask))
-        return self.output(heads.transpose(1, 2).flatten(2))
+        heads = self.heads(kernels().attend(self, query, key, value, mask))
+        return self.output(side_by_side(heads))
 
-    def learnt(self, x: Float[Tensor, "batch length d_model"], mask: Mask) -> Float[Tensor, "batch length d_heads"]:
-        """The heads side by side, of a small model that learns: there calls and copies take longer than products.
+    def project(self, memory: Tensor, first: int = 0) -> KeysAndValues:
+        """Keys and values; `first`: the position of the first token of `memory`."""
+        return self.key(memory, first), self.value(memory)
 
-        Hooks on the modules inside are not called.
-        """
-        projected, length = in_one_product(x, self.query, self.key, self.value), x.shape[1]
-        simple = self.joins and not self.dropout and trained_in_products(projected, length)
-        if simple and (added := mask.added(length, length, projected)) is not None:
-            return self_attention(projected, added, self.scaled.factor, self.query.n_heads)
-        query, key, value = apart(projected, self.query, self.key, self.value)
-        return self.quickest(query, key)(query, key, value, mask).transpose(1, 2).flatten(2)
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
+    ) -> Float[Tensor, "batch head query channel"]:
+        """Equation 1 step by step; holds (batch, head, query, key) in memory."""
+        visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
+        masked = self.masked(self.biased(self.scaled(self.scores(query, key))), visible)
+        weights = self.weights(masked, visible)
+        return dropout(weights, self.dropout, self.training) @ for_each_head(value, query.shape[1])
 
     @property
     def maps(self) -> list[str]:
@@ -136,85 +118,6 @@ class MultiHeadAttention(nn.Module):
         for part in maps[: maps.index(last) + 1]:
             tensor = getattr(self, part)(tensor, *given.get(part, ()))
         return tensor
-
-    def project(self, memory: Tensor, first: int = 0) -> KeysAndValues:
-        """`first`: the position of the first token of `memory`."""
-        return self.key(memory, first), self.value(memory)
-
-    def explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-        """Equation 1 step by step; holds (batch, head, query, key) in memory."""
-        visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
-        masked = self.masked(self.biased(self.scaled(self.scores(query, key))), visible)
-        weights = self.weights(masked, visible)
-        return dropout(weights, self.dropout, self.training) @ for_each_head(value, query.shape[1])
-
-    def unseen(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-        """The same; none of it is kept."""
-        with no_recording():
-            return self.explicit(query, key, value, mask)
-
-    def quickest(self, query: Tensor, key: Tensor) -> Callable[[Tensor, Tensor, Tensor, Mask], Tensor]:
-        """Of two ways to the same heads the one that is quicker here."""
-        if not self.training and isinstance(self.biased, RelativeBias):
-            return self.unseen  # torch's kernel rounds a bias otherwise, which mT5's large logits would show
-        if not self.training or query.device.type != "cpu":
-            return self.fused
-        # With dropout, torch's kernel takes the same steps on the CPU, and draws from the whole process's generator.
-        is_short = trained_in_products(query, max(query.shape[-2], key.shape[-2]))
-        return self.products if is_short or self.dropout else self.fused
-
-    def products(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-        """Equation 1 as two products and a softmax, the mask added to the scores."""
-        n_heads, queries, keys = query.shape[1], query.shape[-2], key.shape[-2]
-        added, bias = mask.added(queries, keys, query), self.biased.bias(queries, keys, query)
-        blind = None
-        if torch.compiler.is_compiling():  # code that is compiled cannot ask whether there are blind queries
-            visible, blind = mask.opened(queries, keys, query.device)
-            added = torch.zeros_like(visible, dtype=query.dtype).masked_fill(~visible, -torch.inf)
-        if added is None:
-            return self.explicit(query, key, value, mask) if self.dropout else self.fused(query, key, value, mask)
-        scores = query * self.scaled.factor @ for_each_head(key, n_heads).mT
-        weights = (scores + (added if bias is None else added + bias)).softmax(dim=-1)
-        heads = dropout(weights, self.dropout, self.training) @ for_each_head(value, n_heads)
-        return heads if blind is None else heads.masked_fill(blind, 0.0)
-
-    def fused(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-        """Equation 1 in one kernel, nothing of size query × key kept."""
-        queries, keys = query.shape[-2], key.shape[-2]
-        bias = self.biased.bias(queries, keys, query)
-        options: dict[str, Any] = {
-            "dropout_p": self.dropout if self.training else 0.0,
-            "scale": self.scaled.factor,
-            "enable_gqa": key.shape[1] != query.shape[1],
-        }
-        if bias is not None or not mask.is_plain(queries, keys):
-            return masked_kernel(query, key, value, mask, bias, **options)
-        if mask.causal and queries > 1:  # compiled, this comparison is no bool that could be handed on
-            options["is_causal"] = True
-        return F.scaled_dot_product_attention(query, key, value, **options)
-
-
-def trained_in_products(like: Tensor, longest: int) -> bool:
-    """Whether a text of this length is, on the device and in the precision of `like`."""
-    return like.device.type == "cpu" and longest <= TRAINED_IN_PRODUCTS.get(like.dtype, 0)
-
-
-def masked_kernel(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: Tensor | None, **options: Any
-) -> Float[Tensor, "batch head query channel"]:
-    """torch's fused kernel; a query with nothing to look at gets zeros, never NaN, and so do the gradients.
-
-    Only the CPU's kernels are sure to do so: others give NaN or a mean (pytorch's issues 103963, 156707). There such a
-    query is let look everywhere, and what it saw is taken away.
-    """
-    place, blind = (query.shape[-2], key.shape[-2], query.device), None
-    if query.device.type == "cpu":
-        visible = mask.visible(*place)
-    else:
-        visible, blind = mask.opened(*place)
-    added = visible if bias is None else bias.masked_fill(~visible, -torch.inf)
-    heads = F.scaled_dot_product_attention(query, key, value, attn_mask=added, **options)
-    return heads if blind is None else heads.masked_fill(blind, 0.0)
 
 
 # From the residual stream to queries, keys and values, head by head.
@@ -270,3 +173,8 @@ def for_each_head(
     """Keys or values with one entry per head, where heads share them in groups (Ainslie et al., 2023)."""
     groups = shared.shape[-3]
     return shared if groups == n_heads else shared.repeat_interleave(n_heads // groups, dim=-3)
+
+
+def side_by_side(heads: Float[Tensor, "batch head query channel"]) -> Float[Tensor, "batch query channels"]:
+    """The heads' outputs one beside another, as W^O reads them."""
+    return heads.transpose(1, 2).flatten(2)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from model.fast.decoding import step_of
+from model.network.kernels import kernels
 from model.network.kv_cache import DecoderCache
 from model.network.masks import Mask
 
@@ -20,8 +20,8 @@ class DecodingState:
     """A batch of texts being written: the encoded sources, if there are any, and the cache of what was fed.
 
     first: (batch, length), the tokens to feed first: `<s>`, or the prompt.
-    keeps: False where what was computed for a token changes with those after it: then all are fed again at each step,
-    and only the last token's prediction is that of a text which ends there.
+    can_cache: False where what was computed for a token changes with those after it: then all are fed again at each
+    step, and only the last token's prediction is that of a text which ends there.
     """
 
     def __init__(
@@ -32,9 +32,9 @@ class DecodingState:
         n_layers: int,
         memory: Tensor | None = None,
         real: Tensor | None = None,
-        keeps: bool = True,
+        can_cache: bool = True,
     ) -> None:
-        self.first, self.keeps = first, keeps
+        self.first, self.can_cache = first, can_cache
         self.cache = DecoderCache(n_layers)
         self._fed: Tensor | None = None  # all tokens, where nothing is kept
         self._decode, self._output = decode, output
@@ -44,12 +44,12 @@ class DecodingState:
         self, tokens: Int[Tensor, "batch new"], wanted: int = 1
     ) -> Float[Tensor, "batch wanted vocabulary"]:
         """Feed tokens; what may follow each of the last `wanted` of them, in float32 at least."""
-        if not self.keeps:
+        if not self.can_cache:
             tokens = self._fed = tokens if self._fed is None else torch.cat([self._fed, tokens], dim=1)
             self.cache = DecoderCache(len(self.cache.layers))
         states = self._decode(tokens, self.cache, self._memory, self._mask)
         asked = states[:, -wanted:]
-        logits: Tensor = step_of(self._output, self.cache, asked.shape[:2].numel())(asked)
+        logits: Tensor = kernels().step(self._output, self.cache, asked.shape[:2].numel())(asked)
         return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def cut(self, written: int) -> None:

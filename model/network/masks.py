@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 # From the positions of queries (query, 1) and of keys (1, key): True where a query may look.
 Pattern = Callable[[Tensor, Tensor], Tensor]
 # Cells of a mask (head, query, key), None for all, and whether they are to be seen.
 Edit = tuple[int | None, int | None, int | None, bool]
+
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,7 @@ class Mask:
     causal: bool = False
     window: int | None = None
     pattern: Pattern | None = None
-    _made: dict[Any, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _added: dict[tuple[int, int, torch.dtype], Tensor | None] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "batch head query key"]:
         """The rule as a tensor, True where a query may look; batch is 1 when there is no padding, head where one rule
@@ -41,29 +41,14 @@ class Mask:
         """
         if torch.compiler.is_compiling():  # a length that is looked up would be compiled for that length alone
             return self._make(queries, keys, device)
-        if (queries, keys) not in self._made:  # once for all layers of a pass
-            self._made[queries, keys] = self._make(queries, keys, device)
-        return self._made[queries, keys]
+        return self.once((queries, keys), lambda: self._make(queries, keys, device))
 
-    def added(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "batch head query key"] | None:
-        """The rule as what is added to scores: 0 where a query may look, else −∞, on the device and in the precision of
-        `like`. None where a query may look nowhere: then no sum says so. Code that is compiled cannot ask: None there.
-        """
-        if torch.compiler.is_compiling():
-            return None
-        visible = self.visible(queries, keys, like.device)
-        if (queries, keys, like.dtype) not in self._added:
-            added = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
-            self._added[queries, keys, like.dtype] = added if bool(visible.any(dim=-1).all()) else None
-        return self._added[queries, keys, like.dtype]
-
-    def opened(
-        self, queries: int, keys: int, device: torch.device
-    ) -> tuple[Bool[Tensor, "batch head query key"], Bool[Tensor, "batch head query 1"]]:
-        """The rule, but that queries which may look nowhere look everywhere; and which those are."""
-        visible = self.visible(queries, keys, device)
-        blind = ~visible.any(dim=-1, keepdim=True)
-        return visible | blind, blind
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made once for all layers of a pass."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: Made = self._made[key]
+        return made
 
     def is_plain(self, queries: int, keys: int) -> bool:
         """Whether this is no mask at all, or the causal one of as many queries as keys."""

@@ -10,13 +10,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from model.capture.hooks import looks_ahead
-from model.fast.decoding import Function, Use, binds, bound, steps
 from model.network.config import Kind, TransformerConfig
 from model.network.decoding_state import DecodingState
+from model.network.kernels import decoding_steps
 from model.network.kv_cache import DecoderCache
 from model.network.layers import DecoderLayer, Embedding, EncoderLayer
-from model.network.lm_head import Output, ScaledOutput, TransformedOutput, output
+from model.network.lm_head import Output, output
 from model.network.masks import Mask, real_tokens
 from model.network.norms import norm
 from model.network.positions import share_bias
@@ -50,8 +49,12 @@ class Network(nn.Module):
         """The stack's last states, from the same inputs as `forward`'s."""
         raise NotImplementedError
 
-    def read(self, ids: Int[Tensor, "batch length"], *, padding: int, start: int) -> DecodingState:
+    def read(
+        self, ids: Int[Tensor, "batch length"], *, padding: int, start: int, can_cache: bool = True
+    ) -> DecodingState:
         """What there is before the first token is written: an encoded source after `start`, or a prompt.
+
+        can_cache: False where what is computed for a token changes with those after it.
 
         Raises:
             ValueError: the model does not write.
@@ -172,6 +175,7 @@ class Transformer(Network):
         padding: int,
         start: int,
         memory: Float[Tensor, "batch source d_model"] | None = None,
+        can_cache: bool = True,
     ) -> DecodingState:
         """Ready to write the targets of padded sources. memory: the encoder's output, where it is known already."""
         self.require_logits()
@@ -183,9 +187,7 @@ class Transformer(Network):
             states: Tensor = self.decoder(tokens, self._causal(), memory, memory_mask, cache)
             return states
 
-        return DecodingState(
-            first, decode, self.output, self.config.n_decoder_layers, memory, real, keeps=not looks_ahead(self)
-        )
+        return DecodingState(first, decode, self.output, self.config.n_decoder_layers, memory, real, can_cache)
 
     def embeddings(self) -> list[nn.Embedding]:
         return [self.encoder.embedding.tokens, self.decoder.embedding.tokens]
@@ -216,7 +218,9 @@ class DecoderOnly(Network):
     ) -> Float[Tensor, "batch length d_model"]:
         return self.decoder(ids, Mask(keys=real, causal=True, window=self.config.window))
 
-    def read(self, ids: Int[Tensor, "batch length"], *, padding: int, start: int) -> DecodingState:
+    def read(
+        self, ids: Int[Tensor, "batch length"], *, padding: int, start: int, can_cache: bool = True
+    ) -> DecodingState:
         """Ready to go on with prompts of one length; nothing of them is padding."""
         self.require_logits()
         mask = Mask(causal=True, window=self.config.window)
@@ -225,7 +229,7 @@ class DecoderOnly(Network):
             states: Tensor = self.decoder(tokens, mask, cache)
             return states
 
-        return DecodingState(ids, decode, self.output, self.config.n_decoder_layers, keeps=not looks_ahead(self))
+        return DecodingState(ids, decode, self.output, self.config.n_decoder_layers, can_cache=can_cache)
 
     def embeddings(self) -> list[nn.Embedding]:
         return [self.decoder.embedding.tokens]
@@ -337,7 +341,7 @@ class Decoder(nn.Module):
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         x = self.embedding(ids, cache.length if cache else 0)
-        for layer in steps(self.layers, cache, ids.numel()) if cache else self.layers:
+        for layer in decoding_steps(self.layers, cache, ids.numel()) if cache else self.layers:
             x = layer(x, mask, memory, memory_mask)
         if cache:
             cache.length += ids.shape[1]
@@ -358,14 +362,8 @@ class LanguageDecoder(nn.Module):
         self, ids: Int[Tensor, "batch length"], mask: Mask, cache: DecoderCache | None = None
     ) -> Float[Tensor, "batch length d_model"]:
         x = self.embedding(ids, cache.length if cache else 0)
-        for layer in steps(self.layers, cache, ids.numel()) if cache else self.layers:
+        for layer in decoding_steps(self.layers, cache, ids.numel()) if cache else self.layers:
             x = layer(x, mask)
         if cache:
             cache.length += ids.shape[1]
         return self.norm(x)
-
-
-@binds(Output, ScaledOutput, TransformedOutput)
-def _output(module: Output, use: Use) -> Function:
-    before, logits = module.before, bound(module.logits, use)
-    return lambda x: logits(before(x))

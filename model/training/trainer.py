@@ -20,6 +20,7 @@ from torch import Tensor
 
 from model.capture.trace import record
 from model.data.datasets import Batch, Dataset, unshuffled
+from model.fast import install
 from model.fast.compile import compiled
 from model.fast.matmul import OWN
 from model.network.attention import MAPS
@@ -35,6 +36,9 @@ from model.training.optimizer import AveragedWeights, Averager, FusedAdamW, Last
 from model.training.settings import Progress, StepReport, TrainingSettings, learning_rate
 
 FIXED = ("compile", "average", "average_last", "undo_merges")  # settings that a run keeps
+
+
+install()
 
 
 class BrokenOffError(Exception):

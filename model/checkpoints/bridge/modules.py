@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from model.capture.hooks import no_recording
 from model.capture.interventions import ChangedMask
 from model.checkpoints.bridge.missing import Reason
-from model.network.attention import Masked, MultiHeadAttention, Scores, Weights, explicit_attention, for_each_head
+from model.network.attention import Masked, MultiHeadAttention, Scores, Weights, for_each_head
 from model.network.config import TransformerConfig
+from model.network.kernels import are_plain, kernels
 from model.network.layers import DecoderLayer, EncoderLayer, FeedForward, GatedFeedForward
 from model.network.masks import Mask
 from model.network.norms import Norm
@@ -159,10 +160,10 @@ class HostedAttention(MultiHeadAttention):
             self.weights(weights)
             return heads.transpose(1, 2)
         bias = () if call.bias is None else (self.bias(call.bias),)
-        if explicit_attention.get():
+        if are_plain():
             return self._explicit(query, key, value, mask, bias)
         if self.cap is None and not bias:
-            return self.fused(query, key, value, mask)
+            return kernels().attend(self, query, key, value, mask)
         # A kernel that adds a bias rounds otherwise, and mT5's logits are large enough to show it; nothing is kept.
         with no_recording():
             return self._explicit(query, key, value, mask, bias)

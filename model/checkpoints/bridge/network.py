@@ -119,8 +119,11 @@ class BridgedNetwork(Network):
         padding: int,
         start: int,
         memory: Float[Tensor, "batch source d_model"] | None = None,
+        can_cache: bool = True,
     ) -> HostedContext:
         """Ready to go on with prompts of one length, or to write the targets of padded sources.
+
+        can_cache: is true of all of them, for no change reaches into the code of others.
 
         Raises:
             ValueError: the model does not write.

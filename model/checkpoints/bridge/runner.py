@@ -154,7 +154,7 @@ def new_cache(memory: Tensor | None) -> Any:
 class HostedContext(DecodingState):
     """A batch of texts being written; the interface of `DecodingState` over a cache that the hosted model fills."""
 
-    keeps = True  # no change reaches into the code of others
+    can_cache = True  # no change reaches into the code of others
 
     def __init__(
         self,

@@ -8,8 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.analysis.blocks import blocks, rows
 from model.capture.trace import Trace, record
-from model.network.attention import explicit_attention
 from model.network.costs import costs
+from model.network.kernels import plain_kernels
 from model.network.layers import EncoderLayer, FeedForward, Residual
 from model.network.norms import Norm
 from model.network.transformer import Network, build
@@ -55,12 +55,8 @@ def test_all_blocks_together_have_the_models_parameters_and_operations(model):
 
 
 def test_each_block_has_the_operations_that_torch_counts_in_its_module(model):
-    token = explicit_attention.set(True)
-    try:
-        with FlopCounterMode(display=False) as counter:
-            model(*inputs(model))
-    finally:
-        explicit_attention.reset(token)
+    with plain_kernels(), FlopCounterMode(display=False) as counter:
+        model(*inputs(model))
     counted = {
         path.partition(".")[2]: sum(operations.values()) for path, operations in counter.get_flop_counts().items()
     }

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from model.analysis.checks import checks
 from model.capture.interventions import Causal, Cells, Intervention, PaddingSeen, Window, intervening
 from model.capture.trace import record
+from model.fast.attention import fused
 from model.inference.copies import vary
 from model.network.attention import MultiHeadAttention, for_each_head
 from model.network.masks import Mask
@@ -94,10 +95,10 @@ def test_a_query_that_sees_nothing_gets_zeros_from_whatever_kernel(monkeypatch, 
     gradients = [x.grad, *(each.grad for each in attention.parameters())]
     assert all(bool(each.isfinite().all()) for each in gradients)
     query, (key, value) = attention.query(x), attention.project(x)
-    blind = attention.fused(query, key, value, mask)[1, :, 3:]
+    blind = fused(attention, query, key, value, mask)[1, :, 3:]
     assert blind.abs().max() == 0
     assert_close(
-        attention.fused(query, key, value, mask), attention.explicit(query, key, value, mask), rtol=0.02, atol=0.02
+        fused(attention, query, key, value, mask), attention.attend(query, key, value, mask), rtol=0.02, atol=0.02
     )
-    nothing = attention.fused(query, key, value, Mask(keys=torch.zeros(2, 6, dtype=torch.bool, device=NAME)))
+    nothing = fused(attention, query, key, value, Mask(keys=torch.zeros(2, 6, dtype=torch.bool, device=NAME)))
     assert nothing.abs().max() == 0

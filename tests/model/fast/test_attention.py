@@ -1,137 +1,118 @@
-"""Self-attention of a small model that learns, against torch's kernel and against the modules one by one."""
+"""Every kernel of attention gives what equation 1 gives step by step: heads, gradients, zeros where nothing is seen."""
+
+from unittest.mock import patch
 
 import pytest
 import torch
-import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from model.fast.attention import self_attention
-from model.network import attention as attending
+from model.fast import attention as kernels
+from model.fast.attention import added_mask, choose_kernel, fused, products
+from model.network.attention import MultiHeadAttention
+from model.network.kernels import plain_kernels
 from model.network.masks import Mask
 from tests.model.network.test_attention import attention
 
-PADDED = torch.tensor([[True] * 5, [True, True, True, False, False], [True] * 4 + [False]])
-MASKS = {
-    "causal": Mask(causal=True),
-    "padding": Mask(keys=PADDED),
-    "both": Mask(keys=PADDED, causal=True),
-    "window": Mask(causal=True, window=2),
-}
-SAME = {torch.float32: 1e-5, torch.bfloat16: 2e-2}  # of the largest gradient: a key's bias has none but rounding
+WAYS = {"fused": fused, "step by step": MultiHeadAttention.attend, "products": products}
+HALF = [torch.float16, torch.bfloat16]
 
 
-def joint_of(made: attending.MultiHeadAttention, monkeypatch) -> list[bool]:
-    """From now on, whether each pass of `made` took the one node."""
-    calls, plain = [], attending.self_attention
-    monkeypatch.setattr(attending, "self_attention", lambda *given: calls.append(True) or plain(*given))
-    return calls
+def by(way: str):
+    """A block in which attention takes this way to the heads."""
+    return patch.object(kernels, "choose_kernel", lambda *_: WAYS[way])
 
 
-@pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize("n_heads", [1, 2, 4])
-def test_it_is_torchs_kernel_with_its_gradients(name, n_heads):
-    projected = torch.randn(3, 5, 3 * 8, dtype=torch.float64, requires_grad=True)
-    visible, added = MASKS[name].visible(5, 5, projected.device), MASKS[name].added(5, 5, projected)
-    parts = [part.unflatten(-1, (n_heads, -1)).transpose(1, 2) for part in projected.split(8, dim=-1)]
-    theirs = F.scaled_dot_product_attention(*parts, attn_mask=visible, scale=0.7).transpose(1, 2).flatten(2)
-    ours = self_attention(projected, added, 0.7, n_heads)
-    assert_close(ours, theirs, rtol=0, atol=1e-12)
-    towards = torch.randn_like(ours)
-    (own,), (other,) = (torch.autograd.grad(made, projected, towards) for made in (ours, theirs))
-    assert_close(own, other, rtol=0, atol=1e-12)
-    assert torch.autograd.gradcheck(lambda each: self_attention(each, added, 0.7, n_heads), projected)
+@st.composite
+def cases(draw):
+    """Batch, heads, lengths and a mask: padding anywhere, whole rows too; lengths that differ."""
+    batch, queries, keys = draw(st.integers(1, 3)), draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    row = st.lists(st.booleans(), min_size=keys, max_size=keys)
+    real = draw(st.none() | st.lists(row, min_size=batch, max_size=batch))
+    mask = Mask(keys=None if real is None else torch.tensor(real), causal=draw(st.booleans()))
+    return batch, draw(st.sampled_from([1, 2, 4])), queries, keys, mask
 
 
-APART = {
-    "rotary": {"position": "rotary"},
-    "QK-norm": {"qk_norm": True},
-    "ALiBi": {"position": "alibi"},
-    "relative": {"position": "relative"},
-    "shared": {"n_key_value_heads": 1},
-    "wide": {"d_model": 256},
-}
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+@settings(max_examples=60)
+@given(cases(), st.integers(0, 2**32 - 1))
+def test_every_kernel_gives_the_same(dtype, tolerance, case, seed):
+    batch, heads, queries, keys, mask = case
+    torch.manual_seed(seed)
+    module = attention(heads, dtype)
+    x = torch.randn(batch, queries, 16, dtype=dtype, requires_grad=True)
+    memory = torch.randn(batch, keys, 16, dtype=dtype, requires_grad=True)
+    inputs = (x, memory, *module.parameters())
+    results, slope = [], torch.randn(batch, queries, 16, dtype=dtype)
+    for way, compiling in [*((way, False) for way in WAYS), ("products", True)]:
+        with by(way), patch.object(torch.compiler, "is_compiling", lambda compiling=compiling: compiling):
+            result = module(x, memory, mask)
+        results.append((result, *torch.autograd.grad(result, inputs, slope)))
+    for in_one, step_by_step, in_products, compiled in zip(*results, strict=True):
+        largest = max(1.0, float(step_by_step.detach().abs().max()))
+        for found in (in_one, in_products, compiled):
+            assert found.isfinite().all()
+            assert_close(found, step_by_step, rtol=0, atol=tolerance * largest)
 
 
-@pytest.mark.filterwarnings("ignore:Mismatch dtype")  # torch's RMSNorm, of bfloat16 with float32 weights
-@pytest.mark.parametrize("name", APART)
-@pytest.mark.parametrize("dtype", SAME)
-@pytest.mark.parametrize("cross", [True, False])
-def test_with_every_option_it_learns_what_the_modules_do(name, dtype, cross):
-    made = attention(2, torch.float32, bias=False, **APART[name])
-    width = made.query.in_features
-    texts = torch.randn(2, 5, width), torch.randn(2, 7, width)
-    found = []
-    for each in (made.eval(), made.train()):
-        each.zero_grad()
-        x, memory = (text.clone().requires_grad_() for text in texts)
-        memory = memory if cross else x
-        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
-            written = each(x, memory, Mask(causal=not cross))
-        written.float().square().sum().backward()
-        found.append([written.detach().float(), x.grad, memory.grad, *(weight.grad for weight in each.parameters())])
-    size = max(float(tensor.norm()) for tensor in found[0])
-    for own, expected in zip(*found, strict=True):
-        assert float((own - expected).norm()) <= 2 * SAME[dtype] * size
+@pytest.mark.parametrize("options", [{}, {"position": "rotary"}, {"position": "alibi"}, {"n_key_value_heads": 2}])
+def test_what_is_compiled_is_the_same_self_attention(options):
+    module = attention(n_heads=4, **options).train()
+    x = torch.randn(3, 5, 16, dtype=torch.float64, requires_grad=True)
+    mask = Mask(keys=torch.arange(5) < torch.tensor([[5], [3], [0]]), causal=True)
+    inputs, results = (x, *module.parameters()), []
+    for context in (plain_kernels(), patch.object(torch.compiler, "is_compiling", lambda: True)):
+        with context:
+            result = module(x, x, mask)
+        results.append((result, *torch.autograd.grad(result.square().sum(), inputs)))
+    for stepwise, compiled in zip(*results, strict=True):
+        assert_close(compiled, stepwise, rtol=0, atol=1e-12 * max(1.0, float(stepwise.detach().abs().max())))
 
 
-@pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize("dtype", SAME)
-@pytest.mark.parametrize("bias", [True, False])
-def test_training_takes_it_and_learns_the_same(name, dtype, bias, monkeypatch):
-    made = attention(2, torch.float32, bias=bias)
-    joint, mask, x = joint_of(made, monkeypatch), MASKS[name], torch.randn(3, 5, 16)
-
-    def learnt() -> list[torch.Tensor]:
-        made.zero_grad()
-        given = x.clone().requires_grad_()
-        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
-            written = made(given, given, mask)
-        written.float().square().sum().backward()
-        return [written.detach().float(), given.grad, *(each.grad for each in made.parameters())]
-
-    by_modules = learnt()
-    assert not joint
-    made.train()
-    size = max(float(each.norm()) for each in by_modules)
-    for own, expected in zip(learnt(), by_modules, strict=True):
-        assert float((own - expected).norm()) <= SAME[dtype] * size
-    assert len(joint) == 1
+@pytest.mark.parametrize(("dtype", "length"), [(torch.float32, 64), (torch.bfloat16, 65), (torch.float32, 65)])
+def test_only_short_texts_are_trained_in_products(dtype, length):
+    module = attention(dtype=dtype)
+    query = torch.zeros(1, 4, length, 4, dtype=dtype)
+    assert choose_kernel(module, query, query) == fused
+    short = (dtype, length) != (torch.float32, 65)
+    assert choose_kernel(module.train(), query, query) == (products if short else fused)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_a_single_token_learns_too(bias):
-    """Of one text with one token the parts are in order already: nothing may be written over them."""
-    made = attention(2, torch.float32, bias=bias)
-    found = []
-    for each in (made.eval(), made.train()):
-        each.zero_grad()
-        x = torch.ones(1, 1, 16, requires_grad=True)
-        written = each(x, x, Mask(causal=True))
-        written.square().sum().backward()
-        found.append([written.detach(), x.grad, each.value.weight.grad])
-    assert_close(*found, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("options", [{"position": "alibi"}, {"n_key_value_heads": 2}, {"scale_attention": False}])
+def test_products_serve_every_kind_of_attention(options):
+    module = attention(n_heads=4, **options)
+    x = torch.randn(2, 6, 16, dtype=torch.float64)
+    mask = Mask(keys=torch.arange(6) < torch.tensor([[6], [4]]), causal=True, window=3)
+    expected = module(x, x, mask)
+    assert added_mask(mask, 6, 6, x) is not None  # no query looks nowhere: products are taken indeed
+    with by("products"):
+        assert_close(module(x, x, mask), expected)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"position": "rotary"}, {"qk_norm": True}, {"n_key_value_heads": 1}, {"position": "alibi"}, {"d_model": 256}],
-    ids=lambda options: next(iter(options)),
-)
-def test_others_do_not_take_it(options, monkeypatch):
-    made = attention(2, torch.float32, **options).train()
-    joint, x = joint_of(made, monkeypatch), torch.randn(2, 5, made.query.in_features)
-    assert made(x, x, Mask(causal=True)).isfinite().all()
-    assert not joint
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", [*HALF, torch.float32, torch.float64])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_a_query_with_nothing_to_look_at_gets_zeros(way, dtype, is_causal):
+    module = attention(n_heads=2, dtype=dtype)
+    query, key, value = (torch.randn(3, 2, 4, 8).to(dtype).requires_grad_() for _ in range(3))
+    real = torch.tensor([[True] * 4, [False] * 4, [False, True, True, True]])
+    heads = WAYS[way](module, query, key, value, Mask(keys=real, causal=is_causal))
+    assert heads.dtype == dtype
+    assert heads.isfinite().all()
+    assert torch.equal(heads[1], torch.zeros_like(heads[1]))
+    assert bool((heads[2, :, 0] == 0).all()) == is_causal  # sees only the padding before it
+    assert heads[0].abs().min() > 0
+    for gradient in torch.autograd.grad(heads, (query, key, value), torch.ones_like(heads)):
+        assert gradient.isfinite().all()
+        assert torch.equal(gradient[1], torch.zeros_like(gradient[1]))
+        assert gradient[0].abs().max() > 0
 
 
-def test_nor_does_dropout_of_weights_or_a_text_that_may_look_nowhere(monkeypatch):
-    made = attention(2, torch.float32).train()
-    joint, x = joint_of(made, monkeypatch), torch.randn(2, 5, 16)
-    blind = Mask(keys=torch.tensor([[True] * 5, [False] * 5]))
-    assert made(x, x, blind).isfinite().all()
-    made.dropout = 0.5
-    made(x, x, Mask())
-    assert not joint
-    made.dropout = 0.0
-    made(x, x, Mask())
-    assert joint
+@pytest.mark.parametrize("dtype", HALF)
+def test_the_kernels_agree_in_half_precision(dtype):
+    module = attention(dtype=dtype)
+    x = torch.randn(2, 6, 16).to(dtype)
+    quick = module(x, x, Mask(causal=True))
+    with plain_kernels():
+        assert_close(module(x, x, Mask(causal=True)), quick, rtol=0.05, atol=0.05)

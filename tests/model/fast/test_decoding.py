@@ -10,8 +10,8 @@ from torch.testing import assert_close
 from model.capture.trace import record
 from model.experiments.arms import put_norm_on_the_short_cut
 from model.fast import decoding
-from model.network.attention import explicit_attention
 from model.network.config import NormPlacement
+from model.network.kernels import plain_kernels
 from model.network.kv_cache import DecoderCache
 from model.network.masks import Mask
 from tests.model.examples import network, one_stack
@@ -112,15 +112,12 @@ def test_who_records_a_step_sees_all_of_it():
             model.decoder(ids, Mask(causal=True), memory, Mask(), cache)
 
 
-def test_hooks_explicit_attention_and_training_are_served(called):
+def test_hooks_plain_kernels_and_training_are_served(called):
     model = network().eval()
     attention = model.decoder.layers[0].self_attention
     with torch.inference_mode():
-        token = explicit_attention.set(True)
-        try:
+        with plain_kernels():
             stepped(model)
-        finally:
-            explicit_attention.reset(token)
         assert attention in called
         called.clear()
         stepped(model.train())

@@ -15,7 +15,7 @@ from model.data.datasets import PairDataset
 from model.inference.decoding import Sampling
 from model.inference.model import TextModel
 from model.inference.models import LanguageModel, Translator
-from model.network.attention import explicit_attention
+from model.network.kernels import plain_kernels
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 from tests.model.examples import network, one_stack, sentences, tokenizers
@@ -35,8 +35,7 @@ LONG = 40  # beyond max_length: tables grow on the way
 def test_no_tensor_is_left_on_the_cpu(options, is_explicit):
     device, length = torch.device("meta"), 30 if options.get("position") == "learned" else LONG
     ids, real = torch.ones(2, length, dtype=torch.long, device=device), torch.ones(2, length, device=device).bool()
-    token = explicit_attention.set(is_explicit)
-    try:
+    with plain_kernels(is_explicit):
         for transformer in (
             network(**options),
             one_stack("decoder-only", **options),
@@ -47,8 +46,6 @@ def test_no_tensor_is_left_on_the_cpu(options, is_explicit):
             with record(transformer, maps=is_explicit) as trace:
                 assert transformer(*inputs).device == device
             assert {trace[name].device for name in trace.names()} == {device}
-    finally:
-        explicit_attention.reset(token)
 
 
 def test_the_test_above_sees_a_tensor_on_the_cpu():

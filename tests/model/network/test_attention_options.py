@@ -12,10 +12,11 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
 from model.inference.decoding import greedy
+from model.network.kernels import plain_kernels
 from model.network.masks import Mask
 from model.network.positions import Rotation, alibi_slopes, turning
 from tests.model.examples import config, network, one_stack
-from tests.model.network.test_attention import attention, path_of
+from tests.model.network.test_attention import attention
 
 
 def turned(x, base):
@@ -39,8 +40,8 @@ def test_rotary_positions_turn_queries_and_keys(base, is_explicit):
         plain.load_state_dict(ours.state_dict())
         x = torch.randn(2, 40, 16)  # beyond max_length
         query, key, value = (turned(plain.query(x), base), turned(plain.key(x), base), plain.value(x))
-        with path_of(is_explicit):
-            expected = plain.output(plain.explicit(query, key, value, Mask(causal=True)).transpose(1, 2).flatten(2))
+        with plain_kernels(is_explicit):
+            expected = plain.output(plain.attend(query, key, value, Mask(causal=True)).transpose(1, 2).flatten(2))
             assert_close(ours(x, x, Mask(causal=True)), expected, rtol=0, atol=1e-12)
     finally:
         torch.set_default_dtype(torch.float32)
@@ -60,7 +61,7 @@ def test_rotary_attention_is_llamas(is_explicit, shared):
     x = torch.randn(2, 9, 16)
     angles = LlamaRotaryEmbedding(llama)(x, torch.arange(9)[None])
     mask = torch.full((9, 9), -torch.inf).triu(1)[None, None]
-    with path_of(is_explicit):
+    with plain_kernels(is_explicit):
         assert_close(ours(x, x, Mask(causal=True)), theirs.eval()(x, angles, mask)[0], rtol=0, atol=1e-5)
 
 
@@ -117,7 +118,7 @@ def test_full_heads_are_as_wide_as_the_model(is_explicit):
         query, key, value = (x @ part.weight[rows].T + part.bias[rows] for part in (ours.query, ours.key, ours.value))
         heads.append((query @ key.mT / 4).softmax(dim=-1) @ value)
     expected = torch.cat(heads, dim=-1) @ ours.output.weight.T + ours.output.bias
-    with path_of(is_explicit):
+    with plain_kernels(is_explicit):
         assert_close(ours(x, x, Mask()), expected, rtol=0, atol=1e-12)
 
 
@@ -160,7 +161,7 @@ def test_alibi_takes_distance_from_the_scores(is_explicit, is_causal, padded):
                 scores[:, head, i, j] -= slope * abs(i - j)
     scores = scores.masked_fill(~mask.visible(7, 7, x.device), -torch.inf)
     expected = plain.output((scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2))
-    with path_of(is_explicit):
+    with plain_kernels(is_explicit):
         assert_close(ours(x, x, mask), expected, rtol=0, atol=1e-12)
 
 
@@ -171,7 +172,7 @@ def test_a_window_hides_what_is_far(is_explicit, is_causal):
     x = torch.randn(2, 9, 16, dtype=torch.float64)
     moved = x.clone()
     moved[:, 3] += 1
-    with path_of(is_explicit):
+    with plain_kernels(is_explicit):
         before, after = (ours(each, each, Mask(causal=is_causal, window=3)) for each in (x, moved))
         whole = ours(x, x, Mask(causal=is_causal, window=9))
         assert_close(whole, ours(x, x, Mask(causal=is_causal)), rtol=0, atol=1e-12)
@@ -191,7 +192,7 @@ def test_heads_share_keys_and_values_in_groups(is_explicit, shared):
     plain.load_state_dict(weights)
     x = torch.randn(2, 6, 16, dtype=torch.float64)
     for mask in (Mask(), Mask(causal=True), Mask(torch.tensor([[True] * 6, [True] * 2 + [False] * 4]))):
-        with path_of(is_explicit):
+        with plain_kernels(is_explicit):
             assert_close(ours(x, x, mask), plain(x, x, mask), rtol=0, atol=1e-12)
 
 

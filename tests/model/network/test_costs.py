@@ -10,9 +10,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.data.datasets import IGNORED, Batch
 from model.inference.decoding import greedy
-from model.network.attention import explicit_attention
 from model.network.config import CHOICES, Kind, TiedEmbeddings, TransformerConfig
 from model.network.costs import Costs, costs, parameters
+from model.network.kernels import plain_kernels
 from model.network.transformer import Network, build
 from model.training.losses import summed_loss
 from tests.model.examples import config, network, one_stack
@@ -103,14 +103,11 @@ def test_parameters_are_those_of_the_network(size):
 def test_operations_are_those_that_torch_counts(size, batch, source, target):
     source, target = lengths(size, source, target)
     model, ids = build(size).eval(), inputs(size, batch, source, target)
-    token = explicit_attention.set(True)  # the counter does not know every fused kernel
-    try:
+    with plain_kernels():  # the counter does not know every fused kernel
         with FlopCounterMode(display=False) as forward:
             logits = model(*ids)
         with FlopCounterMode(display=False) as backward:
             logits.sum().backward()
-    finally:
-        explicit_attention.reset(token)
     cost = costs(size, batch, source, target)
     assert cost.forward_flops == forward.get_total_flops()
     assert cost.training_flops == forward.get_total_flops() + backward.get_total_flops()

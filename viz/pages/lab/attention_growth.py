@@ -24,8 +24,9 @@ from model.experiments.attention_cost import (
     upper_fit,
 )
 from model.experiments.timing import ROUNDS, SECONDS, Fit, Numbers, fit
+from model.fast.attention import fused
 from model.inference.model import TextModel
-from model.network.attention import MultiHeadAttention, Scores, Weights
+from model.network.attention import Scores, Weights
 from model.network.costs import attention_flops
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
@@ -353,5 +354,5 @@ def explain() -> None:
             "in that thread's own time, so that the work of other programs is not counted. This is the code that "
             "runs:"
         ),
-        *(Scores, Weights, MultiHeadAttention.fused, steps, operations, attention_flops, upper_fit, fit),
+        *(Scores, Weights, fused, steps, operations, attention_flops, upper_fit, fit),
     )

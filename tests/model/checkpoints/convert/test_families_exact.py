@@ -127,17 +127,14 @@ def trained(ours: Network) -> Network:
 
 def test_the_gradient_of_a_bias_is_the_same_in_both_ways(made):
     """Of T5's table: in the fused kernel, and step by step, where autograd's own rules apply."""
-    from model.network.attention import explicit_attention
+    from model.network.kernels import plain_kernels
 
     gradients = []
     for explicit in (False, True):
         ours = trained(rebuilt(made("t5")[2], torch.float64))
-        token = explicit_attention.set(explicit)
-        try:
+        with plain_kernels(explicit):
             ids = torch.arange(70)[None] % 40 + 3
             ours(ids, ids).log_softmax(dim=-1)[..., 5].mean().backward()
-        finally:
-            explicit_attention.reset(token)
         gradients.append([ours.get_submodule(stack).layers[0].self_attention.biased.table.grad for stack in STACKS])
     for one, other in zip(*gradients, strict=True):
         assert_close(one, other, rtol=0, atol=1e-12)
